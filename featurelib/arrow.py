@@ -1,7 +1,7 @@
 """Convert rows to Arrow and back, and name Arrow's types of our columns.
 
-Bytes are not copied on their way in. Texts travel as positions among their words both ways, so that
-a word that stands in a thousand rows is made once.
+Bytes are not copied on their way in. Texts are stored as positions in a list of words, so that a
+word in a thousand rows is made once.
 """
 
 from __future__ import annotations
@@ -110,8 +110,8 @@ def _array(column: Column, kind: pa.DataType) -> pa.Array:
             return pa.StructArray.from_arrays(arrays, fields=list(kind))
 
 
-# Arrays are made of buffers, and read as such: to see what it is given, pa.array imports pandas
-# where that is installed, which takes longer than many a command. So does pa.scalar.
+# Arrays are made from buffers. pa.array and pa.scalar import pandas to inspect their input, and
+# that import takes longer than many commands.
 
 
 def _plain(values: Int, missing: Bool) -> pa.Array:
@@ -170,7 +170,7 @@ def by_bounds(columns: Columns, conditions: Sequence[Wanted]) -> list[Wanted]:
 
 
 def as_expression(columns: Columns, bounds: Sequence[Wanted]) -> pc.Expression | None:
-    """Return the conjunction of `bounds` as an Arrow expression; None = no condition."""
+    """Return all `bounds` together as an Arrow expression; None = no condition."""
     conditions = []
     for name, how, of in bounds:
         column, kind = pc.field(name), type_of(columns[name])
@@ -249,7 +249,7 @@ def _numbers(array: pa.Array, absent: int) -> Int:
     validity, values = plain.buffers()
     if len(plain) == 0 or values is None:  # all of them are null
         return np.full(len(plain), absent, dtype=np.int64)
-    # A buffer may be longer than what stands in it.
+    # A buffer may be longer than its values.
     numbers: Int = np.frombuffer(values, np.int64, len(plain), 8 * plain.offset)
     if validity is not None:
         bits = np.unpackbits(np.frombuffer(validity, np.uint8), bitorder="little")[plain.offset :]

@@ -1,15 +1,15 @@
 """Collect live clusters into landing files: one file per cluster and round, several in parallel.
 
-A node that did not respond gets a line about it. If no address of a cluster answers, one line says
-that it was not reached, and no node gets one: the address may be wrong. A cluster that fails stops
-no other. A file appears when it is whole; its name begins with the time, because a cluster id may
-begin with a sign that makes readers skip the file.
+A node that did not respond gets a line with the error. If no address of a cluster responds, one
+line records that the cluster was not reached. Its nodes get no lines, because the address may be
+wrong. A cluster that fails stops no other. A complete file gets a name that begins with the time,
+because readers skip some first characters of a cluster id.
 
-A probe is the first request of the plan the audit would make, put to the active controller to
-validate only, after the look. The plan is made as if nodes without a known range supported
-everything: the controller is asked whether that is so. Where nothing can go up, the probe is for
-the present metadata.version. Nothing is sent unless it cannot write: KRaft only, where every
-dialect that may be spoken honours it, and never kraft.version (4.1 hands it on while it validates).
+A probe follows the reading. It asks the active controller to validate the first request of the plan
+that the audit would make. That plan assumes that nodes of unknown range support every level, and
+the controller checks this. If no level can rise, the probe is for the present metadata.version. A
+probe is sent only if it cannot write: in KRaft mode, if every possible dialect honours
+`ValidateOnly`, and never for kraft.version (4.1 applies it during validation).
 """
 
 from __future__ import annotations
@@ -32,7 +32,15 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from featurelib.audit.cluster_view import ClusterView, Terms
-from featurelib.backends.base import Backend, Say, id_of, is_honoured, look, moves_text, validate
+from featurelib.backends.base import (
+    Backend,
+    Say,
+    id_of,
+    is_honoured,
+    moves_text,
+    read_cluster,
+    validate,
+)
 from featurelib.backends.kubernetes import PREFIX, list_resources
 from featurelib.catalogue import Catalogue
 from featurelib.config.files import quietly
@@ -286,7 +294,7 @@ def collect_one(
     line = text = None
     try:
         with closing(open_one(entry)) as backend:
-            lines = look(backend, entry, say)
+            lines = read_cluster(backend, entry, say)
             if probing is not None:
                 line, text = probing(backend, entry, lines, say)
     except FeatureLibError as error:
@@ -300,7 +308,8 @@ def silence(entry: FleetEntry, error: FeatureLibError) -> tuple[bytes, ...]:
     """Return the landing lines of a failed reading: the nodes that did not respond, or that none
     was reached; nothing if the cluster's id is unknown."""
     lost = error if isinstance(error, UnreachableError) else UnreachableError(str(error))
-    if not entry.id or entry.id in map(id_of, lost.lines):  # nothing is known of others
+    # Failed nodes of another cluster are unknown here.
+    if not entry.id or entry.id in map(id_of, lost.lines):
         return lost.lines
     now = time.time_ns() // 1000
     return (write_line("not_reached", entry.id, now, {"error": lost.reason}),)
@@ -410,7 +419,7 @@ def _sight(
     entry: FleetEntry, lines: Sequence[bytes], catalogue: Catalogue
 ) -> tuple[ClusterView, bool]:
     """Return the cluster as if every registration were seen and supported everything, which the
-    probe asks; and whether the probe is about more than a higher level."""
+    probe asks; and true if the probe also proves registrations."""
     cluster_id = id_of(lines[0])
     fleet = Fleet(cluster=(msgspec.structs.replace(entry, id=cluster_id),))
     terms = Terms(catalogue=catalogue, as_of=None, max_age=_DAY, fleet=fleet)

@@ -9,8 +9,8 @@
     └── BackendError         UnreachableError · ProtocolError · NoEvidenceError
                              SurroundingsError
 
-A message says what, where, expected and found, and the next command. Each class carries the exit
-code of the process it ends, so that no command decides that for itself.
+A message says what is wrong, where, and which command is next. Each class has the exit code of the
+process, so that no command chooses its own.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The terms of the domain as types: roles, witnesses, verdicts, phases, severities.
+"""Define the terms of the domain as types: roles, witnesses, verdicts, phases, severities.
 
 An enum has the code of the wire or column, so that no other module defines one.
 """
@@ -12,8 +12,8 @@ KRAFT_VERSION = "kraft.version"
 # KIP-1312; FeatureControlManager refuses UnregisterController below it (MetadataVersion 4.4-IV2).
 UNREGISTERS_CONTROLLERS_FROM = 33
 HIGHEST_LEVEL = 2**15 - 1  # int16 on the wire
-# 3.0-IV1: the level of a KRaft cluster without metadata.version, and the only one of a node without
-# one supports of it (KIP-778; QuorumController).
+# 3.0-IV1: the level of a KRaft cluster without metadata.version. A node that does not list
+# metadata.version supports only this level (KIP-778; QuorumController).
 SILENT_METADATA_VERSION = 1
 # Features of Kafka's own tests (Feature.java); no node supports them.
 TEST_FEATURES = frozenset(
@@ -27,8 +27,8 @@ def release_line(release: str) -> str:
 
 
 def release_number(version: str) -> tuple[int, ...]:
-    """Return (4, 1) for the release `4.1.2` or the version `4.1-IV0`; nothing for another text; and
-    a higher number for `newer than 4.1`."""
+    """Return (4, 1) for the release `4.1.2` or the version `4.1-IV0`; () for another text, and a
+    higher number for `newer than 4.1`."""
     newer, _, named = version.rpartition(" ")
     number = (int(part) for part in named.split("-")[0].split(".")[:2] if part.isdigit())
     return (*number, *[1] * bool(newer))
@@ -55,8 +55,8 @@ class Witness(IntEnum):
     BROKER = 1  # ApiVersions of a broker; epoch = last applied offset, or the node's version
     METADATA_LOG = 2  # epoch = offset
     CONTROLLER = 3  # ApiVersions of a controller; epoch = offset of its last feature record
-    TOOL = 4  # kafka-features.sh describe: names no node, a hint only
-    SCRAPE = 5  # metrics of nodes (KIP-1180): names are mangled, and an epoch has none
+    TOOL = 4  # kafka-features.sh describe: it names no node, so it is only a hint
+    SCRAPE = 5  # metrics of nodes (KIP-1180): names are changed, and there is no epoch
 
 
 class UpgradeType(IntEnum):

@@ -1,10 +1,10 @@
-"""The rows of findings: the texts, remedies and tags of each code.
+"""Read the rows of findings: the texts, remedies and tags of each code.
 
 findings.toml has findings about evidence and nodes; rules.toml has the rules of dialects. The
-function that emits a finding names its code. Every other module selects findings by tag. What helps
-depends on circumstances: the first remedy whose conditions hold is the one that is shown.
+function that emits a finding names its code. Every other module selects findings by tag. The remedy
+depends on circumstances: the first remedy whose conditions hold is shown.
 
-A row that is wrong fails when it is loaded, with file and line.
+An invalid row fails when it is loaded, with file and line.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ _PLACES |= {"observed_at", "dated", "software", "way", "stale", "cluster", "clus
 _PLACES |= {"nodes", "inventory", "zookeeper", "collect", "options", "live"}
 _OF_KINDS = {"release": ("newer",), "resource": ("namespace", "name", "resource")}
 # A person fills in values that are blank or no valid argument.
-# A value is no part of a sentence.
 Kind = Literal["text", "sentences", "release", "argument", "resource", "blank", "value"]
 Verb = Literal[
     "Fix", "Ask", "Collect", "Approve", "Hand over", "Upgrade", "Check", "Add", "Look at"
@@ -55,11 +54,11 @@ class Issue(StrEnum):
     SECURITY = "security"  # protocol, mechanism or certificate differ from the listener's
     EARLIER = "earlier"  # the stale node's range comes from an earlier run
     ZNODE = "znode"  # the broker's registration in ZooKeeper could not be read
-    # Of a broker that registers nothing: only inter.broker.protocol.version, where its software
-    # only inter.broker.protocol.version is too old, or its software too.
+    # For a broker that registers no features: only its inter.broker.protocol.version is too old, or
+    # its software, too.
     PROTOCOL = "protocol"
     PROTOCOL_AND_SOFTWARE = "protocol_and_software"
-    START_NEWER = "start_newer"  # the node did not respond, and is too old for what is finalized
+    START_NEWER = "start_newer"  # the node did not respond, and is too old for a finalized level
     REGISTER_NEWER = "register_newer"  # the node is not registered, and its software is too old
     VOTER = "voter"  # the voter never registered
     CONFIGURED = "configured"  # only the active controller's configuration names the node
@@ -123,7 +122,7 @@ def _meets(condition: object, known: object) -> bool:
 
 
 class Remedy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A remedy and its conditions; `message` takes the place of the row's own."""
+    """A remedy and its conditions; `message` replaces the row's message."""
 
     text: str
     command: str = ""

@@ -2,15 +2,14 @@
 
 A column is one of five, by its type in featurelib.schema: `Numbers` (flags, times and days too),
 `Texts`, `Cells` of bytes, `Lists` of texts or rows, `TableRows` of structs. Columns are numpy
-arrays, and whatever is null has a number of its own in them. Three rows, of columns `cluster`,
-`level`, `steps`:
+arrays, and null is a special number in each. Three rows, of columns `cluster`, `level`, `steps`:
 
     Texts    words "a", "b"     codes  0  0  1       a, a, b
     Numbers                     values 2  7  NONE    2, 7, null
     Lists    of rows r0, r1     size   2  0  -1      [r0, r1], [], null
 
-There are no calculations here; who makes or reads rows looks at the arrays. featurelib.arrow turns
-rows into Arrow's and back, for whoever has tables.
+The module calculates nothing; other modules read the arrays. featurelib.arrow converts rows to
+Arrow's and back.
 """
 
 from __future__ import annotations

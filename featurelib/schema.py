@@ -1,8 +1,8 @@
-"""The columns of all data that passes between layers, with their types.
+"""Define the columns of all data that passes between layers, with their types.
 
-A *version* is an end of a supported range, a *level* is chosen. Both are int16, as on Kafka's wire.
-Times are microseconds since the epoch in UTC. `line_id` is the first eight bytes of a landing
-line's SHA-256, big-endian and signed: it finds the line again in `bronze.landing_line`.
+A *version* is an end of a supported range, a *level* is one value in it. Both are int16, as on
+Kafka's wire. Times are microseconds since the epoch in UTC. `line_id` is the first eight bytes of a
+landing line's SHA-256, big-endian and signed: it finds the line again in `bronze.landing_line`.
 
 columns.toml describes each column of a table in a sentence. Schemas are plain values;
 featurelib.rows holds columns of these types, and only featurelib.arrow knows Arrow's names of them.
@@ -138,9 +138,9 @@ FINDING_TEXTS = columns("name message consequence action command")
 # end of a range: the response may leave it out.
 SUPPORTED_RANGE = columns("cluster role node_id feature min_version max_version observed_at")
 
-# What is finalized in a cluster, a row a feature that is, as far as a trustworthy source says it:
-# features_node, broker, metadata_log or controller. `min_level` is KIP-584's finalized minimum, the
-# level itself where none is stored; `epoch` is null where the source has none.
+# The finalized levels of a cluster, a row per finalized feature, from a trusted source:
+# features_node, broker, metadata_log or controller. `min_level` is KIP-584's finalized minimum, or
+# the level if no minimum is stored. `epoch` is null if the source has none.
 FINALIZED_LEVEL = columns("cluster feature min_level level epoch source")
 
 INCOMPATIBLE_BROKER = columns(
@@ -158,7 +158,7 @@ READINESS = columns(
     "downgrade_floor point_of_no_return ready_since verdict_since"
 )
 
-# One update. Those of one `request` are sent together, in the order of requests.
+# One update. Updates with the same `request` are sent together, in the order of requests.
 STEP = columns("request feature from_level to_level upgrade_type timeout_ms")
 
 LEVEL_OF = columns("feature level")

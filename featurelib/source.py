@@ -1,8 +1,8 @@
 """Choose one cluster by options, and read it: live, from landing files, or from tables.
 
 Addresses beside a name replace the inventory's; the inventory's security and owner still apply. A
-plan needs named evidence. A question without it reads a cluster that the inventory can reach; any
-other is looked up in the samples' tables.
+plan needs named evidence. A question without named evidence reads a cluster that the inventory can
+reach; for any other name it uses the samples' tables.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import msgspec
 
 from featurelib.audit.cluster_view import ClusterView, Terms
 from featurelib.audit.findings import InForce, Mute
-from featurelib.backends.base import TIMEOUT_SECONDS, Backend, Say, look, open_backend
+from featurelib.backends.base import TIMEOUT_SECONDS, Backend, Say, open_backend, read_cluster
 from featurelib.catalogue import Catalogue
 from featurelib.collecting import landing_lines
 from featurelib.config import example
@@ -51,7 +51,7 @@ from featurelib.config.fleet import (
 from featurelib.config.settings import Settings, mutes_of
 from featurelib.controller.holder import say_seconds
 from featurelib.controller.journal import ClusterArgs
-from featurelib.controller.look import Watcher
+from featurelib.controller.reading import Watcher
 from featurelib.errors import ConfigError, NoEvidenceError, SurroundingsError, TableError
 from featurelib.lake import Lake, places
 from featurelib.model import Guards
@@ -113,7 +113,8 @@ class Wanted:
     @property
     def ways(self) -> tuple[str, str]:
         """The options, each after a blank, with which another command reads the same evidence; and
-        those after a change, without stored evidence, which does not change."""
+        the options for a time after a change, without stored evidence, which cannot show the
+        change."""
         later = replace(self, capture=None, tables=None, run=None)
         if later != self:
             later = replace(later, as_of=None)
@@ -148,7 +149,7 @@ class Wanted:
             )
         if not stored and (self.as_of is not None or self.run is not None):
             raise ConfigError(
-                "--as-of and --run are for --capture and --tables: a live look is new."
+                "--as-of and --run are for --capture and --tables: a live reading is new."
             )
         if self.run is not None and self.tables is None:
             raise ConfigError(
@@ -219,7 +220,7 @@ def choose(options: Wanted, fleet: Fleet, source: str, advice: str = ADDRESSES) 
         )
     known = None if cluster is None else fleet.named(cluster, f"{source}: ")
     if cluster is None or (known is None and any(ways.values()) and KAFKA_ID.fullmatch(cluster)):
-        entry = FleetEntry(id=cluster or "")  # the cluster that responds must be the named one
+        entry = FleetEntry(id=cluster or "")  # the responding cluster must have this id
     else:
         if known is None and not fleet.cluster:
             name = f"No cluster {cluster!r}. Name its address instead (--bootstrap HOST:PORT)."
@@ -363,14 +364,14 @@ class Source:
         return self.entry.argument or self.sight.cluster_id
 
     def places(self, lines: Iterable[tuple[int, int]]) -> dict[int, str]:
-        """Return `file:line` of lines, from their ids and times (microseconds); none for a live
-        reading, which has no file."""
+        """Return `file:line` of lines, from their ids and times (microseconds); an empty result for
+        a live reading, which has no file."""
         known = {line: at for line, at in lines if line}
         if self.lake is not None:
             try:
                 return places(self.lake.read, known, self.sight.cluster_id)
             except (NoEvidenceError, TableError, SurroundingsError):
-                return {}  # a question does not need bronze
+                return {}  # questions work without bronze
         return {} if self.wanted.capture is None else _places_in_files(self.wanted.capture, known)
 
     @property
@@ -417,7 +418,7 @@ class Chosen:
         """Read the cluster: a live one now. Raises ConfigError, InputError, BackendError."""
         if self.wanted.is_stored:
             return self._stored()
-        with self._looked_at() as (source, _):
+        with self._read_live() as (source, _):
             return source
 
     def question(self) -> Source:
@@ -446,7 +447,7 @@ class Chosen:
         if self.wanted.is_stored:
             option = "--tables" if self.wanted.capture is None else "--capture"
             raise ConfigError(f"--probe: expected a live cluster to ask, found {option}. Keep one.")
-        with self._looked_at() as found_live:
+        with self._read_live() as found_live:
             yield found_live
 
     def _stored(self) -> Source:
@@ -474,25 +475,25 @@ class Chosen:
         return replace(self._seen(sight_of, as_of, fleet, entry, "tables in", place), lake=lake)
 
     @contextmanager
-    def _looked_at(self) -> Iterator[tuple[Source, Backend]]:
-        with self.looking() as (look_at_it, backend):
-            yield look_at_it(), backend
+    def _read_live(self) -> Iterator[tuple[Source, Backend]]:
+        with self.reader() as (read, backend):
+            yield read(), backend
 
     @contextmanager
-    def looking(self) -> Iterator[tuple[Callable[[], Source], Backend]]:
+    def reader(self) -> Iterator[tuple[Callable[[], Source], Backend]]:
         """Yield a function that reads the live cluster anew at each call, until the block ends; and
         its backend. Raises ConfigError."""
         find_settings(self.wanted.config)  # report a fault before the first query
         reached = reach(self.wanted, self.catalogue, advice=_OTHERS)
         with closing(reached.open()) as backend:
-            yield partial(self._look, reached, backend), backend
+            yield partial(self._read, reached, backend), backend
 
-    def _look(self, reached: ReachedCluster, backend: Backend) -> Source:
+    def _read(self, reached: ReachedCluster, backend: Backend) -> Source:
         entry = reached.entry
-        lines = look(backend, entry, self.say)
+        lines = read_cluster(backend, entry, self.say)
         sight_of, place = partial(Terms.see_lines, lines=lines), backend.where
         # The data is new, so no age counts.
-        source = self._seen(sight_of, None, reached.fleet, entry, "a look at", place)
+        source = self._seen(sight_of, None, reached.fleet, entry, "a reading of", place)
         return replace(source, sight=replace(source.sight, site=entry.site))
 
     def _seen(

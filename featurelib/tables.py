@@ -1,4 +1,4 @@
-"""The name, grain, schema and comment of every table; no other module defines a table.
+"""Define the name, grain, schema and comment of every table; no other module defines a table.
 
 Bronze has every landing line once, by content, with its fault. Silver has flat histories for
 people, and one snapshot row per cluster for the core. Gold has the results of audits: appended with
@@ -22,11 +22,11 @@ class Table:
     """A Delta table of featurelib.
 
     `grain` names the columns that identify a row. `version` rises when older releases cannot read
-    the new schema: never for a column that may be null, which existing tables get. A table that
-    `is_rebuilt` is made again from other tables if its version is older. `skip_by` are the columns
-    by which readers skip files; None = Delta's choice, which makes every write slower. Spark sorts
-    the rows of each file by `sort_by`, with at most `file_rows` per file, so a query for one
-    cluster reads one or two small files of each run.
+    the new schema. A new column that may be null is added to existing tables and does not raise it.
+    A table that `is_rebuilt` is made again from other tables if its version is older. `skip_by` are
+    the columns by which readers skip files; None = Delta's choice, which makes every write slower.
+    Spark sorts the rows of each file by `sort_by`, with at most `file_rows` per file, so a query
+    for one cluster reads one or two small files of each run.
     """
 
     layer: str
@@ -108,7 +108,7 @@ def with_run(rows: Schema) -> Schema:
 OF_RUN = ("run", "run_date", "first_seen_run")
 _SKIP_BY = ("run", "cluster")
 
-# The reason of a line that lost its bytes: it is no evidence.
+# The reason for a line whose bytes are lost; it is no evidence.
 CHANGED = "the line is not what landed: another writer changed it in bronze.landing_line"
 
 LANDING_LINE = Table(

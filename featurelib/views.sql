@@ -49,8 +49,8 @@ JOIN (SELECT cluster, max(epoch) AS epoch
 ON f.cluster = n.cluster AND f.epoch = n.epoch
 WHERE f.role IN ('broker', 'features_node') AND f.level > 0;
 
--- What nodes support beside what is finalized, as they said it last: a look at the raw
--- responses. The verdict is the audit's, which weighs sources and ages.
+-- The supported range and the finalized level by node, from the newest raw response. This is no
+-- verdict: only the audit weighs sources and their ages.
 CREATE VIEW supported_vs_finalized AS
 SELECT a.cluster, a.role, a.node_id, a.feature, a.min_version, a.max_version,
        f.level AS finalized_level, a.observed_at,

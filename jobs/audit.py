@@ -1,4 +1,5 @@
-"""Silver to gold: a verdict on every feature of every cluster, reports and upgrade-all plans.
+"""Turn silver into gold: a verdict on every feature of every cluster, reports and upgrade-all
+plans.
 
 ./spark-submit.sh audit --tables URI [--out URI] [--as-of newest] [--fail-on blocker]
 """
@@ -21,7 +22,7 @@ def main(
     limit: int = 20,
     run: int | None = None,
 ) -> int:
-    """Judge what refine knows; then write and print the report."""
+    """Judge the snapshots of the last refine; then write and print the report."""
     places = choose_places("", tables, out, fleet, config, as_of, overlay)
     number = choose_run(run)
     say(f"audit: run {number}, tables {places.tables}; starting Spark …")

@@ -1,4 +1,4 @@
-"""Landing files to bronze: every line once, counted, with a reason if it is quarantined.
+"""Turn landing files into bronze: every line once, counted, with a reason if it is quarantined.
 
 ./spark-submit.sh ingest --landing FOLDER --tables FOLDER [--run yyyymmddHHMMSS]
 """

@@ -1,4 +1,4 @@
-"""The night: landing lines in, verdicts, reports and upgrade-all plans out.
+"""Run the nightly: turn landing lines into verdicts, reports and upgrade-all plans.
 
 ./spark-submit.sh                                   the samples in data/samples
 ./spark-submit.sh nightly --landing URI --tables URI [--out URI] [--as-of newest]
@@ -47,8 +47,9 @@ def main(
 ) -> int:
     """Ingest, refine and audit, one after the other; then write and print the report.
 
-    Without --landing it runs on the samples that come with featurelib. With --as-of, if nothing
-    changed for a day at most, it says so and ends: files, tables, inventory, settings and release.
+    Without --landing it runs on the samples that come with featurelib. With --as-of, the nightly
+    ends at once if files, tables, inventory, settings and release are those of a run within the
+    last day.
     """
     places = choose_places(landing, tables, out, fleet, config, as_of, overlay)
     number = choose_run(run)
@@ -64,7 +65,8 @@ def main(
     say(f"nightly: run {number}, {whose}; starting Spark …")
     from featurelib.spark.session import open_session
 
-    with ThreadPoolExecutor(max_workers=1) as beside:  # Spark's start is mostly Java's
+    # The start of Spark is mostly the start of Java.
+    with ThreadPoolExecutor(max_workers=1) as beside:
         put = None if landing else beside.submit(put_nights_before, places.tables)
         beside.submit(import_module, "featurelib.spark.auditing")
         beside.submit(compile_templates)
@@ -85,18 +87,18 @@ def main(
 
 
 def unpack(archive: Path, folder: str) -> None:
-    """Unpack an archive of tables. Python before 3.11.4 knows no filters."""
+    """Unpack an archive of tables; Python before 3.11.4 has no filters."""
     with tarfile.open(archive) as packed:
         packed.extraction_filter = getattr(tarfile, "data_filter", None)
         packed.extractall(folder)
 
 
 def put_nights_before(tables: str) -> None:
-    """Put the tables of the samples' earlier nights where no table is yet, so that there is a
-    change and a trend to be seen. Of a name, or elsewhere, nothing is put.
+    """Put the tables of the samples' earlier runs into a folder without tables, so that the report
+    shows changes and trends. This is not done for a catalog's name or another store.
 
-    Tables of an earlier release's samples in the usual folder are moved aside. Where the archive
-    cannot be unpacked, the night goes on without it.
+    Tables of an earlier release's samples in the usual folder are moved aside. If the archive
+    cannot be unpacked, the run continues without it.
     """
     path = None if is_name(tables) else local_path(tables)
     if path is None:

@@ -1,4 +1,4 @@
-"""Bronze to silver: the histories, and one snapshot row a cluster.
+"""Turn bronze into silver: the histories, and one snapshot row per cluster.
 
 ./spark-submit.sh refine --tables FOLDER [--as-of newest]
 """

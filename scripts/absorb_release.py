@@ -1,13 +1,13 @@
-"""Takes a new Kafka release in: the catalogue's rows from its jars, answers from its nodes.
+"""Add a new Kafka release: the catalogue's rows from its jars, and responses of its nodes.
 
     .venv/bin/python -m scripts.absorb_release 4.5.0 [--jars FOLDER] [--rows-only]
 
-Jars come from the folder, else from Maven Central. What the release knows about levels stands in
-its own classes, MetadataVersion and Feature, and is read from there; nothing is typed. Then its
-nodes are started: which requests they offer, more than a thousand exchanges of its controller, what
-its kafka-storage refuses, what each level changes. Where the newest dialect and the newest storage
-tool foretell all of it the release is added to them; where not, each difference is printed and they
-stay as they are: CONTRIBUTING.md, A Kafka release. It takes some ten minutes on two cores.
+Jars come from the folder, otherwise from Maven Central. The levels of the release are read from its
+own classes, MetadataVersion and Feature. Then the script starts its nodes. It records their offered
+requests, more than a thousand exchanges of the controller, the refusals of kafka-storage, and the
+side effects of each level. If the newest dialect and the newest storage tool predict everything,
+the release is added to them. Otherwise the script prints each difference and leaves them unchanged
+(CONTRIBUTING.md, A Kafka release). It takes about ten minutes on two cores.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from tests.core.recorded import formats
 CATALOGUE = PACKAGE / "catalogue"
 RECORDED = ROOT / "tests" / "data" / "transcripts"
 ENOUGH = 1000  # exchanges
-TOOLS = "kafka-tools"  # Maven Central lacks those of 4.4
+TOOLS = "kafka-tools"  # Maven Central has no tools of 4.4
 LEVELS = """
 import java.util.stream.Collectors;
 import org.apache.kafka.server.common.*;
@@ -75,12 +75,12 @@ public class Levels {
 Row = dict[str, str]
 
 
-# --- What the jars say ----------------------------------------------------------------------------
+# --- Levels in the jars ---------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """What one release's classes know: rows of LEVELS, without their first word."""
+    """The levels in one release's classes: rows of LEVELS, without their first word."""
 
     version: str  # 4.5.0
     versions: Sequence[Sequence[str]]  # level, name, release, whether metadata changed
@@ -94,7 +94,7 @@ class Known:
 
 
 def known_by(version: str, jars: Iterable[Path]) -> Known:
-    """Ask the classes themselves."""
+    """Run a program that prints the levels in the classes."""
     with tempfile.TemporaryDirectory() as home:
         source = Path(home) / "Levels.java"
         source.write_text(LEVELS, encoding="utf-8")
@@ -135,8 +135,8 @@ class Tables:
 
 
 def add_rows(tables: Tables, known: Known) -> None:
-    """Add what a release knows. Where it says of a level what the catalogue does not, today's row
-    follows it, and releases before keep what they say as differences."""
+    """Add the levels of a release. If it differs from the catalogue, the row of the level gets the
+    new value, and earlier releases keep their values as differences."""
     release, source = known.release, f"MetadataVersion and Feature in the jars of {known.version}"
     if any(row["release"] == release for row in tables["releases"]):
         raise SystemExit(f"{release}: the catalogue has it already. Take its rows out first.")
@@ -158,7 +158,7 @@ def add_rows(tables: Tables, known: Known) -> None:
 
 
 def _follow(tables: Tables, name: str, row: Row, known: Known) -> None:
-    """Enter one level, or take up what is new about it."""
+    """Add one level, or update its row."""
     keys = [key for key in ("feature", "level") if key in row]
     same = [old for old in tables[name] if all(old[key] == row[key] for key in keys)]
     if not same:
@@ -169,7 +169,7 @@ def _follow(tables: Tables, name: str, row: Row, known: Known) -> None:
         return
     feature = row.get("feature", METADATA_VERSION)
     for column in ("name", "release", "loses_metadata_below", "default_from", "dependency"):
-        # Level 0 is there from the first metadata.version that a release knows, whichever it is.
+        # Level 0 exists from the first metadata.version of a release.
         floor = column == "default_from" and row["level"] == "0"
         if column not in row or same[0][column] == row[column] or floor:
             continue
@@ -180,7 +180,7 @@ def _follow(tables: Tables, name: str, row: Row, known: Known) -> None:
 
 
 def _keep_difference(tables: Tables, feature: str, level: str, what: str, value: str) -> None:
-    """What releases before say of a level that they know."""
+    """Keep the values of earlier releases that know a level."""
     differences = tables["release_differences"]
     said = {
         tuple(row[key] for key in ("release", "feature", "level", "what")) for row in differences
@@ -199,7 +199,7 @@ def _keep_difference(tables: Tables, feature: str, level: str, what: str, value:
 
 
 def _date_stability(tables: Tables) -> None:
-    """A level is stable since the first release that has it, or level 1 for 0, in production."""
+    """Date a level by the first release in which it is stable; level 0 by level 1."""
     stable = [(row["release"], row["feature"], int(row["newest_stable"]))
               for row in tables["release_features"]]  # fmt: skip
     for row in tables["feature_levels"]:
@@ -212,7 +212,8 @@ def _date_stability(tables: Tables) -> None:
 
 
 def list_jars(version: str, folder: Path | None) -> list[str]:
-    """Lines of jars.toml: the same artifacts as of the newest release there; each jar is kept."""
+    """Return lines of jars.toml for the artifacts of the newest release there; downloaded jars are
+    kept."""
     listed = tomllib.loads(LISTED.read_text("utf-8"))["kafka"]
     artifacts = dict.fromkeys(line.split()[1] for line in listed[record_api_keys.releases()[-1]])
     lines, without_tools = list[str](), False
@@ -247,11 +248,11 @@ def enter_jars(version: str, folder: Path | None) -> None:
         LISTED.write_text(f'{listed}"{version}" = [\n{lines}]\n', encoding="utf-8")
 
 
-# --- What its nodes answer ------------------------------------------------------------------------
+# --- Responses of its nodes -----------------------------------------------------------------------
 
 
 def add_requests(tables: Tables, version: str) -> None:
-    """Rows of release_apis.csv where its listeners differ from those of the release before."""
+    """Add rows to release_apis.csv for requests that differ from the previous release."""
     measured = {
         (version, unstable): record_api_keys.offered(
             version, record_api_keys.UNSTABLE if unstable else {}
@@ -270,8 +271,9 @@ def add_requests(tables: Tables, version: str) -> None:
 
 
 def record(version: str) -> Iterator[Json]:
-    """Exchanges of one node, with stable levels alone and with all: it walks up, and is asked for
-    every level around each range, validate only, at the lowest, a middle and the newest level."""
+    """Record exchanges of one node, once with stable levels and once with all levels. The node is
+    upgraded step by step. At the lowest, a middle and the newest level it validates every level
+    around each range."""
     own = load().of(release_line(version))
     for unstable in (False, True):
         node = Node(id=1, release=version, unstable=unstable,
@@ -294,7 +296,7 @@ def record(version: str) -> Iterator[Json]:
 
 
 def _asked_at(recorder: Recorder, level: int) -> Iterator[Json]:
-    """The step to a level, and everything asked there."""
+    """Record the step to a level, and all requests at that level."""
     update = {"feature": METADATA_VERSION, "max_version_level": level, "upgrade_type": 1}
     yield recorder.exchange({"version": 1, "updates": [update]})
     for request in every_request(recorder.ranges(), recorder.versions()):
@@ -302,7 +304,7 @@ def _asked_at(recorder: Recorder, level: int) -> Iterator[Json]:
 
 
 def write_exchanges(version: str) -> bytes:
-    """Record them into tests/data/transcripts, as its README says; their lines."""
+    """Write the exchanges to tests/data/transcripts (see its README), and return their lines."""
     lines = []
     for number, line in enumerate(record(version), start=1):
         lines.append(json.dumps(line, ensure_ascii=False))
@@ -315,7 +317,7 @@ def write_exchanges(version: str) -> bytes:
 
 
 def unlike_dialect(text: bytes, name: str) -> list[str]:
-    """What of the recorded exchanges a dialect does not foretell."""
+    """Return the recorded exchanges that a dialect does not predict."""
     exchanges = list(read(text.splitlines(), "recorded"))
     if len(exchanges) < ENOUGH:
         return [f"expected {ENOUGH} exchanges, recorded {len(exchanges)}"]
@@ -324,7 +326,8 @@ def unlike_dialect(text: bytes, name: str) -> list[str]:
 
 
 def unlike_tool(version: str) -> Iterator[str]:
-    """Command lines of the newest recorded kafka-storage that this release's answers otherwise."""
+    """Return the recorded command lines of kafka-storage to which this release responds
+    differently."""
     own, java, said = load().of(release_line(version)), Java.of(version), formats()
     newest = max((one.tool for one in said), key=release_number)
     for one in said:
@@ -362,11 +365,11 @@ def _server(home: Path, request: object) -> str:
     return str(write_properties(home / "server.properties", properties | voters))
 
 
-# --- All of it ------------------------------------------------------------------------------------
+# --- The whole release ----------------------------------------------------------------------------
 
 
 def enter(path: Path, release: str, before: str) -> None:
-    """Add a release behind `before` wherever a file lists releases, and in its words."""
+    """Add a release after `before` to every list of releases in a file."""
     text = path.read_text("utf-8")
     text = re.sub(rf'(releases = \[[^\]]*"{before}")\]', rf'\1, "{release}"]', text)
     text = re.sub(rf"\bto {re.escape(before)}(?![.\d])", f"to {release}", text)
@@ -374,7 +377,8 @@ def enter(path: Path, release: str, before: str) -> None:
 
 
 def note_irreversible(tables: Tables) -> None:
-    """A level that no downgrade left, on the newest release that was measured, is for good."""
+    """Mark a level as irreversible if no downgrade from it succeeded on the newest measured
+    release."""
     last = {(row["feature"], row["level"]): row["back"] for row in tables["measured_steps"]}
     for row in tables["feature_levels"]:
         back = last.get((row["feature"], row["level"]), "")
@@ -383,7 +387,7 @@ def note_irreversible(tables: Tables) -> None:
 
 
 def absorb(version: str) -> list[str]:
-    """Start its nodes and take in what they answer; what has to be looked at by a person."""
+    """Start the nodes and record their responses; return the points that a person must check."""
     release = release_line(version)
     tables, own = Tables(), load().of(release)
     before = load().releases[-2].release
@@ -392,7 +396,8 @@ def absorb(version: str) -> list[str]:
     dialect = GENERATIONS[-1]
     path = PACKAGE / "core" / "dialects" / f"{dialect}.toml"
     as_it_was = path.read_text("utf-8")
-    enter(path, release, before)  # what its controllers answer is read by a dialect that knows it
+    # The dialect must know the release to read the responses of its controllers.
+    enter(path, release, before)
     load_dialect.cache_clear()
     unlike = unlike_dialect(write_exchanges(version), dialect)
     if unlike:
@@ -414,7 +419,7 @@ def absorb(version: str) -> list[str]:
 
 
 def main() -> None:
-    """Read the command line, do it, and say what is left for a person."""
+    """Read the command line, add the release, and print the remaining work for a person."""
     parser = argparse.ArgumentParser(prog="absorb_release", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("version", help="as 4.5.0")

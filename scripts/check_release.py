@@ -1,9 +1,9 @@
-"""Names every place that does not know a Kafka release yet: CONTRIBUTING.md, A Kafka release.
+"""List every file that does not know a Kafka release yet (CONTRIBUTING.md, A Kafka release).
 
     .venv/bin/python -m scripts.check_release 4.5
 
-A place is a file and what has to stand in it. The same check is a test for every release that the
-catalogue has, so that none falls back to its neighbour in silence.
+Each line has a file and the text that it must contain. A test runs the same check for every release
+of the catalogue, so that no release silently uses the data of another one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from featurelib.core.dialect import GENERATIONS, load
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "featurelib"
-# KRaft releases before this one tell of metadata.version only, which releases.csv has.
+# KRaft releases before this one know metadata.version only, which releases.csv has.
 FIRST_WITH_FEATURES = (3, 9)
 CATALOGUE = {
     "releases.csv": "the levels of metadata.version that its software supports",
@@ -29,7 +29,7 @@ CATALOGUE = {
 
 
 def missing(release: str) -> Iterator[str]:
-    """Every place that lacks `release` (`4.5`), as `file: what has to stand there`."""
+    """Return every place that lacks `release` (`4.5`), as `file: required text`."""
     row = re.compile(rf"^{re.escape(release)},", re.MULTILINE)
     quoted = f'"{release}"'
     for name, what in CATALOGUE.items():
@@ -64,7 +64,7 @@ def _order(release: str) -> tuple[int, ...]:
 
 
 def main() -> None:
-    """Read the command line and print."""
+    """Read the command line, and print the missing places."""
     parser = argparse.ArgumentParser(
         prog="python -m scripts.check_release", description=main.__doc__
     )

@@ -1,9 +1,10 @@
-"""Chooses the conformance pack from recorded exchanges: the fewest that prove a lot.
+"""Choose the conformance pack from recorded exchanges: few exchanges that prove much.
 
     .venv/bin/python -m scripts.choose_pack [FOLDER]
 
-For each row of each dialect that some recording reaches: the simplest exchange it decides. For each
-capability: one whose answer would be another without it. The same recordings give the same bytes.
+For each recorded row of a dialect the pack has the simplest exchange that the row decides. For each
+capability it has one exchange whose response would differ without the capability. The same
+recordings give the same bytes.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ from scripts.pack_claims import EPOCH, SAME_LEVEL, SHOWN
 
 ROOT = Path(__file__).parents[1]
 RECORDINGS = ROOT / "tests" / "data" / "transcripts"
-LEAKS = "kraft_version_leaks"  # whether it happened is not always recorded, so it may be undecided
+# A recording may not show whether it happened, so it may be undecided.
+LEAKS = "kraft_version_leaks"
 PACK = ROOT / "featurelib" / "extras" / "conformance" / "conformance_pack.jsonl.gz"
 
 
@@ -46,24 +48,25 @@ class Candidate:
 
     @property
     def cost(self) -> tuple[bool, int, int, str]:
-        """The simplest comes first: not made up at random, few updates, few nodes, then by id."""
+        """The sort key: exchanges that were not drawn at random, few updates, few nodes, then the
+        id."""
         exchange = self.exchange
         updates, nodes = len(exchange.request.updates), len(exchange.cluster.nodes)
         return self.drawn, updates, nodes, exchange.id
 
     @property
     def drawn(self) -> bool:
-        """Whether the request was made up at random, not to show something."""
+        """True if the request was drawn at random."""
         return "random" in self.exchange.id
 
     @cached_property
     def alone(self) -> ReplayReport:
-        """What its replay says when it stands alone."""
+        """The result of its replay without other exchanges."""
         return replay([self.exchange], self.tables)
 
     @property
     def calm(self) -> bool:
-        """Nothing differs, and nothing has to be undecided."""
+        """True if the replay has no difference and nothing undecided."""
         return not self.alone.differences and not self.alone.undecided
 
     @property
@@ -72,7 +75,7 @@ class Candidate:
 
 
 def recorded(folder: Path) -> Iterator[tuple[dict[str, Any], Exchange]]:
-    """Every line of every recording of `folder`, raw and read."""
+    """Yield every line of every recording in `folder`, raw and parsed."""
     for path in sorted([*folder.glob("*.jsonl.xz"), *folder.glob("random/*.jsonl.xz")]):
         lines = lzma.decompress(path.read_bytes()).splitlines()
         for line, exchange in zip(lines, read(lines, path.name), strict=True):
@@ -80,13 +83,14 @@ def recorded(folder: Path) -> Iterator[tuple[dict[str, Any], Exchange]]:
 
 
 def candidates(folder: Path, tables: Tables) -> list[Candidate]:
-    """What may be chosen, the simplest first."""
+    """Return the exchanges that may be chosen, the simplest first."""
     found = [Candidate(exchange, line, tables) for line, exchange in recorded(folder)]
     return sorted(found, key=lambda candidate: candidate.cost)
 
 
 def shows(candidate: Candidate, name: str, value: object) -> bool:
-    """Whether the answer would be another if the dialect's capability `name` were `value`."""
+    """Return true if the response would differ with the value `value` of the dialect's capability
+    `name`."""
     if not _may_show(candidate.exchange, name):
         return False
     if candidate.alone.differences or not (candidate.calm or name == LEAKS):
@@ -98,7 +102,8 @@ def shows(candidate: Candidate, name: str, value: object) -> bool:
 
 
 def _may_show(exchange: Exchange, name: str) -> bool:
-    """Cheap and never wrong where it says no: asking both ways costs a thousand times more."""
+    """Return false if `shows` surely is false; it is cheap, and the full check takes a thousand
+    times longer."""
     request = exchange.request
     names = [update.feature for update in request.updates]
     if name == "duplicates":
@@ -119,7 +124,7 @@ def _may_show(exchange: Exchange, name: str) -> bool:
 
 
 def wanted(dialect: Dialect) -> Iterator[tuple[str, object, str]]:
-    """Capabilities of a dialect that have something to prove: name, another value, what."""
+    """Yield the capabilities of a dialect to prove, as (name, another value, claim)."""
     for name, (values, proves) in SHOWN.items():
         own = getattr(dialect.can, name)
         for value in values:
@@ -128,13 +133,13 @@ def wanted(dialect: Dialect) -> Iterator[tuple[str, object, str]]:
 
 
 class Pack:
-    """The lines chosen, each with what it proves."""
+    """The chosen lines, each with its claims."""
 
     def __init__(self) -> None:
         self._lines: dict[str, dict[str, Any]] = {}
 
     def add(self, candidate: Candidate | None, what: str) -> None:
-        """Take a candidate, or add to what it proves."""
+        """Add a candidate, or a further claim of it."""
         if candidate is None:
             return
         line = self._lines.setdefault(candidate.exchange.id, {**candidate.line, "proves": []})
@@ -142,7 +147,7 @@ class Pack:
             line["proves"].append(what)
 
     def prefer(self, found: list[Candidate]) -> Candidate | None:
-        """One that is in the pack already, else the simplest, else none."""
+        """Return a candidate that is already in the pack, otherwise the simplest one, or None."""
         chosen = [one for one in found if one.exchange.id in self._lines]
         return next((one for one in chosen + found if one.calm), None)
 
@@ -154,10 +159,10 @@ class Pack:
 
 
 def reached(exchanges: Sequence[Exchange], tables: Tables) -> list[tuple[str, ...]]:
-    """For each exchange the ids of the rows that decide its answer, by the position of exchanges:
-    Kafka names the first violated rule, so these are the rows whose words a recording proves.
+    """Return the ids of the rows that decide the response of each exchange, by its position.
 
-    Raises KeyError for a release no dialect is of.
+    Kafka names the first violated rule, so a recording proves the messages of these rows. Raises
+    KeyError for a release without a dialect.
     """
     found: list[tuple[str, ...]] = [()] * len(exchanges)
     of: dict[str, list[int]] = {}
@@ -188,7 +193,7 @@ def _deciding(
 
 
 def choose(folder: Path, tables: Tables) -> str:
-    """The pack as text, one exchange a line, by id."""
+    """Return the pack as text, one exchange per line, by id."""
     pack, every = Pack(), candidates(folder, tables)
     of: dict[str, list[Candidate]] = {name: [] for name in GENERATIONS}
     deciding: dict[str, list[Candidate]] = {}
@@ -207,7 +212,7 @@ def choose(folder: Path, tables: Tables) -> str:
 
 
 def _add_capabilities(pack: Pack, dialect: Dialect, mine: list[Candidate]) -> None:
-    # One that changes something tells more than one that is refused.
+    # An exchange that changes a level proves more than a refused one.
     def order(one: Candidate) -> tuple[bool, bool]:
         return one.drawn, one.exchange.after == one.exchange.cluster.finalized
 

@@ -1,4 +1,4 @@
-"""The prose of the generated pages; everything else in them is read from the code."""
+"""Hold the prose of the generated pages; all other content of these pages is read from the code."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ rows that were read in Kafka's source and that no recording reaches. `featurelib
 compares the tables with recorded responses of real controllers: [conformance](conformance.md).
 """
 
-# Where the comment beside a line of the code is too short for a reader, or there is none.
+# Texts for lines of code without a comment, or with a comment that is too short for readers.
 MEANINGS = {
     "wire_versions": "versions of UpdateFeatures that the generation answers",
     "catalogue": "which features and levels exist: those of the controller's `own` release or any",

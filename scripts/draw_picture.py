@@ -1,4 +1,4 @@
-"""Draws the picture of the README: the range plot of one recorded cluster."""
+"""Draw the picture of the README: the range plot of one recorded cluster."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ SAMPLE = Path(__file__).parents[1] / "data" / "samples" / "orders-prod-us"
 
 
 def picture() -> str:
-    """The plot of metadata.version of the sample orders-prod-us, as an SVG document."""
+    """Return the plot of metadata.version of the sample orders-prod-us, as an SVG document."""
     wanted = Wanted(capture=str(SAMPLE), as_of="newest")
     return range_plot(Stored(wanted=wanted, catalogue=load())).svg("metadata.version")

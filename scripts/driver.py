@@ -1,5 +1,6 @@
-"""Runs a job as `python JOB OPTION…` would, and ends it in one line when it is interrupted, or when
-Spark's process has ended: whoever started the job would take it for ended while it goes on."""
+"""Run a job as `python JOB OPTION…` would. End it with one line after an interrupt, or when Spark's
+process has ended: otherwise the job would continue although its caller believes that it has
+ended."""
 
 import os
 import runpy
@@ -10,22 +11,23 @@ import time
 
 try:
     from featurelib.cli.streams import leave_at_interrupt, say_interrupted
-except KeyboardInterrupt:  # before there is a handler
+except KeyboardInterrupt:  # before the handler is set
     os.write(2, b"error: interrupted; run again, nothing is counted twice\n")
     os._exit(130)
 
 
 def end_with_spark() -> None:
-    """End this process when standard input does: it is a pipe that only Spark's process holds."""
+    """End this process when standard input ends, which is a pipe that only Spark's process
+    holds."""
     while os.read(0, 1):
         pass
-    time.sleep(1)  # whoever asks Spark for something now says so in a line of its own
+    time.sleep(1)  # code that calls Spark at this moment prints its own line
     os.write(2, b"error: Spark's process was ended; run it again, nothing is done twice\n")
     os._exit(143)
 
 
 def end_at_interrupt(reader: int) -> None:
-    """End this process by one line once a SIGINT is written to the pipe of all signals."""
+    """End this process with one line when a SIGINT is written to the pipe of all signals."""
     while number := os.read(reader, 1):
         if number[0] == signal.SIGINT:
             os._exit(say_interrupted())
@@ -33,9 +35,11 @@ def end_at_interrupt(reader: int) -> None:
 
 if "PYSPARK_GATEWAY_PORT" in os.environ:
     threading.Thread(target=end_with_spark, daemon=True).start()
-if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:  # a script's background job stays as it is
+# A background job of a script ignores interrupts, and keeps doing so.
+if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
     leave_at_interrupt()
-    # Spark puts a handler of its own in place when a session starts: the pipe is told all the same.
+    # Spark sets its own handler when a session starts, but Python still writes the signal to the
+    # pipe.
     signals, writer = os.pipe()
     os.set_blocking(writer, False)
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)

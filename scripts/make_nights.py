@@ -1,11 +1,11 @@
-"""Makes data/nights/tables.tar.gz, the tables of the nights before the newest, from the recordings
-in data/samples, by the nightly itself: a run for each night.
+"""Make data/nights/tables.tar.gz: the tables of the samples' earlier runs. The nightly itself makes
+them from the recordings in data/samples, one run for each day.
 
     .venv/bin/python -m scripts.make_nights
 
-A recording holds moments, each dated by the last night in which it was so. In a night a cluster
-says what it said in the first moment that is not earlier, with that night's day in `observed_at`;
-after its last moment nothing landed from it. It takes Spark and some minutes.
+A recording has moments, each dated by the last day of that state. The lines of a day are those of
+the first moment that is not earlier, with that day in `observed_at`. After its last moment a
+cluster has no data. The script needs Spark and some minutes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pathlib import Path
 
 from featurelib.source import NIGHTS_BEFORE, SAMPLES
 
-COUNT = 30  # with the newest, which the first command runs itself
+COUNT = 30  # including the newest run, which the first command makes itself
 RUN_AT = "063000"  # UTC
 DAY = re.compile(rb'(?<="observed_at":")\d{4}-\d\d-\d\d')
 LEFT_OUT = "tables/.featurelib"  # the lock and the record of a run
@@ -31,7 +31,7 @@ LEFT_OUT = "tables/.featurelib"  # the lock and the record of a run
 
 @cache
 def recordings() -> dict[str, dict[date, list[bytes]]]:
-    """By cluster the lines of its moments, by the day of each."""
+    """Return by cluster the lines of its moments, by their days."""
     found = {}
     for file in sorted(SAMPLES.glob("*/landing.jsonl")):
         lines = groupby(file.read_bytes().splitlines(), _day_of)
@@ -46,13 +46,13 @@ def _day_of(line: bytes) -> date:
 
 
 def nights() -> list[date]:
-    """The nights before the newest, oldest first."""
+    """Return the days before the newest, oldest first."""
     newest = max(day for moments in recordings().values() for day in moments)
     return [newest - timedelta(days=ago) for ago in range(COUNT - 1, 0, -1)]
 
 
 def landed(night: date) -> Iterator[tuple[str, list[bytes]]]:
-    """Each cluster that was collected that night, and its lines."""
+    """Yield each cluster that was collected on that day, and its lines."""
     for name, moments in recordings().items():
         day = min((day for day in moments if day >= night), default=None)
         if day is not None:
@@ -60,7 +60,7 @@ def landed(night: date) -> Iterator[tuple[str, list[bytes]]]:
 
 
 def make_tables(folder: Path) -> None:
-    """Run the nightly for each night before, into `folder`/tables."""
+    """Run the nightly for each earlier day, into `folder`/tables."""
     from featurelib.spark.session import open_session
     from jobs.nightly import main
     from tests.spark.conftest import SETTINGS
@@ -83,7 +83,8 @@ def make_tables(folder: Path) -> None:
 
 
 def pack(folder: Path) -> None:
-    """Write the archive of `folder`/tables: the same tables make the same bytes but for times."""
+    """Write the archive of `folder`/tables; the same tables give the same bytes, except for
+    times."""
 
     def kept(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
         member.uid = member.gid = 0

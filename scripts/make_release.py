@@ -1,10 +1,10 @@
-"""Make everything that a release consists of, check it, and write its checksums.
+"""Make all files of a release, check them, and write their checksums.
 
     make release     (build/release)
 
-Wheel and sdist pass `twine check`, and the wheel answers from a clean environment. Beside them lie
-the catalogue with its schema, the bill of materials and SHA256SUMS. Images are built where buildah
-or podman is installed. Nothing is published.
+Wheel and sdist pass `twine check`, and the wheel runs in a clean environment. The folder also has
+the catalogue with its schema, the bill of materials and SHA256SUMS. Images are built if buildah or
+podman is installed. Nothing is published.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from scripts import write_catalogue, write_sbom
 
 ROOT = Path(__file__).parents[1]
 UV = Path(sys.prefix, "bin", "uv")
-# On demand: it is in no lock.
+# twine is installed on demand, so no lock has it.
 TWINE_CHECK = (UV, "tool", "run", "--quiet", "twine==7.0.0", "check", "--strict")
 SUMS = "SHA256SUMS"
 BUILDERS = ("buildah", "podman")
@@ -48,7 +48,7 @@ def packages(out: Path) -> tuple[Path, Path]:
 def answer_of(package: Path) -> str:
     """Install a wheel or an sdist in a clean environment; return its `featurelib --version`."""
     with tempfile.TemporaryDirectory() as folder:
-        home = Path(folder)  # outside the checkout, whose settings uv would read
+        home = Path(folder)  # outside the checkout, because uv would read the checkout's settings
         run(UV, "venv", "--quiet", "--python", sys.executable, "venv", folder=home)
         python, command = home / "venv" / "bin" / "python", home / "venv" / "bin" / "featurelib"
         run(UV, "pip", "install", "--quiet", "--python", python, package, folder=home)

@@ -1,4 +1,4 @@
-"""Markdown from values, and what a class says of its members in the comments beside them."""
+"""Make Markdown from values, and read the comments beside the members of a class."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ GENERATED = "<!-- Generated: .venv/bin/python -m scripts.write_docs -->"
 
 
 def comments_of(owner: type) -> dict[str, str]:
-    """Each member of a class with the comment on its line; empty where there is none."""
+    """Return each member of a class with the comment on its line; "" without a comment."""
     found = {}
     for line in inspect.getsource(owner).splitlines()[1:]:
         member = MEMBER.match(line)
@@ -21,7 +21,7 @@ def comments_of(owner: type) -> dict[str, str]:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table; what a cell holds is shown as it is."""
+    """Return a table; the content of a cell is shown unchanged."""
     lines = [_row(head), "|" + "---|" * len(head)]
     lines += [_row([cell.replace("|", "\\|") for cell in row]) for row in rows]
     return "\n".join(lines)
@@ -32,10 +32,10 @@ def _row(cells: Sequence[str]) -> str:
 
 
 def code(text: object) -> str:
-    """A name or value, as code."""
+    """Return a name or value, formatted as code."""
     return f"`{text}`"
 
 
 def page(*parts: str) -> str:
-    """The parts with an empty line between them."""
+    """Return the parts with an empty line between them."""
     return "\n\n".join(part.strip() for part in (parts[0], GENERATED, *parts[1:]) if part) + "\n"

@@ -1,12 +1,12 @@
-"""Runs the night on the samples with each Spark and each Python, and compares its tables.
+"""Run the nightly on the samples with each Spark and each Python, and compare the tables.
 
     make matrix                                       (some two minutes for each pair)
     make matrix SPARKS="4.0.1 4.1.0" PYTHONS=3.12
 
 Each pair gets a copy of this checkout in build/matrix/, set up as a user sets it up: by
-scripts/setup.sh, then `uv pip install pyspark==…`, then ./spark-submit.sh. In the place of a Spark,
-`lowest` takes the lowest version of every range of pyproject.toml. Its tables have to hold
-what those of this checkout hold, with the versions of uv.lock: every row and every column.
+scripts/setup.sh, then `uv pip install pyspark==…`, then ./spark-submit.sh. `lowest` instead of a
+Spark takes the lowest version of every range in pyproject.toml. The tables must have the same rows
+and columns as those of this checkout with the versions of uv.lock.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ SPARKS = ("4.0.2", "4.0.5", "4.1.4", version("pyspark"), "4.2.1", LOWEST)  # EMR
 COPIED = ("featurelib", "jobs", "scripts", "conf", "spark-submit.sh")
 COPIED += ("pyproject.toml", "uv.lock", "README.md", "LICENSE")
 NIGHT = ("nightly", "--as-of", "newest", "--run", "20261121080000")
-SETTINGS = {"CI": "true"}  # no class archive is made: nobody starts twice
+SETTINGS = {"CI": "true"}  # no class archive is made, because each copy starts once
 
 
 def run_night(checkout: Path, tables: Path) -> str:
-    """Write the tables of one night of the samples; returns "" or what was said of a failure."""
+    """Write the tables of one night of the samples; returns "" or the message of a failure."""
     places = ("--landing", SAMPLES, "--fleet", SAMPLES / "fleet.toml", "--tables", tables)
     return run(checkout, "./spark-submit.sh", *NIGHT, *places)
 
@@ -63,7 +63,7 @@ def set_up(checkout: Path, python: Path, spark: str) -> str:
 
 
 def run(folder: Path, *words: str | Path, **settings: str) -> str:
-    """Run a command; returns "" or the last line that it said before it failed."""
+    """Run a command; returns "" or its last line before the failure."""
     env = {k: v for k, v in os.environ.items() if k not in ("PYTHON", "VIRTUAL_ENV", "MASTER")}
     cache = os.environ.get("FEATURELIB_CACHE") or str(ROOT / ".cache")
     env |= {"FEATURELIB_CACHE": cache, **SETTINGS, **settings}
@@ -73,7 +73,7 @@ def run(folder: Path, *words: str | Path, **settings: str) -> str:
 
 
 def differing(tables: Path, expected: Path) -> list[str]:
-    """Return the tables that do not hold the same rows."""
+    """Return the tables with different rows."""
     return [table.full_name for table in ALL if rows_of(tables, table) != rows_of(expected, table)]
 
 
@@ -83,7 +83,7 @@ def rows_of(tables: Path, table: Table) -> list[str]:
 
 
 def try_pair(python: Path, spark: str, name: str, expected: Path) -> str:
-    """Say how one night of this Spark with this Python ended."""
+    """Return the result of one run with this Spark and this Python."""
     checkout = FOLDER / name
     tables = checkout / "tables"
     if said := set_up(checkout, python, spark) or run_night(checkout, tables):
@@ -94,7 +94,7 @@ def try_pair(python: Path, spark: str, name: str, expected: Path) -> str:
 
 
 def main() -> int:
-    """Run every pair and print how each ended; exit code 1 unless all tables are equal."""
+    """Run every pair and print each result; exit code 1 unless all tables are equal."""
     parser = argparse.ArgumentParser(prog="python -m scripts.matrix", description=main.__doc__)
     pythons = find_all()
     parser.add_argument("--sparks", nargs="+", default=SPARKS, metavar="VERSION")

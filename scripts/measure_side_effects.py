@@ -1,16 +1,16 @@
-"""Measures on real Kafka what else each feature level changes; writes the catalogue's rows.
+"""Measure on real Kafka the side effects of each feature level, and write the catalogue's rows.
 
     .venv/bin/python -m scripts.measure_side_effects [--release 4.4 …] [--write]
 
-One cluster a release: a controller without min.insync.replicas of its own, two brokers that have
-it as 2, one of them with values set per broker, a cluster default, two topics, a group and quotas.
-It is formatted at the lowest metadata.version that the release can format and walks up level by
-level; then each other feature from 0 up, and kraft.version last. A second cluster walks the levels
-in development. Before and after each step, after the way back and after the step once more all
+One cluster a release: a controller without min.insync.replicas of its own, two brokers that have it
+as 2, one of them with values set per broker, a cluster default, two topics, a group and quotas. It
+is formatted at the lowest metadata.version that the release can format and walks up level by level;
+then each other feature from 0 up, and kraft.version last. A second cluster walks the levels in
+development. Before and after each step, after the way back and after the step once more all
 configurations, topics, groups and quotas are read, what may be set is tried (validate only), and
-the metadata log is read between. What differs, beyond the FeatureLevelRecord, is written. It takes
-some fifteen minutes on two cores; jars come from Maven Central. docs/side_effects.md says what came
-out.
+the metadata log is read between. All differences besides the FeatureLevelRecord are written. It
+takes about fifteen minutes on two cores; jars come from Maven Central. docs/side_effects.md has the
+results.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ TOPIC, BROKER, CLIENT_METRICS, GROUP = 2, 4, 16, 32  # types of resources (Confi
 SET, DELETE = 0, 1  # IncrementalAlterConfigs
 QUIET_SECONDS, SETTLE_SECONDS, STEP_SECONDS = 0.4, 20.0, 0.05
 KEY = "min.insync.replicas"
-# Every record that is not another's doing: what nobody but the clock writes.
+# Records that Kafka writes by the clock, without any change.
 IDLE = {"NO_OP_RECORD v0"}
 ALL_FAILED = (
     "The update failed for all features since the following feature had an error: "  # 4.0 and later
@@ -61,7 +61,7 @@ CONTROL = re.compile(r" (SnapshotHeader|SnapshotFooter|KRaftVersion|KRaftVoters|
 API_VERSIONS = ApiVersionsRequest(
     client_software_name="featurelib", client_software_version="1", min_version=3
 )
-State = dict[str, str]  # what it is → its value, in words
+State = dict[str, str]  # name → value, in words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,26 +69,27 @@ class Measured:
     """One step of one feature on one release, as a row of measured_steps.csv."""
 
     release: str  # the release line
-    version: str  # that ran
+    version: str  # the version that ran
     date: str
     feature: str
     from_level: int
     level: int
     stable: bool
-    setting: str  # what was set otherwise before it
-    reached: str  # "yes", or what the controller answered
-    records: str  # beyond the level's own, kind and how often
+    setting: str  # the changed setting before the step
+    reached: str  # "yes", or the controller's message
+    records: str  # records besides the level's own, with their number
     changed: str  # configurations, topics, groups, quotas
-    no_longer_set: str  # what was accepted before (validate only), and is refused after
+    # Settings that were accepted before (validate only), and are refused afterwards.
+    no_longer_set: str
     newly_set: str
-    back: str  # the upgrade type that went back, or what the controller answered
+    back: str  # the upgrade type of the successful downgrade, or the controller's message
     back_records: str
-    not_restored: str  # what is not as before the step after the way back
+    not_restored: str  # differences from the state before the step, after the downgrade
 
 
 @dataclass(kw_only=True)
 class Lab:
-    """One running cluster, its release's own catalogue, asked by its listeners."""
+    """A running cluster and the catalogue of its release."""
 
     cluster: RunningCluster
     own: ReleaseCatalogue
@@ -102,12 +103,13 @@ class Lab:
         return self.cluster.nodes[CONTROLLER].controller
 
     def levels(self) -> dict[str, int]:
-        """What is finalized, as a broker has it."""
+        """Return the finalized levels, from a broker."""
         said = ask(self.broker(), API_VERSIONS).to_dict()
         return {f["name"]: f["max_version_level"] for f in said["finalized_features"] or ()}
 
     def update(self, feature: str, level: int, kind: UpgradeType) -> str:
-        """Ask the controller; "" if it did it, else its words. Waits until nothing moves."""
+        """Send an update; return "" or the controller's message. Wait until the log no longer
+        grows."""
         update = admin.UpdateFeaturesRequest.FeatureUpdateKey(
             feature=feature, max_version_level=level, upgrade_type=int(kind), allow_downgrade=True
         )
@@ -123,7 +125,7 @@ class Lab:
         return words[0] if words else ""
 
     def settle(self) -> int:
-        """Wait until the log does not grow and both brokers have all of it; its end."""
+        """Wait until the log does not grow and both brokers have read it; return its end."""
         until, quiet_at, end = time.monotonic() + SETTLE_SECONDS, time.monotonic(), -1
         while time.monotonic() < until:
             now = self.end()
@@ -147,7 +149,7 @@ class Lab:
         return int(said["finalized_features_epoch"])
 
     def records(self) -> dict[int, str]:
-        """The kind of every record by offset, as the release's own DumpLogSegments shows it."""
+        """Return the kind of every record by offset, from the release's own DumpLogSegments."""
         java, main = self.cluster.java, "kafka.tools.DumpLogSegments"
         if number(self.own.release) >= (4, 3):
             main = "org.apache.kafka.tools.DumpLogSegments"
@@ -170,7 +172,7 @@ class Lab:
 
 
 def versions() -> dict[str, str]:
-    """The versions of the test rig by their release, the oldest first."""
+    """Return the versions of the test rig by release, the oldest first."""
     return {release_line(version): version for version in releases()}
 
 
@@ -185,7 +187,7 @@ def _kind(record: Mapping[str, Any]) -> str:
 
 
 def start(release: str, home: Path, *, unstable: bool) -> Lab:
-    """The cluster of a walk, with everything set that a level could change."""
+    """Start the cluster of a walk, with values for everything that a level could change."""
     own, version = load().of(release), versions()[release]
     first = own.newest_stable if unstable else max(own.oldest, own.oldest_bootstrap)
     properties = {"metadata.max.idle.interval.ms": "0"}
@@ -212,7 +214,8 @@ def start(release: str, home: Path, *, unstable: bool) -> Lab:
 
 
 def prepare(lab: Lab) -> None:
-    """Values of every sort: per broker, cluster default, topic, group, quotas; a group."""
+    """Set values of every kind: per broker, cluster default, topic, group, quotas; and make a
+    group."""
     topic = admin.CreateTopicsRequest.CreatableTopic
     config = topic.CreatableTopicConfig
     topics = [
@@ -256,7 +259,7 @@ def _expect_done(results: Iterable[Mapping[str, Any]]) -> None:
 def alter(
     lab: Lab, kind: int, name: str, values: Mapping[str, str | None], *, validate: bool = False
 ) -> str:
-    """Set values, or delete those that are None; "" if it was done, else the controller's words."""
+    """Set values, or delete those that are None; return "" or the controller's message."""
     resource = admin.IncrementalAlterConfigsRequest.AlterConfigsResource
     request = admin.IncrementalAlterConfigsRequest(
         validate_only=validate,
@@ -280,7 +283,7 @@ def alter(
 
 
 def configurations(lab: Lab) -> State:
-    """Every key of every resource, with the place its value comes from and all places below."""
+    """Return every key of every resource, with the source of its value and all lower sources."""
     found = {}
     brokers = [(lab.broker(node), "broker", BROKER, str(node)) for node in BROKERS]
     others = [
@@ -308,7 +311,7 @@ def configurations(lab: Lab) -> State:
 
 
 def surroundings(lab: Lab) -> State:
-    """Topics with their partitions, groups, quotas, and all finalized levels."""
+    """Return topics with their partitions, groups, quotas, and all finalized levels."""
     found: State = {f"finalized {name}": str(level) for name, level in lab.levels().items()}
     for topic in ask(lab.broker(), MetadataRequest(topics=None)).to_dict()["topics"]:
         for part in topic["partitions"]:
@@ -327,8 +330,8 @@ def surroundings(lab: Lab) -> State:
 
 
 def settable(lab: Lab, state: Mapping[str, str]) -> State:
-    """For each key that a resource has set, and each that it could have: whether it may be set to
-    its own value, and deleted; by asking to validate only."""
+    """Return for each key of a resource, set or not, whether it can be set to its own value and
+    deleted; the requests only validate."""
     found = {}
     for where, value in state.items():
         match = re.match(r"(broker|topic|group) '(.*)' by broker: (.*)", where)
@@ -361,7 +364,7 @@ def look(lab: Lab) -> tuple[State, State]:
 
 
 def difference(before: Mapping[str, str], after: Mapping[str, str], feature: str) -> list[str]:
-    """What differs, in words; the feature's own level does not count."""
+    """Return the differences, in words, without the feature's own level."""
     lines = []
     for where in sorted({*before, *after} - {f"finalized {feature}"}):
         old, new = before.get(where, "–"), after.get(where, "–")
@@ -372,7 +375,7 @@ def difference(before: Mapping[str, str], after: Mapping[str, str], feature: str
 
 @dataclass(kw_only=True)
 class Step:
-    """A step that was gone, before the log was read."""
+    """A step that was made, before its records are read from the log."""
 
     feature: str
     low: int
@@ -386,7 +389,7 @@ class Step:
 
 
 def gone(lab: Lab, feature: str, low: int, level: int) -> Step:
-    """Up, back and up again, with a look after each."""
+    """Upgrade, downgrade and upgrade again, and read the state after each."""
     looks, begin = [look(lab)], lab.settle()
     said = lab.update(feature, level, UpgradeType.UPGRADE)
     step = Step(feature=feature, low=low, level=level, reached=said or "yes")
@@ -412,8 +415,8 @@ def gone(lab: Lab, feature: str, low: int, level: int) -> Step:
 
 
 def walk(lab: Lab, *, unstable: bool) -> Iterator[Step]:
-    """Every level that the nodes of this lab have and that is not finalized already, from below;
-    with `unstable` only those in development."""
+    """Make every step to a level that the nodes support and that is not finalized, from below; with
+    `unstable` only to levels in development."""
     own = lab.own
     names = [METADATA_VERSION, *(n for n in own.features if n != KRAFT_VERSION)]
     names += [n for n in own.features if n == KRAFT_VERSION]
@@ -432,8 +435,8 @@ def differing(before: tuple[State, State], after: tuple[State, State]) -> set[st
 
 
 def settled_otherwise(lab: Lab, step: Step) -> Iterator[Step]:
-    """A step that changes min.insync.replicas, with the cluster default set first, and with a
-    controller that has a value of its own."""
+    """Repeat a step that changes min.insync.replicas with a cluster default, and with a controller
+    that has its own value."""
 
     def back() -> None:
         lab.update(step.feature, step.low, UpgradeType.SAFE_DOWNGRADE)
@@ -460,7 +463,8 @@ def _expect(refused: str) -> None:
 
 
 def kinds(records: Mapping[int, str], span: tuple[int, int], feature: str) -> str:
-    """Records in a part of the log, but the level's own and those nobody but the clock writes."""
+    """Return the records in a part of the log, without the level's own and those written by the
+    clock."""
     found = Counter(records[n] for n in range(*span) if n in records and records[n] not in IDLE)
     del found[f"FEATURE_LEVEL_RECORD {feature}"]
     return "; ".join(f"{kind} × {count}" for kind, count in sorted(found.items()))
@@ -495,7 +499,7 @@ def rows(lab: Lab, steps: Sequence[Step], date: str) -> Iterator[Measured]:
 
 
 def measure(release: str, date: str) -> list[Measured]:
-    """All rows of one release."""
+    """Return all rows of one release."""
     own, found = load().of(release), list[Measured]()
     more = any(
         own.known_levels(name) != own.known_levels(name, unstable=False)
@@ -527,7 +531,8 @@ def main() -> int:
 
 
 def write(found: Iterable[Measured], wanted: Sequence[str], target: Path | None) -> None:
-    """The rows, in `target` in the place of those of `wanted`; else to standard output."""
+    """Write the rows: in `target` they replace the rows of `wanted`; without `target` they are
+    printed."""
     columns = [column.name for column in fields(Measured)]
     kept: list[dict[str, object]] = []
     if target is not None and target.exists():

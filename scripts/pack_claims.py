@@ -1,9 +1,9 @@
-"""What a capability of a dialect is changed to, and what an exchange that shows it proves."""
+"""List the changed values of a dialect's capabilities, and the claims that an exchange proves."""
 
 from __future__ import annotations
 
-# A capability's values: an exchange shows the dialect's own if it is answered otherwise under
-# another. What it proves stands beside the own value; without a text nothing is looked for.
+# Values of a capability: an exchange shows the dialect's value if another value gives another
+# response. The claim is beside the dialect's value; without a claim no exchange is chosen.
 SHOWN: dict[str, tuple[tuple[object, ...], dict[object, str]]] = {
     "atomic": (
         (True, False),

@@ -2,8 +2,9 @@
 
 python scripts/post_comment.py NUMBER FILE
 
-The comment is known again by its first line. Environment: TOKEN, GITHUB_REPOSITORY, GITHUB_API_URL.
-A token that may not write, as that of a fork, is a note and no error: the job summary has the text.
+The comment is recognised by its first line. Environment: TOKEN, GITHUB_REPOSITORY, GITHUB_API_URL.
+If the token may not write, as for a fork, the script prints a note and succeeds, because the job
+summary has the text.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ REFUSED = (401, 403, 404)
 
 
 def call(method: str, path: str, body: str | None = None) -> Any:
-    """Return the answer of GitHub's API. Raises HTTPError."""
+    """Return the response of GitHub's API. Raises HTTPError."""
     url = f"{os.environ.get('GITHUB_API_URL', 'https://api.github.com')}{path}"
     data = None if body is None else json.dumps({"body": body}).encode()
     request = urllib.request.Request(url, data=data, method=method)

@@ -1,4 +1,4 @@
-"""The Pythons of this machine that featurelib is for."""
+"""Find the Pythons of this machine that featurelib supports."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ VERSIONS = ("3.11", "3.12", "3.13")
 
 
 def find_all() -> dict[str, Path]:
-    """Version to program, of those that are here and run."""
+    """Return version → program, for every Python that is installed and runs."""
     return {version: python for version in VERSIONS if (python := find(version))}
 
 
 def find(version: str) -> Path | None:
-    """Return a Python of `version`; None where there is none."""
+    """Return a Python of `version`; None if there is none."""
     return next((one for one in _candidates(version) if _version_of(one) == version), None)
 
 
@@ -28,7 +28,7 @@ def _candidates(version: str) -> Iterator[Path]:
 
 
 def _version_of(python: Path) -> str | None:
-    """Return what a program says it is; None where it does not run."""
+    """Return the version that a program prints; None if it does not run."""
     probe = "import sys; print('%d.%d' % sys.version_info[:2])"
     try:
         done = subprocess.run([python, "-c", probe], capture_output=True, text=True, check=False)

@@ -1,10 +1,11 @@
-"""Measures which requests real nodes of each release offer, for the catalogue's release_apis.csv.
+"""Measure which requests real nodes of each release offer, for the catalogue's release_apis.csv.
 
     .venv/bin/python -m scripts.record_api_keys > featurelib/catalogue/release_apis.csv
 
-Every release of the test rig is started twice, as it comes and with `unstable.api.versions.enable`;
-both listeners of the node are asked for ApiVersions. A row stands where a release differs from the
-one before. Which requests a broker forwards is ApiKeys.forwardable of the newest release.
+Every release of the test rig is started twice, with default settings and with
+`unstable.api.versions.enable`. ApiVersions is sent to both listeners of the node. A row is a
+difference from the previous release. ApiKeys.forwardable of the newest release shows which requests
+a broker forwards.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from tests.backends.rig.java import find
 from tests.backends.rig.kraft import Node, start_kraft
 
 UNSTABLE = {"unstable.api.versions.enable": "true"}
-TELEMETRY = (71, 72)  # offered where a plug-in takes clients' metrics (KIP-714)
+TELEMETRY = (71, 72)  # offered if a plug-in receives clients' metrics (KIP-714)
 PATCHED = {"4.0": {11}}  # 4.0.0 offers JoinGroup from version 2 on (KAFKA-19444)
 FORWARDABLE = """
 import org.apache.kafka.common.protocol.ApiKeys;
@@ -40,13 +41,13 @@ Ends = dict[int, tuple[int, int]]
 
 
 def releases() -> list[str]:
-    """Those of the rig, the oldest first."""
+    """Return the releases of the rig, the oldest first."""
     listed = tomllib.loads(LISTED.read_text(encoding="utf-8"))["kafka"]
     return sorted(listed, key=lambda release: [int(part) for part in release.split(".")])
 
 
 def forwardable(release: str) -> set[int]:
-    """The requests that a broker hands on to the active controller, and offers as it does."""
+    """Return the requests that a broker forwards to the active controller."""
     jars = ":".join(map(str, class_path(release)))
     with tempfile.TemporaryDirectory() as home:
         source = Path(home) / "Forwardable.java"
@@ -58,7 +59,7 @@ def forwardable(release: str) -> set[int]:
 
 
 def offered(release: str, properties: Mapping[str, str]) -> dict[str, Ends]:
-    """What each listener of one node offers."""
+    """Return the requests that each listener of one node offers."""
     with tempfile.TemporaryDirectory() as home:
         node = Node(id=1, release=release, properties=properties)
         cluster = start_kraft(Path(home), [node])
@@ -79,7 +80,7 @@ Offers = Mapping[int, Offer]
 
 
 def offers_before() -> dict[str, Offers]:
-    """What each listener of the newest release in the table offers."""
+    """Return the requests that each listener of the newest release in the table offers."""
     found: dict[str, dict[int, Offer]] = {BROKER: {}, CONTROLLER: {}}
     for row in read_release_apis():
         values = {field.name: getattr(row, field.name) for field in fields(Offer)}
@@ -126,7 +127,7 @@ def rows(
 
 
 def write(found: Iterator[OfferRow]) -> None:
-    """The table to standard output."""
+    """Write the table to standard output."""
     out = csv.writer(sys.stdout, lineterminator="\n")
     columns = [field.name for field in fields(Offer)]
     out.writerow(["release", "listener", "api_key", *columns, "source"])
@@ -136,7 +137,7 @@ def write(found: Iterator[OfferRow]) -> None:
 
 
 def main() -> None:
-    """Start every release, ask, and write the table."""
+    """Start every release, read its requests, and write the table."""
     names = releases()
     measured = {
         (release, unstable): offered(release, UNSTABLE if unstable else {})

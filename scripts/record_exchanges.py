@@ -1,11 +1,11 @@
-"""Records UpdateFeatures exchanges of a real KRaft cluster, for `featurelib conformance FILE`.
+"""Record UpdateFeatures exchanges of a real KRaft cluster, for `featurelib conformance FILE`.
 
     .venv/bin/python -m scripts.record_exchanges --release 4.2.1 --broker 1=HOST:PORT \\
         --controller 1=HOST:PORT [--requests FILE] [--apply] > mine.jsonl
 
-Without --apply every request is sent validate_only and nothing is written; with it, take a cluster
-to throw away. Without --requests it asks for every level around each feature's range, under every
-upgrade type. docs/conformance.md says what a line holds.
+Without --apply every request only validates and nothing is written. With --apply use a test
+cluster. Without --requests the script requests every level around each feature's range, with every
+upgrade type. docs/conformance.md describes the lines.
 """
 
 from __future__ import annotations
@@ -35,21 +35,22 @@ UNKNOWN = "no.such.feature"
 
 @dataclass(kw_only=True)
 class Recorder:
-    """One cluster that is recorded, addresses by node id. `down`: the nodes that were stopped."""
+    """A cluster to record, with addresses by node id. `down`: the nodes that were stopped."""
 
     release: str
     brokers: Mapping[int, str]
     controllers: Mapping[int, str]
     scenario: str = "recorded"
-    releases: Mapping[int, str] = field(default_factory=dict)  # of nodes that run another one
+    # Releases of nodes that run another one.
+    releases: Mapping[int, str] = field(default_factory=dict)
     down: set[int] = field(default_factory=set)
     number: int = 0
 
     def exchange(self, request: Json) -> Json:
-        """Send one request to the active controller and give the line to be written.
+        """Send one request to the active controller, and return the line to write.
 
-        `request` has version, updates and validate_only, as in the line. Raises what the wire
-        raises, and TimeoutError where the cluster does not settle.
+        `request` has version, updates and validate_only, as in the line. Raises errors of the
+        connection, and TimeoutError if the cluster does not settle.
         """
         active = self._settle()
         request = {
@@ -73,11 +74,11 @@ class Recorder:
         }
 
     def ranges(self) -> dict[str, list[int]]:
-        """What the first broker supports."""
+        """Return the ranges of the first broker."""
         return _ranges(look(self._running(self.brokers)[0]))
 
     def versions(self) -> range:
-        """The versions of UpdateFeatures that the first running controller reads."""
+        """Return the versions of UpdateFeatures that the first running controller supports."""
         connection = _connect(self._running(self.controllers)[0])
         try:
             low, high = connection.offered[Api.UPDATE_FEATURES]
@@ -89,7 +90,8 @@ class Recorder:
         return [address for node, address in addresses.items() if node not in self.down]
 
     def _settle(self) -> int:
-        """Wait until every broker has applied the whole log; the id of the active controller."""
+        """Wait until every broker has applied the whole log; return the id of the active
+        controller."""
         end = time.monotonic() + SETTLE_SECONDS
         while time.monotonic() < end:
             leader, last = _quorum(self._running(self.brokers)[0])  # it knows the leader
@@ -103,15 +105,15 @@ class Recorder:
         )
 
     def state(self) -> Json:
-        """The finalized levels and the epoch, once every broker has applied the log."""
+        """Return the finalized levels and the epoch, after every broker has applied the log."""
         self._settle()
         said = look(self._running(self.brokers)[0])
         levels = {each["name"]: each["max_version_level"] for each in said["finalized_features"]}
         return {"finalized": levels, "epoch": _epoch(said)}
 
     def _nodes(self, active: int) -> list[Json]:
-        """Every half of every node. A controller that is a broker too may use more than its own
-        listener shows, so it is what the broker shows."""
+        """Return every half of every node. A combined controller may use more levels than its own
+        listener shows, so the range of its broker half is recorded."""
         nodes = []
         for role, addresses in (("broker", self.brokers), ("controller", self.controllers)):
             for node, address in addresses.items():
@@ -147,13 +149,13 @@ def _connect(address: str) -> Connection:
 
 
 def look(address: str) -> Json:
-    """The ApiVersions answer of one listener."""
+    """Return the ApiVersions response of one listener."""
     with Wire(PLAINTEXT, TIMEOUT_SECONDS).connect(address) as talk:
         return dict(talk.api_versions().body)
 
 
 def _quorum(address: str) -> tuple[int, int]:
-    """Id of the active controller, and the last offset that is committed."""
+    """Return the id of the active controller, and the last committed offset."""
     with Wire(PLAINTEXT, TIMEOUT_SECONDS).connect(address) as talk:
         body: Any = talk.describe_quorum().body
     partition = body["topics"][0]["partitions"][0]
@@ -172,9 +174,10 @@ def _epoch(said: Json) -> int:
 
 
 def every_request(ranges: Mapping[str, Sequence[int]], versions: Iterable[int]) -> Iterator[Json]:
-    """Every level around each range, and 0, under every upgrade type; a name twice; a bad one."""
+    """Yield requests for every level around each range, and 0, with every upgrade type; for a
+    repeated name; and for an invalid name."""
     for version in versions:
-        if version == 0:  # it has no validate_only
+        if version == 0:  # version 0 has no validate_only
             continue
         for name, (low, high) in {**ranges, UNKNOWN: (0, 1)}.items():
             for level in sorted({-1, 0, low - 1, low, low + 1, high - 1, high, high + 1}):
@@ -211,7 +214,7 @@ def _by_id(words: Sequence[str]) -> dict[int, str]:
 
 
 def main() -> None:
-    """Record, one line for each request, to standard output."""
+    """Record the requests; print one line for each."""
     asked = _arguments()
     recorder = Recorder(
         release=asked.release,

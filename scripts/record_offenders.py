@@ -1,13 +1,13 @@
-"""Records which of several offenders a real controller names, for tests and `conformance FILE`.
+"""Record which of several blocking nodes a real controller names, for tests and `conformance FILE`.
 
     .venv/bin/python -m scripts.record_offenders RELEASE [--seed N] [--clusters N] > FILE
     .venv/bin/python -m scripts.record_offenders RELEASE --voters 2,3,17 --active 3 \\
         --format 3.4-IV0 [--older RELEASE] [--down 9,18] [--unstable] > FILE
 
 One real node is the active controller and a broker; the other brokers and controllers register with
-it by the wire, as a node does before it serves: any ids, in any order, with any ranges. With
---voters they are real ones: of an older release, never started, or without the unstable levels that
-the active one has. Each level above is asked for, validate only; then all is thrown away.
+it by requests, as nodes do at their start: with any ids, order and ranges. With --voters they are
+real nodes: of an older release, never started, or without the unstable levels of the active
+controller. Requests for each higher level only validate. Then the cluster is deleted.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ Ranges = Mapping[str, Sequence[int]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registrar:
-    """Registers nodes with one active controller by hand."""
+    """A client that registers nodes with one active controller."""
 
     address: str
     cluster_id: str
     broker_version: int
 
     def register(self, role: str, node_id: int, ranges: Ranges) -> None:
-        """Raises ValueError where the controller refuses."""
+        """Register one node. Raises ValueError if the controller refuses it."""
         listeners = _array([_text("L") + _text("localhost") + b"\x23\x84\0\0\0"])
         features = _array(
             [_text(name) + struct.pack(">hh", *ends) + b"\0" for name, ends in ranges.items()]
@@ -87,7 +87,7 @@ def _exchange(address: str, key: int, version: int, body: bytes) -> bytes:
 
 
 def registrar_of(cluster: RunningCluster, active: int) -> Registrar:
-    """The one that registers with node `active`, in a version its release reads."""
+    """Return the registrar for node `active`, in a version that its release supports."""
     short = _short(cluster.nodes[active].release)
     version = 0 if short < (3, 4) else 1 if short < (3, 7) else 3
     address = cluster.nodes[active].controller
@@ -99,7 +99,7 @@ def _short(release: str) -> tuple[int, ...]:
 
 
 def draw(dice: random.Random, ranges: Ranges, finalized: Mapping[str, int]) -> dict[str, list[int]]:
-    """What one node supports: of each range the finalized level, and some of what is above it."""
+    """Draw the ranges of one node: each contains the finalized level and some higher levels."""
     found = {}
     for name, (low, high) in ranges.items():
         top = dice.randint(finalized.get(name, 0), high)
@@ -109,7 +109,7 @@ def draw(dice: random.Random, ranges: Ranges, finalized: Mapping[str, int]) -> d
 
 
 def record(release: str, number: int, dice: random.Random, home: Path) -> Iterator[Json]:
-    """The exchanges of one cluster of random ids, in random order of registration."""
+    """Record the exchanges of one cluster with random ids and a random order of registration."""
     own = dice.choice([1, 2, 3, 17, 100])
     version = _format_at(release)
     unstable = _short(release) >= (3, 8)  # more levels to ask for
@@ -157,15 +157,16 @@ def _every_level_above(finalized: Mapping[str, int], ranges: Ranges) -> Iterator
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quorum:
-    """Real voters: the active one is of `release` and a broker too, the others are of `older`."""
+    """Real voters: the active controller has `release` and is also a broker, the others have
+    `older`."""
 
     release: str
     voters: Sequence[int]
     active: int
     formatted: str
     older: str
-    down: frozenset[int]  # never started, so they never register
-    unstable: bool  # the active one has the levels in development
+    down: frozenset[int]  # voters that are never started, so they never register
+    unstable: bool  # the active controller supports levels in development
 
     def nodes(self) -> list[Node]:
         """The one that is to be active stands for election long before the others do."""
@@ -182,7 +183,7 @@ class Quorum:
         ]
 
     def record(self, home: Path) -> Iterator[Json]:
-        """An exchange for every level above what is finalized."""
+        """Record an exchange for every level above the finalized one."""
         cluster = start_kraft(home, self.nodes(), release_version=self.formatted)
         try:
             recorder = Recorder(
@@ -194,7 +195,7 @@ class Quorum:
                 down=set(self.down),
             )
             finalized = recorder.state()["finalized"]
-            # Voters tell the raft leader some seconds late that they know kraft.version.
+            # Voters report their range of kraft.version to the raft leader after some seconds.
             ranges = {name: ends for name, ends in recorder.ranges().items() if name != KRAFT}
             for request in _every_level_above(finalized, ranges):
                 line = recorder.exchange(request)
@@ -207,8 +208,8 @@ class Quorum:
 
 
 def _format_at(release: str) -> str:
-    """The metadata.version of the oldest release that controllers of `release` start from, with
-    which controllers register; so most levels are above it."""
+    """Return the lowest metadata.version at which controllers register and controllers of `release`
+    start; so most levels are above it."""
     known = load().of(".".join(release.split(".")[:2]))
     least = 15 if _short(release) >= REGISTER_FROM else 4
     return known.names[max(least, known.oldest_bootstrap)]

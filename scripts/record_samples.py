@@ -1,12 +1,13 @@
-"""Records the samples: clusters of real Kafka nodes on loopback, one after the other, each read by
-`featurelib collect` at some moments of its story.
+"""Record the samples: clusters of real Kafka nodes on loopback, one after the other. `featurelib
+collect` reads each at some moments of its story.
 
     .venv/bin/python -m scripts.record_samples [NAME …]
 
-What a cluster said at each moment is written to data/samples/NAME/landing.jsonl, dated by the last
-night in which it was so. A line is as it was recorded, but for the day in `observed_at` and the
-addresses: ports of loopback become hosts of the cluster's name. It takes Java, the jars of
-tests/backends/rig and about a minute a cluster. Then `scripts.make_nights` makes the nights before.
+The responses at each moment are written to data/samples/NAME/landing.jsonl, dated by the last day
+of that state. Lines stay as recorded, except for the day in `observed_at` and the addresses: ports
+of loopback become hosts of the cluster's name. The script needs Java, the jars of
+tests/backends/rig and about a minute per cluster. Afterwards `scripts.make_nights` makes the
+earlier runs.
 """
 
 from __future__ import annotations
@@ -33,18 +34,18 @@ NEWEST = date(2026, 11, 29)  # the newest night
 TOOLS = "4.3.1"  # of kafka-features and kafka-cluster: the newest that Maven Central has
 CLUSTER_TOOL = "org.apache.kafka.tools.ClusterTool"
 HEAP = ("-Xmx160m",)
-SETTLE_SECONDS = 4  # until each node has said whom it sees
-GONE_SECONDS = 15  # until a quorum's leader says that a controller follows it no more
+SETTLE_SECONDS = 4  # until each node shows the others
+GONE_SECONDS = 15  # until a quorum's leader shows that a controller no longer follows
 CONTROLLERS = (101, 102, 103)
 DAY = re.compile(r'("observed_at":")\d{4}-\d\d-\d\d')
 ADDRESS = re.compile(r"127\.0\.0\.1:(\d+)|'127\.0\.0\.1', (\d+)")
-Hosts = dict[str, tuple[str, int]]  # port on loopback → host and port that it stands for
+Hosts = dict[str, tuple[str, int]]  # port on loopback → the host and port in the recording
 Story = Callable[["Recorder"], Iterator[int]]
 
 
 @dataclass(kw_only=True)
 class Recorder:
-    """The cluster of one story, and the steps that stories are made of."""
+    """The cluster of one story, and the possible steps of stories."""
 
     name: str
     home: Path
@@ -87,20 +88,20 @@ class Recorder:
             process.wait()
 
     def finalize(self, **levels: int) -> None:
-        """Raise levels by the real kafka-features."""
+        """Upgrade levels with the real kafka-features."""
         words = [f"--feature={name.replace('_', '.')}={level}" for name, level in levels.items()]
         at = ("--bootstrap-server", self.running.bootstrap)
         done = Java.of(TOOLS).run(FEATURES_TOOL, *at, "upgrade", *words)
         assert done.returncode == 0, done
 
     def unregister(self, broker: int) -> None:
-        """Unregister a broker by the real kafka-cluster."""
+        """Unregister a broker with the real kafka-cluster."""
         at = ("--bootstrap-server", self.running.bootstrap)
         done = Java.of(TOOLS).run(CLUSTER_TOOL, "unregister", *at, "--id", str(broker))
         assert done.returncode == 0, done
 
     def look(self, *words: str) -> list[str]:
-        """The landing lines that `featurelib collect` writes of it now, without its ports."""
+        """Return the landing lines that `featurelib collect` writes now, without the ports."""
         time.sleep(SETTLE_SECONDS)
         with tempfile.TemporaryDirectory() as out:
             at = ["--bootstrap", self.running.bootstrap]
@@ -112,7 +113,7 @@ class Recorder:
             return [self._named(text) for text in path.read_text("utf-8").splitlines()]
 
     def _named(self, text: str) -> str:
-        """One line with hosts of the cluster's name in place of ports of loopback."""
+        """Return a line with hosts of the cluster's name instead of ports of loopback."""
         hosts = {}
         for node in self.running.nodes.values():
             for address, port in ((node.broker, 9092), (node.controller, 9093)):
@@ -133,12 +134,12 @@ def _named(value: Any, hosts: Hosts) -> Any:
     return value
 
 
-# --- The stories: each yields the last night, counted back from the newest, of what was so --------
+# --- The stories: each yields the last day of a state, counted back from the newest day -----------
 
 
 def payments_prod_eu(own: Recorder) -> Iterator[int]:
-    """A rolling upgrade stopped before broker 5. Last night somebody unregistered it while it ran,
-    and finalized the levels of 4.2."""
+    """Play a rolling upgrade that stopped before broker 5. On the last day somebody unregistered
+    broker 5 while it ran, and finalized the levels of 4.2."""
     own.start("4.1.2", range(1, 7), "4.1")
     yield 13
     own.restart("4.2.1", *CONTROLLERS, 1, 2, 3, 4, 6)
@@ -150,7 +151,7 @@ def payments_prod_eu(own: Recorder) -> Iterator[int]:
 
 
 def orders_prod_eu(own: Recorder) -> Iterator[int]:
-    """Upgraded to 4.2, and finalized last night."""
+    """Play an upgrade to 4.2 whose levels were finalized on the last day."""
     own.start("4.1.2", range(1, 6), "4.1")
     yield 9
     own.restart("4.2.1", *CONTROLLERS, *range(1, 6))
@@ -160,7 +161,7 @@ def orders_prod_eu(own: Recorder) -> Iterator[int]:
 
 
 def orders_prod_us(own: Recorder) -> Iterator[int]:
-    """Broker 4 was left out of the rolling upgrade, switched off, and is still registered."""
+    """Play a rolling upgrade without broker 4, which was switched off and is still registered."""
     own.start("4.1.2", range(1, 6), "4.1")
     yield 15
     own.restart("4.2.1", *CONTROLLERS, 1, 2, 3, 5)
@@ -170,7 +171,7 @@ def orders_prod_us(own: Recorder) -> Iterator[int]:
 
 
 def search_prod(own: Recorder) -> Iterator[int]:
-    """In the middle of a rolling upgrade: brokers 3 and 4 still run 4.0."""
+    """Play the middle of a rolling upgrade: brokers 3 and 4 still run 4.0."""
     own.start("4.0.1", range(1, 5), "4.0")
     yield 3
     own.restart("4.2.1", *CONTROLLERS, 1, 2)
@@ -178,7 +179,8 @@ def search_prod(own: Recorder) -> Iterator[int]:
 
 
 def fraud_prod(own: Recorder) -> Iterator[int]:
-    """Controller 102 went down last night, when the levels of 4.2 could have been finalized."""
+    """Play a failure of controller 102 on the last day, when the levels of 4.2 could have been
+    finalized."""
     own.start("4.1.2", range(1, 4), "4.1")
     yield 6
     own.restart("4.2.1", *CONTROLLERS, 1, 2, 3)
@@ -189,13 +191,13 @@ def fraud_prod(own: Recorder) -> Iterator[int]:
 
 
 def logs_prod_ap(own: Recorder) -> Iterator[int]:
-    """Nothing is wrong with it, but that its collector stopped three nights ago."""
+    """Play a healthy cluster whose collector stopped three days ago."""
     own.start("4.1.2", range(1, 4), "4.1")
     yield 3
 
 
 def billing_prod_us(own: Recorder) -> Iterator[int]:
-    """It has run 4.2 for three weeks, and nobody finalized that."""
+    """Play a cluster that has run 4.2 for three weeks without finalized levels of 4.2."""
     own.start("4.1.2", range(1, 6), "4.1")
     yield 21
     own.restart("4.2.1", *CONTROLLERS, *range(1, 6))
@@ -203,7 +205,7 @@ def billing_prod_us(own: Recorder) -> Iterator[int]:
 
 
 def billing_prod_eu(own: Recorder) -> Iterator[int]:
-    """It has run 4.2 for a week."""
+    """Play a cluster that has run 4.2 for a week."""
     own.start("4.1.2", range(1, 6), "4.1")
     yield 7
     own.restart("4.2.1", *CONTROLLERS, *range(1, 6))
@@ -211,7 +213,7 @@ def billing_prod_eu(own: Recorder) -> Iterator[int]:
 
 
 def clickstream_prod(own: Recorder) -> Iterator[int]:
-    """It runs 3.9 at a level of 3.6: from 3.7 on there is no way back."""
+    """Play a cluster of 3.9 at a level of 3.6; levels of 3.7 cannot be downgraded."""
     own.start("3.7.2", range(1, 7), "3.6")
     yield 18
     own.restart("3.9.2", *CONTROLLERS, *range(1, 7))
@@ -219,7 +221,7 @@ def clickstream_prod(own: Recorder) -> Iterator[int]:
 
 
 def media_prod(own: Recorder) -> Iterator[int]:
-    """Strimzi runs it: 4.1 for eleven days, still at a level of 4.0."""
+    """Play a cluster of Strimzi that has run 4.1 for eleven days at a level of 4.0."""
     own.start("4.0.1", (0, 1, 2), "4.0", controllers=(3, 4, 5))
     yield 11
     own.restart("4.1.2", 3, 4, 5, 0, 1, 2)
@@ -227,13 +229,13 @@ def media_prod(own: Recorder) -> Iterator[int]:
 
 
 def catalog_prod(own: Recorder) -> Iterator[int]:
-    """Three nodes with both roles, with the newest software and all its levels."""
+    """Play three combined nodes with the newest software and all its levels."""
     own.start("4.4.0", (1, 2, 3), "4.4", controllers=(1, 2, 3))
     yield 0
 
 
 def iot_ingest_ap(own: Recorder) -> Iterator[int]:
-    """MSK runs it: nobody but the service reaches its controllers."""
+    """Play a cluster of MSK, whose controllers only the service can reach."""
     own.start("3.8.1", (1, 2, 3), "3.8", controllers=(10001, 10002, 10003))
     yield 0
 
@@ -253,14 +255,14 @@ STORIES: tuple[Story, ...] = (
     iot_ingest_ap,
 )
 SAMPLES = {story.__name__.replace("_", "-"): story for story in STORIES}
-# Before 4.0 no list shows which brokers are registered and off: there the collector may probe.
+# Before 4.0 no list shows fenced brokers, so the collector probes there.
 PROBED = ("clickstream-prod", "iot-ingest-ap")
-CLOSED = ("iot-ingest-ap",)  # of whose controllers nobody has an address
+CLOSED = ("iot-ingest-ap",)  # clusters whose controllers have no known address
 INVENTORY = DATA / "samples" / "fleet.toml"
 
 
 def record(name: str) -> None:
-    """Play one story, and write what was collected at each of its moments."""
+    """Play one story, and write the collected lines of each moment."""
     lines: list[str] = []
     words = ("--probe",) if name in PROBED else ()
     with tempfile.TemporaryDirectory() as home:
@@ -280,7 +282,7 @@ def record(name: str) -> None:
 
 
 def _name_in_inventory(name: str, cluster_id: str) -> None:
-    """Put the id of a cluster that was made anew into its entry of the inventory."""
+    """Write the id of the new cluster into its inventory entry."""
     entry = re.compile(rf'id = "[^"]*"\nname = "{name}"\n')
     text, found = entry.subn(
         f'id = "{cluster_id}"\nname = "{name}"\n', INVENTORY.read_text("utf-8")

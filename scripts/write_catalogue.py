@@ -2,8 +2,9 @@
 
     make catalogue   (build/catalogue.json, build/catalogue.schema.json)
 
-Another tool needs no table of its own: per Kafka release the file has the features, their levels,
-defaults, dependencies and side effects, and the rules of its controllers by dialect.
+Other tools can use it in place of their own tables. For each Kafka release the file has the
+features, their levels, defaults, dependencies and side effects, and the rules of its controllers by
+dialect.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ Minimums = Annotated[
 
 
 class SideEffect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What finalizing a level changes beside the level."""
+    """A change that finalizing a level makes besides the level."""
 
     configuration: Annotated[str, Meta(description="the changed configuration; empty: none")]
     what: str

@@ -1,6 +1,6 @@
-"""Pages about what is typed and how it ends: commands and jobs, exit codes, errors.
+"""Write the pages about commands and jobs, exit codes, and errors.
 
-All of it is read from the code: typer's own help, and the classes of featurelib/errors.py.
+The content is read from the code: typer's own help, and the classes of featurelib/errors.py.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from scripts.docs_texts import COMMANDS_INTRO, ENDS, ERRORS_INTRO, EXIT_CODES_IN
 from scripts.markdown import code, page, table
 
 JOBS = tuple(sorted(path.stem for path in (Path(__file__).parents[1] / "jobs").glob("[!_]*.py")))
-WIDTH = 88  # of a help text on the page
+WIDTH = 88  # the width of a help text on the page
 SAID = re.compile(r"Exit codes?:? (?P<codes>\d.*?)\.(?: |$)")
 
 
 def commands() -> Iterator[tuple[str, Any, Any]]:
-    """Every command as typed (`plan upgrade` for one of a group), with what it was made of."""
+    """Yield every command as typed (`plan upgrade` for one of a group), with its typer object."""
     app = get_command(make_app())
     top = app.make_context("featurelib", ["-"], resilient_parsing=True, terminal_width=WIDTH)
     for name, command in app.commands.items():
@@ -46,7 +46,7 @@ def _context(command: Any, name: str, parent: Any) -> Any:
 
 
 def jobs() -> Iterator[tuple[str, Any, Any]]:
-    """Every job of ./spark-submit.sh, in the same form."""
+    """Yield every job of ./spark-submit.sh in the same form."""
     for name in JOBS:
         main = importlib.import_module(f"jobs.{name}").main
         app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -58,7 +58,7 @@ def jobs() -> Iterator[tuple[str, Any, Any]]:
 
 
 def commands_page() -> str:
-    """Commands and jobs: a line each, then the help of each as it is printed."""
+    """Return the page of commands and jobs: a line each, then the printed help of each."""
     everything = list(commands())
     rows = [[_link(name), command.get_short_help_str(200)] for name, command, _ in everything]
     job_rows = [[_link(name), command.get_short_help_str(200)] for name, command, _ in jobs()]
@@ -83,7 +83,8 @@ def _help(name: str, command: Any, context: Any) -> tuple[str, str]:
 
 
 def exit_codes_page() -> str:
-    """Exit codes: what each means, which errors end so, and what each command says of its own."""
+    """Return the page of exit codes: the meaning and the errors of each code, and the codes of each
+    command."""
     rows = [[str(number), ENDS[number], _classes(number)] for number in sorted(ENDS)]
     said = [[_command(name), text] for name, text in _said()]
     return page(
@@ -113,13 +114,13 @@ def _classes(number: int) -> str:
 
 
 def error_classes() -> list[type[FeatureLibError]]:
-    """Every class of the tree, in the order of the file."""
+    """Yield every class of the tree, in the order of the file."""
     found = [each for each in vars(errors).values() if inspect.isclass(each)]
     return [each for each in found if issubclass(each, FeatureLibError)]
 
 
 def errors_page() -> str:
-    """The tree of errors: class, what it is a kind of, exit code, meaning."""
+    """Return the page of errors: class, base class, exit code, meaning."""
     rows = [
         [
             code(cls.__name__),

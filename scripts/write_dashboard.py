@@ -1,10 +1,10 @@
-"""Writes conf/grafana/fleet.json, the dashboard on report.prom, with Grafana's own builders.
+"""Write conf/grafana/fleet.json, the dashboard on report.prom, with Grafana's own builders.
 
     SDK='grafana-foundation-sdk==1769699379!11.6.0'
     .venv/bin/uv run --no-project --with "$SDK" python -m scripts.write_dashboard
 
-The builders know the panels of Grafana 11.6, so no JSON is written by hand. They are in no lock:
-who changes the dashboard fetches them, and nobody else needs them.
+The builders know the panels of Grafana 11.6, so no JSON is written by hand. No lock has the
+builders, because only a change of the dashboard needs them.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ INFO = f"featurelib_cluster_info{{{WHO}}}"
 METADATA = f'{{feature="metadata.version",{WHO}}}'
 FINALIZED = f"featurelib_feature_finalized_level{METADATA}"
 BEHIND = f"topk(20, featurelib_feature_ceiling_level{METADATA} - {FINALIZED} > 0)"
-# As on the page: green is what a person may do, and nothing that is wrong.
+# The colours are those of the page: green is a possible action, and never a problem.
 COLOURS = {"READY": "green", "BLOCKED": "red", "UNKNOWN": "purple", "UP_TO_DATE": "blue"}
 COUNTS = {
     "With critical findings": (CRITICAL, "red"),
     "Nothing landed": (NOT_LANDED, "purple"),
     **{v: (f'{INFO[:-1]},verdict="{v}"}}', COLOURS[v]) for v in ("READY", "BLOCKED", "UNKNOWN")},
 }
-LATE = 36 * 3600  # seconds since a night that something is wrong with
-# Title, description, query, and what its number is, if it says anything.
+LATE = 36 * 3600  # seconds after which a missing run is a problem
+# Title, description, query, and the unit of its number, if it has one.
 LISTS = (
     ("Critical findings", "How many, by cluster.", CRITICAL, "findings"),
     ("Clusters without evidence", "Nothing landed of them.", NOT_LANDED, ""),
@@ -79,7 +79,8 @@ def _now(expr: str) -> prometheus.Dataquery:
 
 
 def _count(title: str, expr: str, unit: str, limit: float, colour: str) -> stat.Panel:
-    """A number, in this colour from the limit on: Grafana's own is green until 80."""
+    """Return a panel with a number, in this colour from the limit on; by default Grafana shows
+    green until 80."""
     steps = [Threshold(color="text"), Threshold(value=limit, color=colour)]
     panel = stat.Panel().title(title).span(4).height(4).datasource(SOURCE).unit(unit)
     panel.thresholds(dashboard.ThresholdsConfig().steps(steps))
@@ -87,7 +88,7 @@ def _count(title: str, expr: str, unit: str, limit: float, colour: str) -> stat.
 
 
 def _list(title: str, description: str, expr: str, number: str) -> table.Panel:
-    """A row for each cluster, the highest number first."""
+    """Return a panel with a row for each cluster, the highest number first."""
     panel = table.Panel().title(title).description(description).span(8).height(9)
     panel.datasource(SOURCE).with_target(_now(expr)).unit("none").decimals(0)
     hidden = ("Time", "__name__", "instance", "job", "cluster", "severity")
@@ -100,7 +101,7 @@ def _list(title: str, description: str, expr: str, number: str) -> table.Panel:
 
 
 def build() -> dashboard.Dashboard:
-    """Return the dashboard: what is wrong today, what waits, and how the fleet moves."""
+    """Return the dashboard: today's problems, waiting upgrades, and the fleet over time."""
     made = (
         dashboard.Dashboard("Feature levels of the Kafka fleet")
         .uid("featurelib-fleet")

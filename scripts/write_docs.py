@@ -1,4 +1,4 @@
-"""Writes the generated pages of docs/ from what the code itself says.
+"""Write the generated pages of docs/ from the code.
 
 .venv/bin/python -m scripts.write_docs
 """
@@ -38,13 +38,14 @@ from scripts.write_side_effects import side_effects_page
 from scripts.write_vocabulary import vocabulary_page
 
 DOCS = Path(__file__).parents[1] / "docs"
-# Sections of a dialect's table beside its capabilities and the words around those of its rules.
+# Sections of a dialect's table besides its capabilities and rules.
 SECTIONS = ("registration", "protection", "election")
 UNSEEN = "†"  # read in the source, and in no recording
 
 
 def rules_page() -> str:
-    """Every rule: sentence, source, columns, finding, and which dialects ask it in which words."""
+    """Return the page of rules: sentence, source, columns, finding, and the dialects with their
+    messages."""
     entries = rulebook().values()
     contents = [
         [f"[{entry.rule.name}](#{entry.rule.name})", entry.rule.sentence, _spoken(entry)]
@@ -59,7 +60,7 @@ def rules_page() -> str:
 
 
 def _spoken(entry: RulebookEntry) -> str:
-    """All dialects that ask a rule, in short."""
+    """Return all dialects that apply a rule, in short."""
     if len(entry.dialects) == len(DIALECTS):
         return "all"
     return ", ".join(entry.dialects) or "none"
@@ -106,7 +107,8 @@ def _words(question: Question) -> str:
 
 
 def dialects_page() -> str:
-    """The capabilities side by side, what the words mean, and each dialect's rows in order."""
+    """Return the page of dialects: the capabilities side by side, the meaning of words, and each
+    dialect's rows in order."""
     tables = [load(name) for name in DIALECTS]
     groups = [[code(name), meaning] for name, meaning in _members(Asks)]
     absences = [[code(name), meaning] for name, meaning in _members(Absence)]
@@ -198,7 +200,7 @@ def _dialect(dialect: Dialect) -> list[str]:
 
 
 def _texts(dialect: Dialect) -> list[str]:
-    """What a dialect says beside the words of its rules."""
+    """Return the messages of a dialect besides those of its rules."""
     said = []
     for section in ("text", *SECTIONS):
         values = getattr(dialect, section)

@@ -1,9 +1,10 @@
-"""Writes what a checkout runs on as a CycloneDX document: packages of uv.lock, and the Delta jars.
+"""Write a CycloneDX document with the dependencies of a checkout: packages of uv.lock, and Delta's
+jars.
 
     make sbom        (build/sbom.json)
 
-Names, versions and hashes are uv's own export of the lock; licences are what the installed packages
-say of themselves. Kafka's and Spark's own jars lie inside the package pyspark.
+Names, versions and hashes are uv's own export of the lock; licences come from the installed
+packages. The jars of Kafka and Spark are part of the package pyspark.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ EXTRAS = ("spark", "kafka", "lake", "zookeeper", "metrics", "kubernetes", "noteb
 
 
 def write(path: Path) -> list[dict[str, Any]]:
-    """Write the document; returns its components, by name."""
+    """Write the document; return its components, by name."""
     command = [Path(sys.prefix, "bin", "uv"), "export", "--quiet", "--locked"]
     options = ["--format", "cyclonedx1.5", *(f"--extra={extra}" for extra in EXTRAS)]
     done = subprocess.run(
@@ -33,7 +34,7 @@ def write(path: Path) -> list[dict[str, Any]]:
     components: list[dict[str, Any]] = [
         one | {"licenses": [{"license": {"name": licence}}]}
         for one in document["components"]
-        if (licence := licence_of(one["name"]))  # none: it is for another system
+        if (licence := licence_of(one["name"]))  # without one the package is for another system
     ]
     components += [jar(one) for one in jars_for(version("pyspark"))]
     document["components"] = sorted(components, key=lambda one: str(one["name"]))
@@ -43,7 +44,7 @@ def write(path: Path) -> list[dict[str, Any]]:
 
 
 def licence_of(package: str) -> str:
-    """Return what an installed package says its licence is; "" for one that is not installed."""
+    """Return the licence in the metadata of an installed package; "" if it is not installed."""
     try:
         said: PackageMetadata = metadata(package)
     except PackageNotFoundError:

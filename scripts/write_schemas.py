@@ -1,4 +1,4 @@
-"""Pages about what is written: the Delta tables, and the schemas of JSON files."""
+"""Write the pages about the Delta tables and about the schemas of JSON files."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ LAYERS = {
 
 
 def tables_page() -> str:
-    """Every table: a line each, then grain and columns."""
+    """Return the page of tables: a line for each, then grain and columns."""
     rows = [[f"[{each.full_name}](#{_anchor(each)})", each.comment] for each in ALL]
     layers = [[code(layer), text] for layer, text in LAYERS.items()]
     return page(
@@ -62,7 +62,7 @@ def tables_page() -> str:
 
 
 def _anchor(each: Table) -> str:
-    """The place of a heading with a dot in it, as Python-Markdown names it."""
+    """Return the anchor of a heading with a dot, as in Python-Markdown."""
     return each.full_name.replace(".", "")
 
 
@@ -87,7 +87,7 @@ def _table(each: Table) -> list[str]:
 
 
 def _type(kind: Kind) -> str:
-    """A type in words a reader of Delta knows."""
+    """Return a type in the words of Delta."""
     if isinstance(kind, ListOf):
         return f"list of {_type(kind.of)}"
     if isinstance(kind, Schema):
@@ -97,14 +97,14 @@ def _type(kind: Kind) -> str:
 
 
 def _row_schema(columns: Schema, *more: str) -> msgspec.Meta:
-    """The JSON schema of a row of a table, and of texts beside it: every key, none required."""
+    """Return the JSON schema of a table's row with additional texts; no key is required."""
     keys = {name: _key_schema(of) for name, of in columns.fields}
     keys |= {name: {"type": ["string"]} for name in more}
     return msgspec.Meta(extra_json_schema={"properties": keys})
 
 
 def _key_schema(kind: Kind) -> dict[str, Any]:
-    """The JSON schema of a column."""
+    """Return the JSON schema of a column."""
     if isinstance(kind, Schema):
         return {"type": "object", "properties": {name: _key_schema(of) for name, of in kind.fields}}
     kinds = {TEXT: "string", BOOL: "boolean"}
@@ -135,11 +135,12 @@ QUESTIONS = {
     "kafka-features": (of_clusters.OfCluster, ToolPreview),
     "election": (of_clusters.OfCluster, Election),
 }
-PLANS = {"plan": Plan | None, "show": Plan}  # in their documents, as a plan file has them
+# Commands whose documents contain a plan in the form of its file.
+PLANS = {"plan": Plan | None, "show": Plan}
 
 
 def document_types() -> dict[str, type[msgspec.Struct]]:
-    """Command → the type of what it prints with --json; "" = of an error."""
+    """Return command → type of its JSON document; "" = an error."""
     found: dict[str, type[msgspec.Struct]] = {"": of_commands.ErrorDocument}
     for module in (of_commands, of_clusters, *EXTRAS):
         for kind in vars(module).values():
@@ -159,7 +160,7 @@ def document_types() -> dict[str, type[msgspec.Struct]]:
 
 
 def _fields(kind: type) -> list[tuple[str, Any]]:
-    """The keys of a value's object, and what they hold."""
+    """Return the keys of a value's object, and their types."""
     keys, hints = of_clusters.keys_of(kind) or {}, get_type_hints(kind)
     fields = []
     for key, attribute in keys.items():
@@ -171,7 +172,8 @@ def _fields(kind: type) -> list[tuple[str, Any]]:
 
 
 def _published(hint: Any) -> Any:
-    """A type hint in which what is printed as an object is the type of that object."""
+    """Return a type hint in which each value that is printed as an object has the type of that
+    object."""
     if hint is Role:
         return str
     if isinstance(hint, type) and of_clusters.keys_of(hint):
@@ -197,7 +199,7 @@ def _struct(name: str, fields: list[tuple[str, Any]], words: str) -> type[msgspe
 
 
 def commands_schema() -> str:
-    """The JSON schema of what every command prints with --json, by the type of its document."""
+    """Return the JSON schema of the JSON output of every command."""
     kinds = list(document_types().values())
     _, parts = msgspec.json.schema_components(kinds, ref_template="#/$defs/{name}")
     whole = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$defs": parts}
@@ -205,7 +207,7 @@ def commands_schema() -> str:
 
 
 def schemas_page() -> str:
-    """Every JSON schema that ships: its objects, their keys, types and meanings."""
+    """Return the page of JSON schemas: objects, keys, types and meanings."""
     rows = []
     parts: list[str] = []
     for path in SCHEMAS:

@@ -1,4 +1,4 @@
-"""The page about side effects: what the catalogue says of them, and what was measured."""
+"""Write the page about side effects: the catalogue's entries, and the measurements."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ Row = dict[str, str]
 
 
 def side_effects_page() -> str:
-    """Each side effect, then every measured step: one row for all releases that do alike."""
+    """Return the page: each side effect, then every measured step, with one row for all releases
+    with the same result."""
     effects = [
         [
             f"{row.feature} {row.level}",
@@ -42,7 +43,7 @@ def side_effects_page() -> str:
 
 
 def _alike(measured: Iterable[Row]) -> list[list[Row]]:
-    """Steps that did the same in several releases, together, in the order of the levels."""
+    """Group the steps with the same result in several releases, in the order of the levels."""
     names = list(dict.fromkeys(row["feature"] for row in measured))
 
     def key(row: Row) -> tuple[object, ...]:
@@ -53,7 +54,7 @@ def _alike(measured: Iterable[Row]) -> list[list[Row]]:
 
 
 def _shown(row: Row) -> tuple[str, str, str]:
-    """Records, differences and the way back, as short as they can be."""
+    """Return records, differences and the downgrade of a step, in short form."""
     records = "; ".join(text.rpartition(" × ")[0] for text in row["records"].split("; ") if text)
     differs = "<br>".join(
         text.replace(" by broker:", ":")

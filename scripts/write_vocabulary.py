@@ -1,4 +1,4 @@
-"""docs/vocabulary.md: the words of the domain, findings, and the columns rules are written in."""
+"""Write docs/vocabulary.md: the words of the domain, the findings, and the columns of rules."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ WORDS = {
     "catalogue": "Features, levels, names, dependencies and lossy levels, as dated data.",
     "exchange": "A recorded request with its response, and the cluster before and after it.",
 }
-# Members whose line in the code has no comment.
+# Texts of members without a comment in the code.
 MEMBERS: dict[str, str] = {
     "Role.BROKER": "serves clients; in ZooKeeper mode one of them is the controller",
     "Role.CONTROLLER": "keeps the metadata log on KRaft; one of them is active",
@@ -80,7 +80,7 @@ MEMBERS: dict[str, str] = {
     "Phase.UNKNOWN": "the data does not show it",
     "Severity.INFO": "worth knowing",
 }
-# What stands in braces in the words of findings and ways out, and what is filled in there.
+# The placeholders in texts of findings and remedies, and their values.
 BRACES = {
     "role": "`broker` or `controller`",
     "node": "the node's id",
@@ -110,7 +110,7 @@ ENUMS: tuple[type[Enum], ...] = (Role, Witness, UpgradeType, Verdict, Phase, Sev
 
 
 def vocabulary_page() -> str:
-    """Words, the values they take, finding codes, and the columns of rules."""
+    """Return the page: words, their values, finding codes, and the columns of rules."""
     return page(
         "# Findings and words",
         INTRO,
@@ -154,7 +154,7 @@ def _enum(owner: type[Enum]) -> list[str]:
 
 
 def _shown(member: Enum) -> str:
-    """A wire code stands beside its name; a text is itself."""
+    """Return a value with its wire code; a text is returned unchanged."""
     return f"{member.name} {member.value}" if isinstance(member.value, int) else str(member.value)
 
 
@@ -182,7 +182,7 @@ def _findings() -> list[list[str]]:
 
 
 def _remedy(remedy: Remedy) -> str:
-    """A remedy after its conditions: `managed_by = strimzi`: ..., with its command."""
+    """Return a remedy after its conditions, `managed_by = strimzi: …`, with its command."""
     wanted = msgspec.to_builtins(remedy.when)
     when = " and ".join(code(f"{name} = {one}") for name, one in wanted.items() if one is not None)
     text = remedy.text.replace("{stale}", "as of the stale node.")
@@ -197,7 +197,7 @@ def _facts() -> list[list[str]]:
 
 
 def _braces() -> list[list[str]]:
-    """A row for each word in braces that a finding or a way out has."""
+    """Yield a row for each placeholder of a finding or a remedy."""
     texts = [text for row in (*_findings(), *_ways(), *_rule_findings()) for text in row]
     used = set(re.findall(r"{(\w+)}", " ".join(texts))) - set(FACTS.names)
     assert used == set(BRACES), f"BRACES and the words differ: {sorted(used ^ set(BRACES))}"

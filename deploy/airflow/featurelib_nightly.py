@@ -27,7 +27,7 @@ DATA = "/var/lib/featurelib"
 ALERTMANAGER = "http://alertmanager.example:9093"
 SCHEDULE = "17 2 * * *"
 
-# 3: another run holds the tables; 5: could not look; the rest: ended by a signal.
+# 3: another run holds the tables; 5: a cluster could not be read; the rest: ended by a signal.
 AGAIN = frozenset({3, 5, 130, 137, 141, 143})
 
 

@@ -1,17 +1,17 @@
-"""featurelib from Python: what a program or a notebook asks for; the commands do the same.
+"""Use featurelib from a program or a notebook; the commands do the same.
 
     connect, open_tables                the cluster it is about, or a whole fleet
     collect                             landing files, of live clusters or of tools' output
     check                               what may be finalized now, in one cluster or in many
     audit                               a table of landing lines, of Arrow, Polars, DuckDB, pandas
-    describe_features, update_features  KIP-584's Admin, by all nodes, and honest about outcomes
+    describe_features, update_features  KIP-584's Admin, with all nodes and proven outcomes
     why_not, what_if, can_roll, range_plot  questions
-    plan, approve, apply                a change, bound to what was seen
+    plan, approve, apply                a change, bound to the state that the plan saw
 
-Others are of featurelib.extras: history, diff, sandbox, watch, waves, waves_status.
+More functions are in featurelib.extras: history, diff, sandbox, watch, waves, waves_status.
 
-A cluster is a text (an id or name of conf/fleet.toml), or what connect or a table's
-`tables[name]` gives. Errors are of featurelib.errors; a message says what to do next.
+A cluster is a text (an id or name of conf/fleet.toml), or the result of `connect` or
+`tables[name]`. Errors are of featurelib.errors; a message says what to do next.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from featurelib.api.act import apply as apply
 from featurelib.api.act import plan as plan
 from featurelib.api.act import update_features as update_features
 from featurelib.api.approvals import approve as approve
+from featurelib.api.checking import check as check
 from featurelib.api.clusters import Answer as Answer
 from featurelib.api.clusters import Approved as Approved
 from featurelib.api.clusters import Described as Described
@@ -31,7 +32,6 @@ from featurelib.api.clusters import connect as connect
 from featurelib.api.clusters import describe_features as describe_features
 from featurelib.api.collect import collect as collect
 from featurelib.api.lines import audit as audit
-from featurelib.api.looks import check as check
 from featurelib.api.questions import can_roll as can_roll
 from featurelib.api.questions import range_plot as range_plot
 from featurelib.api.questions import what_if as what_if

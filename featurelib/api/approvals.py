@@ -1,4 +1,4 @@
-"""Approvals of a plan: written for a time, signed, and taken back."""
+"""Write, sign and withdraw approvals of a plan."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Signer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalFiles:
-    """The files that an approval depends on, and the one it goes to."""
+    """The files that an approval depends on, and the approval's own file."""
 
     fleet: str | None = None
     config: str | None = None
@@ -150,7 +150,7 @@ def _approved(
 
 
 def _updates(plan: Plan, catalogue: Catalogue) -> list[ApprovedUpdateDocument]:
-    """Return each update of an approved plan, and what cannot be undone of it."""
+    """Return each update of an approved plan, and the part of it that cannot be undone."""
     return [
         fill(ApprovedUpdateDocument, loss_of(move, plan, catalogue), step=i, **asdict(move))
         for i, step in enumerate(plan.steps, 1)
@@ -161,8 +161,8 @@ def _updates(plan: Plan, catalogue: Catalogue) -> list[ApprovedUpdateDocument]:
 def _withdraw(target: str, reason: str | None, journal: str | None) -> Approved:
     """Withdraw the approval in a file: the journal refuses it from now on; delete the file.
 
-    With another journal a copy of the file holds until it expires. Raises ConfigError where there
-    is none or it cannot be deleted, PlanError, ApprovalError, JournalError.
+    With another journal a copy of the file is valid until it expires. Raises ConfigError where
+    there is none or it cannot be deleted, PlanError, ApprovalError, JournalError.
     """
     again = "One whose file is gone cannot be taken back: a copy holds until it expires."
     file = files.read_approval(read_bytes(target, "an approval to take back", again), target)

@@ -56,7 +56,7 @@ SHOWN = 3  # silent listeners in a line
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveReading:
-    """The options of reading clusters: from a Prometheus server or themselves, and how."""
+    """The options for reading live clusters, from their nodes or from a Prometheus server."""
 
     prometheus: str | None = None
     token: str | None = None
@@ -153,7 +153,7 @@ def collect(
 
 def _read_at(name: str, text: str | None, say: Say) -> int:
     """Return when the file was read from its cluster, microseconds: the file's own time by default,
-    because a dump of last week must not land as today's evidence. Raises ConfigError."""
+    because a dump of last week must not count as today's data. Raises ConfigError."""
     if text is not None:
         try:
             moment = datetime.fromisoformat(text)
@@ -293,7 +293,7 @@ def _collect(
 def _end(done: list[Collected], out: Path) -> Answer[Round]:
     """Return the result of a round."""
     failed = [result for result in done if result.error]
-    looked = f"{count(len(done) - len(failed), 'cluster')} looked at"
+    read = f"{count(len(done) - len(failed), 'cluster')} read"
     missed = f", {len(failed)} not: {', '.join(r.name for r in failed)}" if failed else ""
     landed = any(result.file for result in done)
     files = f"Landing files are in {out}" if landed else "Nothing landed"
@@ -301,7 +301,7 @@ def _end(done: list[Collected], out: Path) -> Answer[Round]:
         value=Round(tuple(done)),
         make_rows=lambda: map(plain, done),
         make_document=lambda: document(fill(OfRound, out=str(out)), Round(tuple(done))),
-        page=lambda width: Page(width, lines=[f"{looked}{missed}. {files}"]),
+        page=lambda width: Page(width, lines=[f"{read}{missed}. {files}"]),
         exit_code=BackendError.exit_code if failed else 0,
     )
 
@@ -315,7 +315,7 @@ def _line(result: Collected, *, alone: bool) -> str:
         recorded = f"Recorded: {text}" if result.file else "Nothing is recorded"
         nameless = "" if result.id else ", as nothing tells the cluster's id: give it in fleet.toml"
         error = result.error.removeprefix(f"{result.name}: ").rstrip(".")
-        return f"{result.name}: NOT LOOKED AT: {error}. {recorded}{nameless}."
+        return f"{result.name}: NOT READ: {error}. {recorded}{nameless}."
     silent = ""
     if late := result.not_answering:
         named = [f"{node.role.text} {node.node_id}: {node.error}" for node in late[:SHOWN]]

@@ -22,10 +22,9 @@ def config(config: str | None = None, fleet: str | None = None) -> Answer[Values
         featurelib config
         FEATURELIB_TABLES=/data/tables featurelib config --json
 
-    A place is named by its option, by a variable (FEATURELIB_TABLES, FEATURELIB_FLEET,
-    FEATURELIB_JOURNAL), or, but for the inventory, under [places] of the settings; the first of
-    these rules. --config names how to judge, and no places. Exit codes: 0 done; 2 a file cannot be
-    read.
+    An option overrides a variable (FEATURELIB_TABLES, FEATURELIB_FLEET, FEATURELIB_JOURNAL). A
+    variable overrides [places] in the settings, which cannot name the inventory. --config selects
+    the rules of judgement, and no places. Exit codes: 0 done; 2 a file cannot be read.
     """
     values = tuple(_values(config, fleet))
     rows = [[*values[0]], *([cell or "—" for cell in row.values()] for row in values)]

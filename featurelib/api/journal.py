@@ -27,7 +27,7 @@ from featurelib.config.files import journal_path, named_journal, open_catalogue
 from featurelib.config.fleet import Choice, Fleet, FleetPart
 from featurelib.controller.holder import say_seconds
 from featurelib.controller.journal import ClusterArgs, Journal, JournalEntry, Verified
-from featurelib.controller.look import Watcher
+from featurelib.controller.reading import Watcher
 from featurelib.controller.send import Resumed, find_unexplained
 from featurelib.controller.send import resume as settle_open
 from featurelib.errors import BackendError, ConfigError, OutcomeUnknownError, RefusedError
@@ -58,16 +58,16 @@ def journal(
 ) -> Answer[Any]:
     """Show sent requests and their outcomes.
 
-    Who approved it and why, too.
+    Print the approver and the reason of each request, too.
 
     \b
         featurelib journal --cluster payments-eu
         featurelib journal --open --owner payments
         featurelib journal --verify
 
-    Each record has a digest of it and of the digest before. --verify says whether one was changed,
-    put in or taken out, and prints the newest: kept elsewhere, it tells later with --kept that
-    nothing was cut off or rewritten. Nothing is asked of a cluster.
+    Each record has a digest over itself and the previous digest. --verify reports records that were
+    changed, inserted or removed, and prints the newest digest. Keep that digest elsewhere: with
+    --kept it proves later that no record was cut off or rewritten. No cluster is queried.
 
     Exit codes: 0 done; 1 with --verify, if a record is not as it was written, or none has the
     digest; 2 usage, or no journal is there; 3 it is damaged.
@@ -205,23 +205,24 @@ def resume(
     sender_ended: bool = False,
     command: str = "featurelib.resume",
 ) -> Answer[Resumed]:
-    """Settle requests whose outcome is not known.
+    """Settle requests whose outcome is unknown.
 
-    It finds out by looking, and where that does not tell by asking the nodes that may still hold
-    the request. Nothing is written.
+    `resume` reads the cluster. If the levels do not decide, it asks the nodes that may still hold
+    the request. It never changes a cluster.
 
-    Without a cluster: of all clusters that the inventory can reach, or of those chosen. A request
-    is called not applied once it is proven that nobody can carry it out any more; that time has
-    passed proves nothing. While the process that was about to send it runs, frozen or not, nothing
-    is settled. Requests that were closed before are looked at again: a level that none
-    of them explains is named.
+    Without a cluster it settles the requests of all clusters that the inventory can reach, or of
+    those chosen with --owner, --label or --view. A request counts as not applied once no node can
+    carry it out any more; elapsed time proves nothing. While the process that was about to send the
+    request exists, even frozen, the request stays open. Closed requests are checked again. The
+    output lists levels that no request explains.
 
     \b
         featurelib resume payments-eu
         featurelib resume --owner payments
 
     Exit codes: 0 all settled, 2 usage, or no journal is there, 3 it is damaged, somebody is at
-    work there, or it is another cluster, 4 still unknown, 5 could not look.
+    work there, or it is another cluster, 4 still unknown, 5 the cluster could not
+    be read.
     """
     journal, chosen = named_journal(journal), cluster
     is_named = bool(cluster.wanted.cluster or cluster.wanted.addresses)
@@ -288,14 +289,15 @@ def _settle(
     command: str,
     sender_ended: bool,
 ) -> Resumed:
-    """Settle one cluster's requests, and add them to `resumed`; a query finds an empty id."""
-    cluster = cluster or watcher.look().sight.cluster_id
+    """Settle one cluster's requests, and add them to `resumed`. If the id is empty, a query finds
+    it."""
+    cluster = cluster or watcher.read().sight.cluster_id
     settled = settle_open(watcher, journal, cluster, command=command, sender_ended=sender_ended)
     resumed = replace(resumed, cluster=cluster, settled=(*resumed.settled, *settled))
     try:
         levels = find_unexplained(journal, watcher, cluster)
     except BackendError as error:
-        watcher.say(f"closed requests of cluster {cluster} were not looked at again: {error}")
+        watcher.say(f"closed requests of cluster {cluster} were not checked again: {error}")
         return resumed
     return replace(resumed, unexplained=(*resumed.unexplained, *levels))
 

@@ -27,7 +27,7 @@ from featurelib.source import Chosen, Source
 from featurelib.view.documents import fill
 from featurelib.view.layout import Page
 from featurelib.view.questions import what_if_page, why_not_page
-from featurelib.view.report import look_closer, read_profiles, report_run, summarize
+from featurelib.view.report import add_details, read_profiles, report_run, summarize
 from featurelib.view.roll import roll_page
 
 if TYPE_CHECKING:
@@ -58,16 +58,16 @@ def answer_about(
 def why_not(cluster: AnyCluster, feature: str, level: int | str) -> Answer[WhyNot]:
     """Explain why a level cannot be finalized.
 
-    All the proof, and the smallest change that unlocks it:
+    Print all blockers, and the smallest change that unlocks the level:
 
     \b
         featurelib why-not payments-eu metadata.version=4.1
         featurelib why-not orders-prod-us metadata.version=29 --tables build/samples/tables
 
-    Kafka names the first node that is in the way. Here every node is named, with the range it
-    supports, when that was seen and in which landing line; every rule, and who asks it: the policy,
-    and each generation of controllers that may answer. What nobody knows is said apart. A level
-    below the finalized one is judged as a downgrade that loses nothing.
+    Kafka names the first node that blocks. `why-not` names every node, with its range, and the time
+    and landing line of that data. It names every rule that rejects the level: rules of the policy,
+    and of each generation of controllers that may respond. Missing data is listed separately. A
+    level below the finalized one is judged as a lossless downgrade.
 
     In Python: why_not("payments-eu", "metadata.version", "4.1").value has `answer` (blocked,
     unknown, nothing, finalized), `proofs`, `unknown` and `unlock`; a row is one proof.
@@ -114,7 +114,7 @@ def what_if(
     release: str | None = None,
     finalize: Mapping[str, int | str] | None = None,
 ) -> Answer[WhatIf]:
-    """Show the verdicts if nodes or levels were others.
+    """Predict verdicts after changes of nodes or levels.
 
     \b
         featurelib what-if payments-eu --node 7=4.1.2 --remove 9
@@ -122,8 +122,8 @@ def what_if(
         featurelib what-if payments-eu --add 10=4.2 --finalize metadata.version=4.1
 
     Nodes support what production software of their release supports. A node that no controller
-    would register does not run. Only differences are shown. Nothing is sent or written. What a
-    command of Kafka's own tool would change: featurelib kafka-features.
+    would register does not run. Only differences are shown. Nothing is sent or written. To predict
+    a command of Kafka's own tool, use featurelib kafka-features.
 
     Exit codes: 0 answered; 2 usage; 5 no evidence.
     """
@@ -178,14 +178,15 @@ def can_roll(cluster: AnyCluster, to: str, journal: str | None = None) -> Answer
         featurelib can-roll orders-prod-us --to 4.4 --tables build/samples/tables
         featurelib can-roll payments-eu --to 4.0 --json
 
-    Every node is tried with the ranges that production software of the release advertises, by every
-    generation of controllers that may lead now, in Kafka's words. If levels have to go down or up
-    first, the plan of it is shown, or why there is none. It also says whether the software that
-    runs now may come back right after the roll, whether it may once the new levels are finalized,
-    and from which level on it may not. Nothing is sent.
+    The command judges every node with the ranges of the release's production software, by every
+    generation of controllers that may lead now. Errors are in Kafka's words. If a level must change
+    first, the output has the plan, or the reason why there is none. It also shows whether the
+    present software can register again after the rolling upgrade, and after the new levels are
+    finalized, and the first level that prevents it. Nothing is sent.
 
     In Python: can_roll("payments-eu", "4.2").value.may_join. A row is one finalized feature: its
-    level, the range of that software, None = no such feature, and whether that fits.
+    level, the range of that software (None = it has no such feature), and whether the range
+    contains the level.
 
     Exit codes: 0 answered, also where it cannot register; 2 usage; 5 no evidence.
     """
@@ -231,9 +232,9 @@ def range_plot(cluster: AnyCluster, features: Sequence[str] = ()) -> RangePlot:
         range_plot(tables["orders-prod-us"])
         range_plot("payments-eu", ["metadata.version"])
 
-    A bar for each range that nodes have, red where a node is in the way or does not fit; lines
-    where the feature is finalized, could go, and ends. Without `features` all of them. Raises
-    ConfigError for a feature that no node lists, BackendError.
+    Each range of nodes is a bar, red for nodes that block or do not support the finalized level.
+    Lines mark the finalized level, the target and the maximum. Without `features` all features are
+    drawn. Raises ConfigError for a feature that no node lists, BackendError.
     """
     try:
         from featurelib.view.html import RangePlot
@@ -249,7 +250,7 @@ def range_plot(cluster: AnyCluster, features: Sequence[str] = ()) -> RangePlot:
         inventory=source.terms.fleet,
     )
     profiles = read_profiles(source.sight.evidence)
-    [drawn] = look_closer(report, profiles, {}, chosen.catalogue).clusters
+    [drawn] = add_details(report, profiles, {}, chosen.catalogue).clusters
     plots = draw(drawn)
     known = [plot.feature for plot in plots]
     if strange := sorted(set(features) - set(known)):
@@ -262,7 +263,7 @@ def range_plot(cluster: AnyCluster, features: Sequence[str] = ()) -> RangePlot:
 
 
 def _judged(chosen: Chosen, source: Source) -> Judged:
-    """Return the run's judgement of the cluster, if the source is its tables."""
+    """Return the run's judgement of the cluster, if the source is a run's tables."""
     if source.lake is None:
         return source.sight.judged
     return source.lake.judged(chosen.wanted.run, source.sight.cluster_id)

@@ -1,6 +1,6 @@
 """Read runs from the nightly's tables: the fleet at a glance, and single clusters.
 
-Read without Spark; nothing is written.
+It needs no Spark and writes nothing.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from featurelib.view.facts import Links, RunFacts
 from featurelib.view.model import Ingest, Report, ReportedCluster
 from featurelib.view.report import (
     IN_FULL,
-    look_closer,
+    add_details,
     narrow,
     read_profiles,
     report_run,
@@ -48,7 +48,7 @@ from featurelib.view.trend import PreviousRuns, ask_first
 from featurelib.words import clean, microseconds
 
 Row = dict[str, object]
-QUARANTINED = 3  # lines that are listed
+QUARANTINED = 3  # quarantined lines that a report lists
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ class AuditInputs:
 
 
 class NightTables:
-    """A run; `tables[name]` is one of its clusters, which every function here takes."""
+    """A run of the nightly; `tables[name]` is one of its clusters, as input of the functions."""
 
     def __init__(self, options: Wanted, catalogue: Catalogue, choice: Choice | None = None) -> None:
         """Open the tables that `wanted` names. Raises ConfigError if there are none."""
@@ -81,7 +81,7 @@ class NightTables:
 
     @cached_property
     def _summary(self) -> Report:
-        """The report without supported ranges and level history, which take longer."""
+        """The report without supported ranges and level history, which take longer to read."""
         lake, judged = self.lake, self.lake.judged(self.run)
         whole = report_night(
             lake.read,
@@ -119,7 +119,7 @@ class NightTables:
         settings, _ = find_settings(self._wanted.config)
         inventory = self._inventory.inventory
         try:
-            return look_at_worst(
+            return detail_worst(
                 self._summary,
                 Conditions(as_of=lake.as_of(run), max_age=settings.max_age, inventory=inventory),
                 self.catalogue,
@@ -158,7 +158,7 @@ class NightTables:
         return tuple(cluster.name for cluster in self._summary.clusters)
 
     def nothing(self, run: str) -> NoEvidenceError:
-        """Return the error that these runs judged none of the chosen clusters."""
+        """Return the error for runs that judged none of the chosen clusters."""
         assert self.part is not None
         return NoEvidenceError(
             f"{clean(self.part.text)}: expected clusters of {run} below {self.lake.root}, found "
@@ -265,7 +265,7 @@ def plan_files(
     return {c: (name, named[c]) for c, name in zip(named, file_names(named, titles), strict=True)}
 
 
-def look_at_worst(
+def detail_worst(
     report: Report,
     conditions: Conditions,
     catalogue: Catalogue,
@@ -281,7 +281,7 @@ def look_at_worst(
     absent = load(STRICT).can.absent_metadata_version
     profiles = read_profiles(read(join_rows([rows, missing]), conditions, absent))
     moved = dict.fromkeys(in_full, ()) | histories(history(in_full).to_pylist())
-    return look_closer(report, profiles, moved, catalogue)
+    return add_details(report, profiles, moved, catalogue)
 
 
 def open_tables(
@@ -295,7 +295,7 @@ def open_tables(
     label: list[str] | None = None,
     view: str | None = None,
 ) -> NightTables:
-    """The tables the nightly wrote, without Spark: the newest night, or the one named by `run`.
+    """Open the nightly's tables without Spark: the newest run, or the run named by `run`.
 
         tables = open_tables("build/samples/tables", fleet="data/samples/fleet.toml")
         tables.fleet()

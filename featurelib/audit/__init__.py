@@ -1,7 +1,7 @@
-"""Snapshot rows to verdicts, findings and plans, and the sentences of a finding.
+"""Judge snapshot rows: return verdicts, findings, plans, and the sentences of each finding.
 
-The package can be called: featurelib.audit(lines) is featurelib.api.audit. A function of this name
-in the parent package would be replaced by this package as soon as anybody imports it.
+The package itself can be called: featurelib.audit(lines) calls featurelib.api.audit. A function
+`audit` in the parent package would not last: the first import of this package replaces it.
 """
 
 from importlib import import_module

@@ -3,8 +3,8 @@
 Landing lines in memory are read, folded and judged by the nightly's own code, as a batch of one. A
 broken line is quarantined with its reason.
 
-Plain values are the input of goals, steps, floors and joins. A node whose range is unknown supports
-nothing there; only the audit says whether that is UNKNOWN or BLOCKED.
+Plain values are the input of goals, steps, floors and joins. In plain values a node of unknown
+range supports nothing; only the audit decides between UNKNOWN and BLOCKED.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ class ClusterView:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
     """The settings of a judgement. Times are microseconds; `as_of` None = the newest line of the
-    cluster. `controller_decides`: as if all nodes had been seen that its controller asks, because
-    that is put to the controller itself before anything is sent (`ValidateOnly`)."""
+    cluster. `controller_decides`: judge as if every node was read that the controller asks. The
+    controller itself then validates the request before it is sent (`ValidateOnly`)."""
 
     catalogue: Catalogue
     as_of: int | None
@@ -101,7 +101,7 @@ class Terms:
         state = self._fold(chosen, accepted, unread)
         as_of = self.as_of
         if as_of is None and state.strimzi and state.strimzi.at > state.observed_at:
-            as_of = state.strimzi.at  # it is the newest line, and not a node's
+            as_of = state.strimzi.at  # the newest line, which is not from a node
         sight = replace(self, as_of=as_of).see(snapshot_rows([(chosen, state)]))
         return replace(sight, rejected=tuple(rejected))
 
@@ -284,9 +284,9 @@ class PlainCluster:
         )
 
     def _configured(self, nodes: tuple[Node, ...]) -> tuple[int, ...] | None:
-        """Return the ids that the active controller is configured to ask; None if not read. An id
-        that is no node here is among them if a list of controllers shows that it is gone: else no
-        such list was read, or its owner vouches for it."""
+        """Return the ids that the active controller is configured to ask; None if not read. They
+        include the id of a missing node only if a list of controllers shows that the node is gone.
+        Otherwise no such list was read, or the owner declares the controller compatible."""
         read, every = self._evidence.configured.get(0), self._software.fleet.nodes
         if read is None:
             return None
@@ -300,8 +300,8 @@ class PlainCluster:
         not (QuorumFeatures.reasonNotSupported)."""
         node, profile = self._evidence.subjects, self._evidence.answering.of_subject
         controller = node.role == Role.CONTROLLER
-        # Nobody is held to a list that was never read; what answers after a list is on it by now,
-        # but for a broker that ran already, and whom it did not name.
+        # Without a list, every node counts as registered. A node that responds after the list was
+        # read has registered since, unless it is a broker that ran before and was not in the list.
         listed = self._evidence.membership.controllers_known[0]
         registered = node.registered | ~np.where(controller, listed, node.unregistered)
         running = node.runs | (self._zookeeper & node.registered)
@@ -327,8 +327,8 @@ class PlainCluster:
         )
 
     def _finalized(self) -> dict[str, Range]:
-        """Return feature → (minimum, level) from the trusted source. A level that it cannot see is
-        left out, and so is KRaft's 0, which means not finalized."""
+        """Return feature → (minimum, level) from the trusted source. Levels that the source cannot
+        show are left out. Level 0 on KRaft is left out, too: it means not finalized."""
         levels, least = self._evidence.levels, 0 if self._zookeeper else 1
         columns = levels.names.to_pylist(), levels.entry_min.tolist(), levels.entry_level.tolist()
         return {
@@ -348,7 +348,7 @@ class PlainCluster:
         () = unknown. In ZooKeeper mode a release stands for its generation. A release is likelier
         if the inventory names it, if its newest stable metadata.version is what the node's
         controller listener shows, or if the node advertises its stable levels. Of two equal
-        candidates the older one wins, because it knows less.
+        candidates the older release wins, because it knows fewer features.
         """
         spoken = {release: dialect for dialect, release in self._software.spoken}
         against = self._software.weigh(may_lead).min(axis=0, initial=RULED_OUT).tolist()

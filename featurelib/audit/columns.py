@@ -1,7 +1,7 @@
 """Lookups between flat numpy columns, and which evidence is fresh.
 
-Nothing here knows what a feature is. Clocks of collectors differ, so evidence dated later than
-`latest` does not count yet. Times are microseconds.
+The functions work on numbers and know no features. Clocks of collectors differ, so evidence dated
+later than `latest` does not count yet. Times are microseconds.
 """
 
 from __future__ import annotations
@@ -103,8 +103,8 @@ def latest(as_of: int) -> int:
 
 
 def end_of_second(at: int) -> int:
-    """Return the last microsecond of the second of `at`. Seconds count whole: if one line of a
-    second counted, all lines of this second did."""
+    """Return the last microsecond of the second of `at`. Whole seconds count: if one line of a
+    second counted, all lines of that second do."""
     return at // _SECOND * _SECOND + _SECOND - 1
 
 

@@ -12,12 +12,12 @@ Positions join them: `subjects.cluster` and `questions.cluster` are rows of `clu
 the subjects behind it. features.py draws an example. Node keys (columns.py) order subjects by
 cluster, role and id.
 
-What cannot be known is said in flags beside the columns, so that a missing value never decides:
-`of_subject` -1 (its range is not known, or too old to count), `known` of a question (no witness of
-its level can be trusted), `controllers_known` (a list of registered controllers was read). No flag
-ever refuses anything: missing.py makes findings of them, and those make UNKNOWN.
+Flags beside the columns mark unknown values, so that a missing value never decides: `of_subject` -1
+(its range is not known, or too old to count), `known` of a question (no witness of its level can be
+trusted), `controllers_known` (a list of registered controllers was read). No flag rejects a level:
+missing.py turns flags into findings, and these make UNKNOWN.
 
-A node whose configuration was not read is not in there: no default stands in for it.
+A node whose configuration was not read has no entry and no default.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The questions that rules answer: every feature of every cluster, with the ranges that count.
+"""List the questions that rules answer: every feature of every cluster, with the ranges that count.
 
 Nodes advertise maps feature → range. Each distinct map of a cluster stands once, as a *profile*;
-nodes point to it, and rules read profiles. A *question* is a (cluster, feature) that anybody
-supports or has finalized; a *pair* is a question and a profile of the cluster that must answer it.
-Two clusters with three profiles:
+nodes point to it, and rules read profiles. A *question* is a (cluster, feature) that any node
+supports or that is finalized; a *pair* is a question and a profile of the cluster that must answer
+it. Two clusters with three profiles:
 
     cluster  node           profile                                finalized
     east     broker 1       0: f 1-5, metadata.version 7-25        f 2, metadata.version 20
@@ -22,11 +22,11 @@ So `pair_first` is 0, 2, 4, `pair_count` is 2, 2, 1, and of two numbers the pair
 profile is `pair_first[question] + profile - answering.first[cluster]`. Columns go to the engine by
 fleet.py; core/judge.py follows the example to the mask.
 
-Absence gets its value here: a feature that a profile does not list reads 0-0, `metadata.version` on
-KRaft what the policy's table says. An answer that may leave features out makes a pair `unclear`: it
-refuses nothing. What is not true here: that a pair is a node, or that a question is known
-(`known`). Whoever adds a column to Questions has nothing else to change; whoever changes the order
-of pairs changes fleet.py, which finds them by the sum above.
+This module gives a value to features that a profile does not list: 0-0, and for `metadata.version`
+on KRaft the value in the policy's table. A response that may leave out features makes a pair
+`unclear`, and such a pair refuses nothing. Two traps: a pair is not a node, and the level of a
+question may be unknown (`known`). A new column of Questions needs no other change. A new order of
+pairs needs a change in fleet.py, which finds pairs by the sum above.
 """
 
 from __future__ import annotations
@@ -131,8 +131,8 @@ def ask(
     profile: Int,
     absent_metadata: int,
 ) -> Questions:
-    """Lay out the questions and pairs of a batch; `profile` [answering] is each one's own map, and
-    `absent_metadata` the level that silence on metadata.version means on KRaft."""
+    """Lay out the questions and pairs of a batch; `profile` [answering] is the map of each entry.
+    `absent_metadata` is the level of a KRaft node that does not list metadata.version."""
     # Every (answering profile, entry of its map), and every (cluster, feature) of a level.
     owner, entry = spread(profiles.start[profile], profiles.size[profile])
     of_entry, of_level, names = _feature_codes(profiles, levels.names)
@@ -161,7 +161,7 @@ def ask(
     known = levels.believed[cluster] & (current >= 0) & ~np.isin(keys, disputed)
     current, minimum = np.maximum(current, 0), np.maximum(minimum, 0)
     unclear = ~listed & answering.partial[pair_profile]
-    # A finalized minimum counts only where it was stored: it is 0 or the level elsewhere.
+    # A finalized minimum counts only if the znode stores it; otherwise it is 0 or the level.
     lowest = np.where(minimum > 0, minimum, current)
     ends = (lowest[pair_question], current[pair_question], pair_min, pair_max)
     unfit = incompatible_with_finalized(*(end.astype(np.int32) for end in ends))

@@ -1,9 +1,10 @@
 """Read the finalized levels, and whether a source can be trusted with them.
 
-In ZooKeeper mode that is the `/feature` znode alone: brokers do not show its status, and dispute it
-if they read another version since. On KRaft it is the first kind of Witness, in that enum's order,
-that is not too old, at its highest epoch; a tool's output proves nothing. A source that is not
-older and shows other levels, or shows other levels at the same epoch, contradicts the believed one.
+In ZooKeeper mode only the `/feature` znode is trusted. Brokers do not show its status; they
+contradict it if they read another version later. On KRaft the trusted source is the first kind of
+Witness, in that enum's order, that is recent enough, at its highest epoch. A tool's output proves
+nothing. Another source contradicts the trusted one if it shows other levels and is not older, or
+has the same epoch.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from featurelib.audit.columns import firsts, marked
 from featurelib.core.features_znode import (
     DecodedNode,
     Generation,
-    Reading,
+    ZnodeReading,
     behaviour,
     behaviour_anywhere,
     behaviour_row,
@@ -53,7 +54,7 @@ class Levels:
     trusted: Bool
     too_old: Bool
     system_off: Bool
-    went_back: Bool  # its epoch
+    went_back: Bool  # true if its epoch fell
     back: Int  # the listeners whose epoch is lower than it was
     entry_cluster: Int = field(init=False)
     entry_min: Int = field(init=False)
@@ -166,8 +167,8 @@ def _kinds(listeners: Records, at: Int) -> Int:
 def _disputes(
     levels: Levels, maps: _Maps, witnesses: Records, listeners: Records, chosen: Int
 ) -> Iterator[tuple[int, str, str]]:
-    """Yield contradictions: a source of another kind that is not older and shows other levels, and
-    two nodes of the believed kind that differ at the same, highest epoch."""
+    """Yield contradictions with the trusted source: another kind of source that is not older and
+    shows other levels, and two nodes of the trusted kind that differ at the highest epoch."""
     kind, at, local = (witnesses.field(name) for name in ("kind", "at", "levels"))
     cluster = witnesses.row
     later = (kind != Witness.TOOL) & (kind != levels.kind[cluster]) & (at >= levels.at[cluster])
@@ -267,9 +268,8 @@ def _differences(
 
 
 def _epochs_back(listeners: Records, witnesses: Records) -> Int:
-    """Return listeners whose epoch fell, where the highest epoch of all was an earlier one of such
-    a node. Another node may lag by a record at any moment, so only a node's own epochs are
-    compared."""
+    """Return listeners whose epoch fell, if the highest epoch of all was an earlier epoch of such a
+    node. Nodes may lag behind each other by a record, so only epochs of one node are compared."""
     highest = listeners.field("highest_epoch")
     lower = np.flatnonzero(listeners.field("epoch") < highest)
     if len(lower) == 0:
@@ -303,12 +303,12 @@ def _as_taken(node: DecodedNode) -> DecodedNode:
                 f"Features node, features[{json.dumps(name)}]: expected a level of 1 or above, "
                 f"found one that brokers cut to 16 bits and read as {level}."
             )
-            return DecodedNode(reading=Reading.INCOMPATIBLE, fault=fault)
+            return DecodedNode(reading=ZnodeReading.INCOMPATIBLE, fault=fault)
     return node
 
 
 def _is_good(node: DecodedNode) -> bool:
-    return node.reading in (Reading.ACCEPTED, Reading.DISABLED)
+    return node.reading in (ZnodeReading.ACCEPTED, ZnodeReading.DISABLED)
 
 
 def _read_features_nodes(
@@ -339,7 +339,7 @@ def _read_features_nodes(
         if known is None and len(readings) < len(Generation):
             levels.modern.append(cluster)
         good = [node for node in readings if _is_good(node)]
-        # The part of a reading that counts: 3.3 and later drop the minimum levels of schema 1.
+        # 3.3 and later ignore the minimum levels of schema 1, so only the levels count.
         meant = {(n.reading, tuple((name, level) for name, _, level in n.levels)) for n in good}
         if not good:
             levels.damaged[cluster] = _damage(readings, known)
@@ -347,7 +347,7 @@ def _read_features_nodes(
             levels.ambiguous[cluster] = _ambiguity(readings)
         else:
             rows[cluster] = list(good[0].levels)
-            levels.system_off[cluster] = good[0].reading == Reading.DISABLED
+            levels.system_off[cluster] = good[0].reading == ZnodeReading.DISABLED
             levels.trusted[cluster] = True
     return rows
 

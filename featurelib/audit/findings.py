@@ -4,8 +4,8 @@ The words of a code are in findings.toml, of a rule in rules.toml. Placeholders 
 pass with cleaned texts, so that no name smuggles in another placeholder, an escape sequence or a
 second command.
 
-A muted finding is still a row and still counted, its reason beside it, and no verdict reads
-mutes. A mute ends with its last day, in UTC, by the time judged as of; then a finding says so.
+A muted finding stays a row with the mute's reason, and is still counted. No verdict reads mutes. A
+mute ends with its last day, in UTC, by the time judged as of; then a finding says so.
 """
 
 from __future__ import annotations
@@ -217,8 +217,8 @@ def set_aside(
 ) -> TableRows:
     """Return all findings, with reason and last day of their mutes.
 
-    A cluster where a mute that ran out would still have held gets one finding more, which names all
-    of these.
+    A cluster with an expired mute that would still match gets one more finding, which lists all
+    such mutes.
     """
     rows = columns.rows()
     if not mutes:
@@ -254,7 +254,7 @@ _WAY, _STALE = "{way}", "{stale}"
 _NODES = "\0"  # the place of {nodes} in an action; no text that is safe to show has it
 _SERVICES = frozenset({"msk", "aiven", "confluent"})  # whose controllers nobody else can ask
 
-# A level of its own: no part of a version's name, as 4.1-IV1, and none that is named already.
+# A level that stands alone: not in a level name such as 4.1-IV1, and not followed by its name.
 _DATED_LEVEL = re.compile(rf"\b{re.escape(METADATA_VERSION)} (\d{{1,5}})\b(?![.-]\w| \()")
 
 
@@ -442,7 +442,7 @@ class FindingWords:
             space, _, own = text.rpartition("/")
             parts = {"namespace": _argument(space, "NAMESPACE"), "name": _argument(own, "NAME")}
             return parts | {name: clean(text) or "?"}
-        if kind in ("text", "sentences"):  # an empty one adds nothing; null: missing
+        if kind in ("text", "sentences"):  # an empty text adds nothing; null = missing
             return {name: "?" if value is None else text and self._shown(kind, text)}
         if kind == "argument":
             return {name: _argument(text, BLANKS[name])}

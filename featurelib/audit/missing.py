@@ -1,11 +1,11 @@
 """Report missing evidence, stale registrations and anomalies as findings.
 
 A reason for UNKNOWN holds for a whole cluster (a node was not asked) or for one feature (sources
-disagree). Nothing is unknown without a finding. Only a permission without which nobody shows who
-votes keeps a cluster from a verdict.
+disagree). Every UNKNOWN has a finding. A missing permission makes UNKNOWN only if no node shows the
+voters without it.
 
-A registered node that Kafka itself does not see is a ghost. One that only we cannot reach is
-`node_not_answering`. The remedy depends on the cluster's metadata.version, which stands in
+A registered node that Kafka itself does not see is a ghost. A node that only the collector cannot
+reach is `node_not_answering`. The remedy depends on the cluster's metadata.version, which stands in
 `finalized_level`; the least release that helps stands in the `detail` of a controller's finding.
 
 From 3.7 on the active controller asks the nodes that its own `controller.quorum.voters` names, not
@@ -119,8 +119,8 @@ def _levels(report: BatchFindings) -> Int:
 
 
 def _gone(report: BatchFindings, cluster: int) -> str:
-    """Describe the levels of a `/feature` znode that is gone, and those that the next controller
-    finalizes: all that it supports, as without a znode; "" = no level depends on it."""
+    """Describe the levels of a deleted `/feature` znode, and those that the next controller
+    finalizes: all that it supports. "" = no level depends on the znode."""
     node, (text, levels) = report.evidence.subjects, report.evidence.levels.absent[cluster]
     own = (node.cluster == cluster) & (node.role == Role.BROKER) & node.registered
     after, dialect = defaultdict[str, set[int]](set), load(GENERATIONS[0])
@@ -148,7 +148,7 @@ def _features(report: BatchFindings) -> Int:
     details = [detail for _, _, detail in disputed]
     report.of_clusters("witnesses_disagree", clusters, levels.place, details, feature=names)
     questions = [_questions(evidence, clusters, names)]
-    unseen = np.flatnonzero(levels.entry_level == UNSEEN)  # by the trusted source
+    unseen = np.flatnonzero(levels.entry_level == UNSEEN)  # the trusted source cannot show it
     clusters, names = levels.entry_cluster[unseen], levels.names.take(unseen)
     by_tool = levels.kind[clusters] == Witness.TOOL
     for code, hit in (("level_unknown", ~by_tool), ("level_name_unknown", by_tool)):
@@ -160,7 +160,7 @@ def _features(report: BatchFindings) -> Int:
     pair, subject = evidence.expand(np.flatnonzero(query.pair_unclear))
     questions.append(query.pair_question[pair])
     report.of_nodes("partial_answer", subject, feature=evidence.features(questions[-1]))
-    all_of_them = np.concatenate(questions)  # -1: nothing may be asked there
+    all_of_them = np.concatenate(questions)  # -1: the cluster has no such question
     return np.bincount(all_of_them[all_of_them >= 0], minlength=len(query.cluster))
 
 
@@ -206,7 +206,7 @@ def _questions(evidence: Evidence, cluster: Int, names: Texts) -> Int:
 
 
 def _anomalies(report: BatchFindings) -> None:
-    """Report contradictions in the collected data that the fold met."""
+    """Report contradictions that the fold found in the collected data."""
     evidence, snapshots, node = report.evidence, report.evidence.snapshots, report.evidence.subjects
     listeners, levels_place, scalar = evidence.listeners, evidence.levels.seen, snapshots.scalar
     back = evidence.levels.back
@@ -281,8 +281,8 @@ class RefusedPermission(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _rights(report: BatchFindings) -> tuple[Int, Bool]:
-    """Report missing permissions. Return their number by cluster where they keep it from a verdict,
-    and whether one hides the quorum."""
+    """Report missing permissions. Return by cluster the number of permissions that prevent a
+    verdict, and whether a missing one hides the quorum."""
     evidence, refused = report.evidence, report.evidence.snapshots["refusals"]
     by_request = dict[tuple[int, str], list[RefusedPermission]]()
     for cluster, r in zip(refused.row.tolist(), refused.structs(RefusedPermission), strict=True):
@@ -339,9 +339,9 @@ def _without_range(evidence: Evidence) -> Bool:
 
 
 def _covered_by_probe(judge: Judge, agreed: Agreed, proven: Bool) -> Bool:
-    """Return subjects whose own response is missing or too old, and whose registration the
-    controller checked when it agreed to a probe (not controllers' where it checks none). Include
-    those whose range was never seen, if it will be checked before anything is sent."""
+    """Return subjects without a recent response, whose registration the controller checked when it
+    accepted a probe; controllers only if it checks them. If the request is validated before it is
+    sent, include subjects of unknown range."""
     evidence, node = judge.evidence, judge.evidence.subjects
     controllers = marked(len(evidence.clusters), agreed.controllers)
     registers = judge.metadata_version >= judge.dialect.can.controllers_register_from
@@ -468,8 +468,8 @@ def _ghosts(judge: Judge, covered: Bool, report: BatchFindings) -> Int:
     )
     known = evidence.membership.kraft & evidence.levels.trusted & (some_answer | ~silent)
     metadata_version = np.where(known, judge.metadata_version, NONE)[node.cluster]
-    # Nothing is fixed by unregistering the only broker, or one that runs what others do and was
-    # there lately: it is to be started.
+    # The only broker must be started, not unregistered. So must a broker that ran the same software
+    # as the others until recently.
     has_range = node.profile >= 0
     lately = np.flatnonzero(broker & has_range & (node.answered_at > 0) & ~node.too_old)
     near = marked(len(evidence.clusters), node.cluster[lately])[node.cluster]
@@ -500,8 +500,8 @@ def _ghosts(judge: Judge, covered: Bool, report: BatchFindings) -> Int:
             for row, at, error in zip(rows, last, no_answer(rows), strict=True)
         ]
 
-    # A log dumped after its broker was stopped shows it fenced: what answered last is no ghost.
-    # Cited is what shows that it is gone or silent: its range may be of a night when it was there.
+    # A log that was dumped after a broker stopped shows it as fenced. A node that responded later
+    # is no ghost. The finding cites the line that shows the node as gone.
     fenced, unseen = (node.fenced_at, node.fenced_line), evidence.membership.quorum_place
     quorum, was = tuple(of[node.cluster] for of in unseen), (node.at, node.line)
     failed = (node.failed_at, node.failed_line)
@@ -576,8 +576,8 @@ def _ids(ids: Iterable[int]) -> str:
 
 def report_unread(judge: Judge, agreed: Agreed, report: BatchFindings) -> Bool:
     """Report clusters whose active controller may ask an unknown node, unless a probe showed that
-    none is in the way. Return the questions whose target depends on it: levels that cannot rise do
-    not."""
+    none is in the way. Return the questions whose target depends on such a node; a level that
+    cannot rise does not."""
     evidence, query, node = judge.evidence, judge.asked, judge.evidence.subjects
     member, clusters = evidence.membership, len(evidence.clusters)
     registers = judge.metadata_version >= judge.dialect.can.controllers_register_from
@@ -586,7 +586,7 @@ def report_unread(judge: Judge, agreed: Agreed, report: BatchFindings) -> Bool:
     open_to = member.kraft & member.quorum_known & ~proven & ~evidence.controllers_vouched
     open_to &= marked(clusters, query.cluster[rises])
     _, may_be_dynamic = evidence.dynamic()
-    # Only who was unregistered can be named there and be gone without a trace.
+    # Only an unregistered node can be in that list and leave no other trace.
     unread = open_to & ~marked(clusters, list(evidence.configured)) & may_be_dynamic
     unread &= judge.metadata_version >= UNREGISTERS_CONTROLLERS_FROM
     details = dict.fromkeys(np.flatnonzero(unread).tolist(), _NOT_READ)

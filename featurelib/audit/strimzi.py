@@ -1,8 +1,8 @@
 """Report findings from Strimzi's resources: what the operator will do, what it could not do, and
 contradictions between resources and nodes.
 
-Kubernetes knows which pods are to be there, and Kafka which nodes registered. So resources add
-expected nodes and findings; they never make READY. Old resources say nothing.
+Kubernetes knows the wanted pods, and Kafka the registered nodes. So resources add expected nodes
+and findings, and never make READY. Resources that are too old are ignored.
 
 Without spec.kafka.metadataVersion the operator raises the level as soon as all nodes run its Kafka
 version (KRaftVersionChangeCreator), and often there is no way back.
@@ -93,7 +93,7 @@ def _report_views(
     """Add a finding with its text for each of these clusters."""
     columns = [(v.cluster, v.resources.at, v.resources.line, v.finalized or NONE) for v, _ in rows]
     ids, at, line, now = np.array(columns, dtype=np.int64).T
-    # What the resource asks for already nobody has to ask for again.
+    # If the resource already requests the level, no further request is needed.
     goals = [v.resources.metadata_version or "" for v, _ in rows] if code == NOT_CARRIED_OUT else []
     level = [catalogue.whole.level_of(text) or NONE for text in goals] or [NONE] * len(rows)
     facts = {"at": at, "line": line, "finalized_level": now, "level": np.array(level)}
@@ -117,7 +117,7 @@ def _views(evidence: Evidence) -> Iterator[_View]:
 
 def _unpinned(view: _View, catalogue: Catalogue) -> Iterator[str]:
     """Yield the change of metadata.version that the operator makes by itself, if it may choose;
-    nothing if no known release goes further."""
+    nothing if no known release supports a higher level."""
     res, newest = view.resources, catalogue.releases[-1]
     status = res.status_metadata_version
     now = view.finalized or catalogue.whole.level_of(status or "")

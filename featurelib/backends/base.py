@@ -1,9 +1,9 @@
-"""The interface of a backend: one cluster that can be read, and asked to change levels.
+"""Define the interface of a backend: one cluster that can be read, and that can change levels.
 
-It holds no rule. Looking gives landing lines, the same as a collector writes, so that a plan, an
-audit and an applier see a cluster through one pair of eyes. Wire quirks end inside a backend.
-Clients of Kafka and ZooKeeper are optional and slow to import, so a backend is imported only when a
-cluster needs it. What a look brings is checked to be of the cluster that was meant.
+A backend holds no rule. A reading returns landing lines, the same as a collector writes, so plans,
+audits and `apply` judge the same data. Wire quirks end inside a backend. Clients of Kafka and
+ZooKeeper are optional and slow to import, so a backend is imported only when a cluster needs it.
+`read_cluster` rejects lines of another cluster than the intended one.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from featurelib.model import NotPassed, Passed, Recipient, Step
 from featurelib.words import clean, some
 
 Say = Callable[[str], None]
-Check = Callable[[], None] | None  # raises the reason against sending
-SHOWN = 3  # clusters
-OF_A_FILE = "featurelib.extras.sandbox.backend:open_embedded"  # the entry point of sandbox clusters
+Check = Callable[[], None] | None  # raises the reason not to send
+SHOWN = 3  # clusters in an error message
+OF_A_FILE = "featurelib.extras.sandbox.backend:open_embedded"  # opens a sandbox cluster
 TIMEOUT_SECONDS = 10.0  # to connect to one node, and again for its response
 
 
@@ -51,8 +51,8 @@ class Backend(Protocol):
     def describe(self, say: Say) -> tuple[bytes, ...]:
         """Read every node once, and return landing lines; `say` gets the progress.
 
-        A node that does not answer is a line that says so. Raises UnreachableError when no node
-        answers, ProtocolError.
+        A node that does not respond gets a line with the error. Raises UnreachableError when no
+        node answers, ProtocolError.
         """
 
     def abilities(self) -> Abilities:
@@ -63,20 +63,20 @@ class Backend(Protocol):
         other. Raises UnreachableError if no node can be connected to."""
 
     def passed(self, sent: Recipient | None, features: Collection[str]) -> Passed | NotPassed:
-        """Prove that every node that may hold a request sent to `sent` has handled all requests
-        that came before now (None: an earlier release sent it, and kept no recipient). Writes
-        nothing; `features` are those of the request. Raises no BackendError."""
+        """Prove that every node that may hold a request has handled all earlier requests. `sent` is
+        the request's receiver (None: an earlier release sent it, and recorded no receiver),
+        `features` are its features. Nothing is written. Raises no BackendError."""
 
     def update(self, step: Step, *, validate_only: bool = False, last_check: Check = None) -> Reply:
         """Send one UpdateFeatures request to the active controller, once, and return its response.
 
-        `last_check` runs after all that may wait, right before the bytes: where it raises, nothing
+        `last_check` runs after all waiting, right before the bytes are sent. If it raises, nothing
         was sent. Raises UnreachableError if nothing was sent, OutcomeUnknownError if no answer
         came, RefusedError for `validate_only` where it would be written.
         """
 
     def close(self) -> None:
-        """Let go of connections and files."""
+        """Close connections and files."""
 
 
 def is_honoured(backend: Backend, dialects: Sequence[str]) -> bool:
@@ -92,7 +92,7 @@ def may_prove(backend: Backend, dialects: Sequence[str], step: Step) -> bool:
     """Return true if the controller's agreement to `step` proves registrations that no source
     lists: it asks every registered broker, and every node it is configured to ask.
 
-    Never of kraft.version: 4.1 and later hand it on while they validate (KAFKA-16538).
+    Never true for kraft.version: 4.1 and later apply it during validation (KAFKA-16538).
     """
     is_plain = all(move.feature != KRAFT_VERSION for move in step.updates)
     return is_plain and is_honoured(backend, dialects)
@@ -104,7 +104,7 @@ def moves_text(step: Step) -> str:
 
 
 def validate(backend: Backend, step: Step, say: Say | None = None) -> Reply:
-    """Ask the controller to validate `step` only, and return its response; `say` is called before.
+    """Ask the controller to only validate `step`, and return its response. `say` is called before.
     Raises UnreachableError if it does not respond, RefusedError if it would write."""
     if say is not None:
         say(f"asking the controller to validate only: {moves_text(step)} (needs {ALTER})")
@@ -142,7 +142,7 @@ def open_backend(
     )
 
 
-def look(backend: Backend, entry: FleetEntry, say: Say) -> tuple[bytes, ...]:
+def read_cluster(backend: Backend, entry: FleetEntry, say: Say) -> tuple[bytes, ...]:
     """Read a cluster once, and return landing lines of that cluster.
 
     Raises ConfigError where another cluster answers, and what `Backend.describe` raises.

@@ -1,10 +1,10 @@
 """Turn the inventory's security settings into client settings, and fetch the secrets.
 
-A secret is fetched when a connection is opened, handed to the client, and is in nothing that can be
-shown: not in a repr, an error, a log or a line. `hide` takes it out of what others say.
-A token comes from an identity provider, by the client's own id and secret (RFC 6749, section 4.4).
-One token serves all connections until it is about to expire, and one failure all that wait for it.
-The secret goes to the address that the inventory names and to no other: redirects are not followed.
+A secret is fetched when a connection is opened, and passed to the client. No repr, error, log or
+landing line contains it. `hide` removes it from the messages of other programs. A token comes from
+an identity provider, by the client's own id and secret (RFC 6749, section 4.4). All connections
+share a token until it is about to expire. If the request for a token fails, all waiting connections
+get that error. The secret goes only to the address in the inventory: redirects are not followed.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ import msgspec
 from featurelib.config.security import DIGEST, Security
 from featurelib.errors import ConfigError, CredentialsError, UnreachableError, install_line
 
-RENEW_SECONDS = 30.0  # before a token expires; half of its life, if that is less
-FAILED_SECONDS = 5.0  # no new request for this long after a failure
+RENEW_SECONDS = 30.0  # before the token expires, or after half of its lifetime
+FAILED_SECONDS = 5.0  # after a failure, the time without a new request
 LIFE_SECONDS = 300.0  # of a token without a stated lifetime
 LONGEST_ANSWER_BYTES = 1_000_000
 _SHOWN = 200  # characters of a response
@@ -224,7 +224,7 @@ class Credentials:
     def tls(self) -> ssl.SSLContext | None:
         """Return TLS with the authorities and the certificate of the settings; None without TLS.
 
-        Made once. Raises ConfigError for a file that is not there or not to be used.
+        It is made once. Raises ConfigError for a missing or unusable file.
         """
         known = self.security
         if known.is_tls and self._context is None:

@@ -1,11 +1,11 @@
 """Read a cluster in ZooKeeper mode from its znodes. The client cannot write.
 
-A round reads each path once, and lists the registered brokers before it reads their registrations:
-so a later reader knows of a registration whose line was lost. No watch is left behind.
+A round reads each path once. It lists the registered brokers before it reads their registrations,
+so the fold notices a registration whose line was lost. The client sets no watch.
 
-Connections are opened by the inventory's TLS, and the reason is kept where one was not: kazoo's own
-TLS trusts the system's authorities beside the one that is named, and has OpenSSL ask the terminal
-for the password of a key; of a failure kazoo says only that the time ran out.
+This module opens connections with the inventory's TLS settings, and keeps the reason of a failure.
+kazoo's own TLS also trusts the system's authorities, and lets OpenSSL ask the terminal for a key's
+password. After a failure kazoo only reports a timeout.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ except ImportError as error:
         + install_line("zookeeper")
     ) from error
 
-# What fails is said here.
+# This module reports failures itself.
 logging.getLogger("kazoo").setLevel(logging.CRITICAL)
 
 # kazoo's states for a refused user: which one comes first depends on timing.
@@ -105,7 +105,7 @@ class Door:
         return thread
 
     def learn(self, state: str) -> None:
-        """Note that a server granted a session."""
+        """Record that a server granted a session."""
         if state == "CONNECTED":
             self._has_session = True
             self._settled.set()

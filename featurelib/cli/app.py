@@ -1,7 +1,7 @@
-"""The command `featurelib`: one table of commands, entered and left as the jobs are.
+"""Start the command `featurelib` from a table of all commands.
 
-No command imports Spark: the base install is enough. Only the called command is imported, and none
-for the list of all, so that commands start fast.
+No command needs Spark: the base install is enough. Only the called command is imported, so that
+commands start fast. The list of commands imports none.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import typer
 import featurelib
 from featurelib.cli.entrance import CommandGroup, JobCommand, guard
 from featurelib.cli.options import with_options
-from featurelib.cli.streams import only_looks
+from featurelib.cli.streams import set_only_reads
 
 GROUPS = msgspec.toml.decode(
     resources.files(__package__).joinpath("commands.toml").read_bytes(),
@@ -30,7 +30,7 @@ OTHER_WORDS = GROUPS.pop("other words")
 COMMANDS = {name: place for commands in GROUPS.values() for name, place in commands.items()}
 SENDING = {*GROUPS["Change"], "collect", "inventory", "rules", "conformance", "sandbox"}
 COMPLETING = "_FEATURELIB_COMPLETE"
-LOOKING = COMMANDS.keys() - SENDING  # an interrupt of these leaves nothing to do again
+READ_ONLY = COMMANDS.keys() - SENDING  # after an interrupt of these no work has to be repeated
 
 
 def sentence_of(place: str) -> str:
@@ -46,7 +46,7 @@ def sentence_of(place: str) -> str:
 def make_app(only: str | None = None) -> typer.Typer:
     """Make the Typer application of all commands, or of `only` that one.
 
-    For any other word (`--help`, a typing error) it only lists them, and imports none.
+    For any other word (`--help`, a typing error) the app only lists the commands and imports none.
     """
     app = typer.Typer(
         name="featurelib",
@@ -57,7 +57,7 @@ def make_app(only: str | None = None) -> typer.Typer:
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
     )
-    app.callback()(_entrance)  # a single command would lose its name
+    app.callback()(_entrance)  # Typer drops the name of a single command
     panels = {name: title for title, names in GROUPS.items() for name in names}
     for name, place in COMMANDS.items():
         panel = panels[name]
@@ -119,7 +119,7 @@ def main() -> None:
     if sys.argv[1:2] == ["help"]:  # `help check` is `check --help`
         sys.argv[1:] = [*sys.argv[2:], "--help"]
     command = sys.argv[1] if len(sys.argv) > 1 else ""
-    if command in LOOKING:
-        only_looks()
-    is_completion = COMPLETING in os.environ  # the shell's line may hold any command
+    if command in READ_ONLY:
+        set_only_reads()
+    is_completion = COMPLETING in os.environ  # the shell may complete any command
     make_app(None if is_completion else command)(prog_name="featurelib")

@@ -23,7 +23,7 @@ from featurelib.source import Chosen, Wanted, choose_entries, find_tables, open_
 
 
 def chosen(options: Wanted, overlay: str | None = None) -> Chosen:
-    """Return the chosen cluster; reading it prints progress on standard error."""
+    """Return the chosen cluster; a reading prints its progress on standard error."""
     return Chosen(wanted=options, catalogue=open_catalogue(overlay, say), say=say)
 
 
@@ -164,5 +164,5 @@ CHOOSING: dict[str, Callable[..., Any] | None] = {
     "why-not.level": _level_of,
     "person": _asking,
 }
-# By command whose output is more than its answer: what prints it, and returns the exit code.
+# By command that prints more than its answer: the function that prints and returns the exit code.
 PRINTING: dict[str, Callable[..., int]] = {}

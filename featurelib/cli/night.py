@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from featurelib.api.tables import AuditInputs, look_at_worst, plan_files, report_night
+from featurelib.api.tables import AuditInputs, detail_worst, plan_files, report_night
 from featurelib.audit.evidence import Conditions
 from featurelib.audit.findings import NO_SITE, Mute
 from featurelib.catalogue import Catalogue, load, with_overlay
@@ -85,7 +85,7 @@ def choose_places(
     as_of: str | None,
     overlay: str | None,
 ) -> Places:
-    """Combine options and defaults. Raises ConfigError for unusable values."""
+    """Combine options and defaults into places. Raises ConfigError for unusable values."""
     samples = landing is None
     if samples and not (tables is None or are_samples(tables)):
         raise ConfigError(
@@ -93,7 +93,7 @@ def choose_places(
             "none. Add --landing FOLDER, the folder of your clusters' landing files."
         )
     if samples and tables is None:
-        build = relative(SAMPLE_BUILD)  # pages show no folder of this machine
+        build = relative(SAMPLE_BUILD)  # relative, so that pages show no folder of this machine
         tables, out = str(build / "tables"), out or str(build / "out")
     if tables is None:
         raise ConfigError(
@@ -177,8 +177,8 @@ def local_path(uri: str) -> str | None:
 
 def go_on(store: Store, run: int | None, number: int) -> int:
     """Return this run's number: `number`, or the next after the newest in the tables if that is
-    later, because an earlier run had a wrong clock. A requested number stays, and is refused
-    later."""
+    higher because an earlier run had a wrong clock. A requested number is kept here, and rejected
+    later if it is too low."""
     known = (LANDING_LINE, CLUSTER_SNAPSHOT, AUDIT_RUN)
     newest = max(store.newest_run(table) or 0 for table in known)
     if run is not None or number > newest:
@@ -244,9 +244,9 @@ def judge_and_publish(
         listed_in=places.listed_in,
         find_line=find_places(store.rows, lines_of(audited.judged.findings)).get,
     )
-    if places.out is not None or limit == 0:  # whoever shows every row
+    if places.out is not None or limit == 0:  # a caller that shows every row
         max_age, inventory = places.settings.max_age, places.fleet.inventory
-        report = look_at_worst(
+        report = detail_worst(
             report,
             Conditions(as_of=audited.as_of, max_age=max_age, inventory=inventory),
             places.catalogue,
@@ -284,7 +284,7 @@ def publish(
     """Write reports, plan files and pages, and return their names; delete those of other runs,
     except unchanged pages of the `last` run.
 
-    An approval stays next to its plan: it holds for that plan only.
+    An approval stays next to its plan, because it is valid for that plan only.
     """
     from featurelib.spark.files import Folder
 

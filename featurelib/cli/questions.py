@@ -1,4 +1,4 @@
-"""`featurelib report`: the report of a run, as the nightly printed it."""
+"""Define `featurelib report`: print the report of a run again."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from featurelib.view.text import LIMIT, write_text
 def report(night: NightTables, limit: int = LIMIT, as_json: bool = False) -> int:
     """Print the report of a run.
 
-    As the nightly printed it:
+    The output equals the nightly's:
 
     \b
         featurelib report --owner payments --tables TABLES
         featurelib report --run 20261121060000 --tables TABLES --json
 
-    Counts, causes and what to do today are of the clusters that are chosen alone. For a
-    spreadsheet or a CI server: featurelib export.
+    Counts, causes and tasks are computed for the chosen clusters only. For a spreadsheet or a CI
+    server: featurelib export.
 
     Exit codes: 0 done; 2 usage; 5 there is no run, or it judged none of these clusters.
     """

@@ -1,9 +1,10 @@
-"""Standard output, standard error and the interrupt as commands need them. Light to import:
-scripts/driver.py and featurelib.__main__ use it before anything else.
+"""Standard output, standard error and the interrupt as commands need them. The module imports
+little, because scripts/driver.py and featurelib.__main__ use it first.
 
 Output that cannot be written (a full disk, a closed stream) is remembered, not raised: the work is
 done to its end, and the exit code says so. A character that the encoding lacks is a question mark,
-in JSON an escape. Controls and marks that turn the direction of writing are shown as escapes.
+in JSON an escape. Control characters and marks that change the writing direction are shown as
+escapes.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ OUTPUT_LOST = 74  # EX_IOERR of sysexits.h
 READER_GONE = 141  # the shell's code for SIGPIPE
 INTERRUPTED = 130
 MESSAGE = "error: interrupted; run it again, nothing is done twice"
-LOOKED = "error: interrupted; no cluster was changed"
+ONLY_READ = "error: interrupted; no cluster was changed"
 _says = [MESSAGE]
 _interrupted = threading.RLock()
 _ESCAPED = "featurelib.escaped"  # the name of the error handler that writes escapes as in JSON
@@ -92,7 +93,7 @@ def _escape_what_is_lacking(error: UnicodeError) -> tuple[str, int]:
 def take_over(*, is_json: bool = False) -> None:
     """Replace both of Python's streams; `is_json`: standard output gets JSON."""
     closed = [number for number in (0, OUTPUT, ERRORS) if not _is_open(number)]
-    for _ in closed:  # in order; otherwise the next opened file would get such a descriptor
+    for _ in closed:  # in order; otherwise the next opened file would get a descriptor of 0 to 2
         os.open(os.devnull, os.O_RDWR)
     fault = OSError(errno.EBADF, os.strerror(errno.EBADF)) if OUTPUT in closed else None
     codecs.register_error(_ESCAPED, _escape_what_is_lacking)
@@ -153,10 +154,11 @@ class Screen:
         if (excess := len(lines) - (size.lines - 1)) > 0:
             lines = [*lines[: -excess - 1], f"… {excess + 1} more lines: make the window higher"]
         back = f"\x1b[{self._drawn}F\x1b[J" if self._drawn else ""
-        if self._drawn and size != self._size:  # a resize broke its lines
+        if self._drawn and size != self._size:  # a resize has wrapped the drawn lines
             back = "\x1b[2J\x1b[H"
         sys.stdout.flush()
-        sys.stdout.buffer.write(back.encode())  # bypasses CleanText, which would escape it
+        # Bypasses CleanText, which would escape the control sequence.
+        sys.stdout.buffer.write(back.encode())
         print("\n".join(lines), flush=True)
         self._size, self._drawn = size, len(lines)
 
@@ -179,9 +181,9 @@ def leave_at_interrupt() -> None:
         signal.signal(signal.SIGINT, _at_interrupt)
 
 
-def only_looks() -> None:
-    """Note that no cluster was changed, so nothing has to be repeated after an interrupt."""
-    _says.append(LOOKED)
+def set_only_reads() -> None:
+    """Record that no cluster was changed, so no work has to be repeated after an interrupt."""
+    _says.append(ONLY_READ)
 
 
 def ignore_interrupts() -> None:
@@ -209,7 +211,8 @@ def _at_interrupt(number: int, frame: object) -> None:
 
 def say_interrupted() -> int:
     """Print one line on stderr, once per process; return the exit code."""
-    with _interrupted:  # the other of the main thread and the driver's waits for the line
+    # Main thread and driver's thread: the second waits until the line is written.
+    with _interrupted:
         if _says:
             with suppress(OSError):  # the disk may be full
                 os.write(2, f"{_says[-1]}\n".encode())

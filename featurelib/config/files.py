@@ -3,9 +3,9 @@ overlay, or of one release.
 
 Each file is searched in this order: its option; the folder in the variable FEATURELIB_CONFIG;
 /etc/featurelib; conf/ of the current folder; conf/ of the checkout featurelib runs from. The first
-file found applies. A file of the current folder makes no approval easier than the checkout's own:
-the stricter rule of both applies, and only the checkout's file decides whose signature counts. A
-relative path in a file begins at its own folder, so that it means the same wherever one runs.
+file found applies. A file of the current folder never makes the rules of approval weaker than the
+checkout's file: the stricter rule applies, and only the checkout's file decides which signatures
+count. A relative path in a file begins at that file's folder.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def find_settings(config: str | None) -> tuple[Settings, str]:
 
 
 def find_place(name: str, given: str | None) -> tuple[str | None, str]:
-    """Return a place and what named it: the option, the variable FEATURELIB_NAME, or the settings
-    of the usual places; None and "" if none does. Raises ConfigError."""
+    """Return a place and its source: the option, the variable FEATURELIB_NAME, or the settings of
+    the usual places; None and "" without a source. Raises ConfigError."""
     variable = f"FEATURELIB_{name.upper()}"
     if given is not None:
         return given, f"--{name}"
@@ -158,13 +158,13 @@ def journal_path(journal: str | None) -> Path:
 
 
 def quietly(text: str) -> None:
-    """Drop the progress messages of a library."""
+    """Ignore a progress message."""
 
 
 def open_catalogue(overlay: str | None, say: Callable[[str], None] = quietly) -> Catalogue:
     """Return the catalogue, with the overlay in a file or a shipped one by name (automq), if given;
-    `say` then gets its label, because the output resembles Kafka's own tools, which know no
-    overlay. Raises ConfigError."""
+    `say` then gets its label, because the output looks like that of Kafka's own tools, which have
+    no overlay. Raises ConfigError."""
     if overlay is None:
         return load()
     path, shipped = Path(overlay), Path(example(f"overlays/{overlay}.toml"))
@@ -186,7 +186,7 @@ def write_whole(path: str, content: bytes, option: str = "--out FILE") -> None:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         unfinished = target.with_name(f".{target.name}.{os.getpid()}")
-        with open(unfinished, "wb") as file:  # with the rights that the caller's umask leaves
+        with open(unfinished, "wb") as file:  # with the permissions of the caller's umask
             file.write(content)
             file.flush()
             os.fsync(file.fileno())

@@ -1,1 +1,1 @@
-"""Apply plans and single updates to one cluster, and find out what became of them."""
+"""Apply plans and single updates to one cluster, and determine their outcomes."""

@@ -2,8 +2,9 @@
 
 Only the approved requests are sent, only while the cluster is as in the plan, and under the
 cluster's lock. A run ends at the first step that is not applied, or that some node does not report.
-Every end is an EndingKind, or an error if nothing was sent. A program's request that can never be
-right is refused before it is sent; any other is journalled and followed up like a plan's step.
+Every end is an EndingKind, or an error if nothing was sent. A program's request with invalid values
+is rejected before it is sent. Any other request is recorded in the journal and followed like a step
+of a plan.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from featurelib.config.fleet import FleetEntry
 from featurelib.controller.decide import NOT_FINALIZED, Decision, Mismatch, decide
 from featurelib.controller.holder import say_seconds
 from featurelib.controller.journal import Clearance, ClusterArgs, Journal
-from featurelib.controller.look import Look, Watcher
+from featurelib.controller.reading import Reading, Watcher
 from featurelib.controller.send import Sender, Waits
 from featurelib.core.outcome import Ending, EndingKind, Fate, StepOutcome, kind_of, refused
 from featurelib.core.reply import NO_ERROR
@@ -61,7 +62,7 @@ class Mode(Enum):
     """The extent of a run: apply, dry run, or validate only."""
 
     SEND = "send"
-    VALIDATE = "validate"  # ask the controller, if it then writes nothing
+    VALIDATE = "validate"  # ask the controller to validate, if it then writes nothing
     REHEARSE = "rehearse"  # send nothing
 
 
@@ -123,18 +124,19 @@ def apply(order: ApplyOrder, watcher: Watcher, journal: Journal) -> Ending:
                     settings=order.settings,
                 )
             )
-        except (BusyError, OutcomeUnknownError):  # another cluster responded, which matters more
+        except (BusyError, OutcomeUnknownError):
+            # The other cluster's error is raised below, because it matters more.
             with suppress(BackendError):
-                _expect_cluster(watcher.look(), order, watcher, journal)
+                _expect_cluster(watcher.read(), order, watcher, journal)
             raise
         if order.mode is Mode.SEND:
             _expect_clock(journal)
         try:
-            sender.look = watcher.look()
+            sender.reading = watcher.read()
         except UnreachableError as error:
             known = _by_inventory(order, watcher)
             raise UnreachableError(str(error), error.lines, known) from error
-        _expect_cluster(sender.look, order, watcher, journal)
+        _expect_cluster(sender.reading, order, watcher, journal)
         return _Run(order, sender, clearance.approval).carry_out()
 
 
@@ -171,11 +173,11 @@ class _Run:
         )
         while True:
             try:
-                look = self._sender.look or self._watcher.look(self._plan.cluster)
-                step = self._next(look, position)
+                reading = self._sender.reading or self._watcher.read(self._plan.cluster)
+                step = self._next(reading, position)
                 if isinstance(step, Ending):
                     return step
-                result = self._sender.send(step, position, look, clearance)
+                result = self._sender.send(step, position, reading, clearance)
             except OutcomeUnknownError:
                 raise
             except (KeyboardInterrupt, FeatureLibError) as error:  # nothing of this step was sent
@@ -183,7 +185,8 @@ class _Run:
                     raise
                 is_told = isinstance(error, FeatureLibError)
                 return self._end(str(error) if is_told else "interrupted")
-            if cause := self._sender.unwritten:  # only this process knows the outcome
+            # The outcome was not recorded, and only this process knows it.
+            if cause := self._sender.unwritten:
                 text = f"what became of the last request could not be written down: {cause}"
                 is_unsent = result.fate is Fate.NOT_APPLIED and not result.proof
                 return self._end(text, kind=None if is_unsent else EndingKind.UNKNOWN)
@@ -192,11 +195,11 @@ class _Run:
             if done or result.fate is not Fate.APPLIED or result.late:
                 return self._end()
 
-    def _next(self, look: Look, position: int) -> Step | Ending:
+    def _next(self, reading: Reading, position: int) -> Step | Ending:
         """Return the step to send, checked, allowed and validated; or how this run ends."""
         plan, mode = self._plan, self._order.mode
         asks = mode is not Mode.REHEARSE
-        decision, instead = decide_next(self._watcher, look, plan, position, asks=asks)
+        decision, instead = decide_next(self._watcher, reading, plan, position, asks=asks)
         if isinstance(decision, tuple):
             raise self._refusal(decision, instead)
         if decision is None:
@@ -205,7 +208,7 @@ class _Run:
             return self._end(*self._writers(), kind=EndingKind.NOTHING_TO_DO)
         if mode is Mode.REHEARSE:
             return self._end(kind=EndingKind.REHEARSED)
-        against = self._validate(look, decision, position)
+        against = self._validate(reading, decision, position)
         if against is not None:
             self._steps.append(against)
             return self._end()
@@ -213,11 +216,11 @@ class _Run:
             return self._end(kind=EndingKind.VALIDATED)
         return decision
 
-    def _validate(self, look: Look, step: Step, position: int) -> StepOutcome | None:
+    def _validate(self, reading: Reading, step: Step, position: int) -> StepOutcome | None:
         """Ask the controller to validate a step without writing; None = no objection, or it cannot
         be asked."""
         backend = self._watcher.backend
-        if not is_honoured(backend, look.sight.dialects):
+        if not is_honoured(backend, reading.sight.dialects):
             text = "This controller would apply a request to validate, so it is not asked to."
             if self._order.mode is Mode.VALIDATE:
                 raise RefusedError(
@@ -269,7 +272,7 @@ class _Run:
         )
 
     def _movers(self, against: tuple[Mismatch, ...]) -> Iterator[str]:
-        """Yield this journal's requests that made a level differ from the plan's."""
+        """Yield this journal's requests that changed a level after the plan was made."""
         moved = {}
         for entry in self._sender.journal.entries(cluster=self._plan.cluster):
             for update in () if entry.is_in_vain else entry.intent.step.updates:
@@ -292,20 +295,21 @@ class _Run:
 
 
 def decide_next(
-    watcher: Watcher, look: Look, plan: Plan, position: int, *, asks: bool
+    watcher: Watcher, reading: Reading, plan: Plan, position: int, *, asks: bool
 ) -> tuple[Decision, str]:
-    """Decide on the step at `position`; for a refusal, add a remedy better than a new plan.
+    """Decide on the step at `position`; for a refusal, add a better remedy than a new plan, if
+    there is one.
 
-    A node that the controller asks and no source shows blocks a plan like other missing evidence,
-    unless the controller, which knows all nodes, is asked to validate the same request (`asks`).
-    Then a step that only unseen nodes block goes on to this validation.
+    A node that the controller checks and no source shows blocks a plan like other missing evidence.
+    With `asks` the controller, which knows all nodes, validates the same request. Then a step that
+    only unseen nodes block continues to this validation.
     """
     steps = plan.steps[position:]
-    decision = decide(plan, position, watcher.found(look, plan, steps))
-    if not isinstance(decision, tuple) or not look.is_unproven:
+    decision = decide(plan, position, watcher.found(reading, plan, steps))
+    if not isinstance(decision, tuple) or not reading.is_unproven:
         return decision, ""
-    proven = decide(plan, position, watcher.found(watcher.as_if_seen(look), plan, steps))
-    dialects = look.sight.dialects
+    proven = decide(plan, position, watcher.found(watcher.as_if_seen(reading), plan, steps))
+    dialects = reading.sight.dialects
     if not isinstance(proven, Step) or not may_prove(watcher.backend, dialects, proven):
         return decision, ""
     if not asks:
@@ -314,10 +318,12 @@ def decide_next(
     return proven, ""
 
 
-def _expect_cluster(look: Look, order: ApplyOrder, watcher: Watcher, journal: Journal) -> None:
+def _expect_cluster(
+    reading: Reading, order: ApplyOrder, watcher: Watcher, journal: Journal
+) -> None:
     """Raise RefusedError if the cluster is not the plan's. Other differences are not listed,
-    because the plan is about a cluster that was not read."""
-    actual, expected = look.sight.cluster_id, order.plan.cluster
+    because another cluster was read."""
+    actual, expected = reading.sight.cluster_id, order.plan.cluster
     if actual != expected:
         raise RefusedError(
             f"{watcher.backend.where}: this is cluster {actual}, the plan is of cluster "
@@ -326,8 +332,8 @@ def _expect_cluster(look: Look, order: ApplyOrder, watcher: Watcher, journal: Jo
 
 
 def _by_inventory(order: ApplyOrder, watcher: Watcher) -> str:
-    """Return how the inventory reaches a cluster that other addresses were given for; "" = it does
-    not."""
+    """Return the inventory's way to reach a cluster that was given by other addresses; "" = it has
+    none."""
     cluster, reach = order.plan.cluster, order.way.reach
     entry = watcher.fleet.of(cluster, FleetEntry(id=cluster))
     if not (entry.is_reachable and reach.startswith("--")):
@@ -467,8 +473,8 @@ def update_features(
     is sent: ConfigError, RefusedError, BackendError, and OutcomeUnknownError where an earlier
     request is not settled."""
     _expect_updates(updates, timeout_ms)
-    look = watcher.look()
-    cluster, step = look.sight.cluster_id, _step(look, updates, timeout_ms)
+    reading = watcher.read()
+    cluster, step = reading.sight.cluster_id, _step(reading, updates, timeout_ms)
     options = f" --fleet {quote(choice.fleet)}" if choice.fleet else ""
     expect_ours(cluster, step.updates, watcher.fleet, watcher.catalogue, options=options)
     if validate_only:
@@ -478,7 +484,7 @@ def update_features(
     about = {"plan": NO_PLAN, "total": 1, "name": entry.name, "waits": Waits(), "watcher": watcher}
     command = "featurelib.update_features"
     with Sender.holding(journal, cluster, command, choice=choice, **about) as sender:
-        outcome = sender.send(step, 0, look, lambda: Clearance(approval=NO_PLAN, signed=None))
+        outcome = sender.send(step, 0, reading, lambda: Clearance(approval=NO_PLAN, signed=None))
     if sender.unwritten:
         raise OutcomeUnknownError(
             f"cluster {cluster}: {outcome.fate.value}, which could not be written down: "
@@ -523,12 +529,12 @@ def _expect_updates(updates: Mapping[str, FeatureUpdate], timeout_ms: int) -> No
         raise ConfigError(f"update_features: expected {expected}, found {given}. Nothing was sent.")
 
 
-def _step(look: Look, updates: Mapping[str, FeatureUpdate], timeout_ms: int) -> Step:
+def _step(reading: Reading, updates: Mapping[str, FeatureUpdate], timeout_ms: int) -> Step:
     """Return the request with the levels before it, as seen. Raises NoEvidenceError."""
-    levels = look.seen(updates)
+    levels = reading.seen(updates)
     if unknown := sorted(levels.unknown & updates.keys()):
         raise NoEvidenceError(
-            f"cluster {look.sight.cluster_id}: expected a node that says at which level "
+            f"cluster {reading.sight.cluster_id}: expected a node that says at which level "
             f"{', '.join(unknown)} is finalized, found none. Nothing was sent. See who answers: "
             "describe_features."
         )

@@ -1,8 +1,8 @@
-"""Decide what to do with an approved plan after the cluster was read again: values in, one out.
+"""Decide on an approved plan after the cluster was read again, from plain values.
 
 A plan is sent only if the cluster is as in the plan: every difference is named, not only the first.
-Only levels that its own steps wrote may differ, and in ZooKeeper mode the znode's version by those
-writes. The judgements of policy and controllers are arguments.
+Only the levels of the plan's own steps may differ. In ZooKeeper mode the znode's version may differ
+by the number of these writes. The judgements of policy and controllers are arguments.
 """
 
 from __future__ import annotations
@@ -55,20 +55,20 @@ class Situation:
     side_effects: tuple[SideEffect, ...] = ()
 
 
-# The step to send next; why nothing is to be sent, at least one reason; or None: every level that
-# the plan wants is there already.
+# The step to send next; or the reasons not to send; or None: every level of the plan is finalized
+# already.
 Decision = Step | tuple[Mismatch, ...] | None
 
 
 def decide(plan: Plan, done: int, now: Situation) -> Decision:
     """Decide on `plan` after `done` applied steps: the next step, None, or the mismatches."""
-    if plan.cluster != now.cluster:  # otherwise every difference is due to the other cluster
+    if plan.cluster != now.cluster:  # differences from another cluster mean nothing
         return (Mismatch("cluster", plan.cluster, now.cluster),)
     final, levels = {move.feature: move.to_level for move in plan.moves}, now.requirements.levels
     if final and all(levels.get(f, 0) == n and f not in now.unknown for f, n in final.items()):
         return None
     odd = [*_judges(plan, done, now), *_world(after(plan, done), now), *_besides(plan, done, now)]
-    if not odd:  # otherwise they only repeat the differences
+    if not odd:  # with differences, they would only repeat them
         odd = [Mismatch("judged again", "nothing against the plan", text) for text in now.against]
     if odd:
         return tuple(odd)
@@ -89,8 +89,8 @@ def after(plan: Plan, done: int) -> Requirements:
 
 
 def _judges(plan: Plan, done: int, now: Situation) -> Iterator[Mismatch]:
-    """Yield differences of policy, catalogue and dialects; a controller that wrote may since be
-    distinguished from dialects that judged alike."""
+    """Yield differences of policy, catalogue and dialects. After a write the controller's dialect
+    may be known more precisely."""
     if plan.dialect != STRICT:
         yield Mismatch("policy", STRICT, plan.dialect)
     if plan.catalogue != now.catalogue:

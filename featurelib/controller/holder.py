@@ -1,6 +1,6 @@
 """Identify the process that holds a cluster's lock or was about to send a request.
 
-A process of this host can be looked up, so that a frozen process never counts as ended. Nothing is
+A process of this host can be queried, so that a frozen process never counts as ended. Nothing is
 known about a process of another host.
 """
 

@@ -1,8 +1,8 @@
 """Send one request: record it, send it once, and watch until its outcome is known, now or later.
 
 Nothing is sent twice. The cluster is read before an outcome is stated. A request whose level is
-missing is *not applied* only if no node can apply it any more (featurelib.core.outcome); else it
-stays open. Closed requests are checked again: earlier releases closed by the clock.
+missing is *not applied* only if no node can apply it any more (featurelib.core.outcome); otherwise
+it stays open. Closed requests are checked again, because earlier releases closed them by the clock.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from featurelib.controller.journal import (
     Lock,
     Settlement,
 )
-from featurelib.controller.look import Look, Watcher, late_nodes
+from featurelib.controller.reading import Reading, Watcher, late_nodes
 from featurelib.core.outcome import Delivery, Fate, StepOutcome, settle
 from featurelib.core.reply import NO_ERROR, Reply, Result
 from featurelib.errors import (
@@ -41,17 +41,17 @@ from featurelib.errors import (
 from featurelib.model import NotPassed, Step
 from featurelib.words import reporting
 
-NODES_SECONDS = 60.0  # how long nodes may take to report a level
+NODES_SECONDS = 60.0  # the wait for nodes to report a level
 LOCK_SECONDS = 300.0  # a lock expires this long after its holder's last action
-OLDEST_LOOK_S = 30.0  # from the reading to the request, with a validation in between
-LONGEST_PAUSE_S = 5.0  # from the checks to the request; whoever stood still for longer checks anew
+OLDEST_READING_S = 30.0  # from the reading to the request, including a validation
+LONGEST_PAUSE_S = 5.0  # from the checks to the request; after a longer pause they are repeated
 _ANSWER_SAID_S = 10  # between two progress lines
 _QUIET = 1.0  # seconds between two lines of progress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waits:
-    """The waiting times, in seconds; none of them settles anything. `margin` is added to a
+    """The waiting times, in seconds. No waiting time settles a request. `margin` is added to a
     request's own time limit, `nodes` is how long nodes may take to report a level, `proof` how long
     `resume` waits for a response."""
 
@@ -73,8 +73,8 @@ class Waits:
 class Sender:
     """A sender of requests of one plan (`plan`, its digest, of `total` steps), or of a program,
     under the cluster's lock. `steps` are the outcomes; `unwritten` says why the last was not
-    recorded, "" = it was; `look` is the last one. The journal keeps the cluster's `name` and the
-    `settings` file."""
+    recorded; `reading` is the newest. The journal keeps the cluster's `name` and the `settings`
+    file."""
 
     watcher: Watcher
     journal: Journal
@@ -88,7 +88,7 @@ class Sender:
     settings: str = ""
     steps: list[StepOutcome] = field(default_factory=list)
     unwritten: str = ""
-    look: Look | None = None
+    reading: Reading | None = None
 
     @classmethod
     @contextmanager
@@ -107,11 +107,11 @@ class Sender:
             yield cls(journal=journal, lock=lock, cluster=cluster, way=choice, **fields)
 
     def send(
-        self, step: Step, position: int, before: Look, clearance: Callable[[], Clearance]
+        self, step: Step, position: int, before: Reading, clearance: Callable[[], Clearance]
     ) -> StepOutcome:
         """Send one request once, if a node accepts it and `clearance` allows it.
 
-        Raises JournalError, BusyError, RefusedError for an old look and what `clearance`
+        Raises JournalError, BusyError, RefusedError for an old reading and what `clearance`
         raises if it was not even sent, and OutcomeUnknownError where it was interrupted.
         """
         try:
@@ -123,7 +123,7 @@ class Sender:
         # Output that may block, to an unread terminal, comes before the checks.
         self.watcher.say(f"sending step {position + 1} of {self.total}: {_moves(step)}")
         began, cleared = self.waits.monotonic(), clearance()
-        self._expect_recent("the last look at it is", before.at, OLDEST_LOOK_S)
+        self._expect_recent("the last reading is", before.at, OLDEST_READING_S)
         dispatch = Dispatch(
             cluster=self.cluster,
             where=self.watcher.backend.where,
@@ -154,12 +154,12 @@ class Sender:
         return self.steps[-1]
 
     def _send(
-        self, dispatch: Dispatch, before: Look, began: float, clearance: Callable[[], Clearance]
+        self, dispatch: Dispatch, before: Reading, began: float, clearance: Callable[[], Clearance]
     ) -> StepOutcome:
         """Record the intent, and send; nothing waits between the last check and the bytes."""
         number, step, waits = self.journal.intend(self.lock, dispatch), dispatch.step, self.waits
         delivery = _put(self.watcher, step, lambda: self._check(before, began, clearance))
-        result, self.look = watch(self.watcher, self.lock, dispatch, delivery, before, waits)
+        result, self.reading = watch(self.watcher, self.lock, dispatch, delivery, before, waits)
         settlement = Settlement(result=result, by="apply", who=self.lock.who, at=waits.clock())
         try:
             self.journal.settle(number, settlement)
@@ -175,12 +175,12 @@ class Sender:
                 "still or the controller was slow. Nothing was sent. Run it again."
             )
 
-    def _check(self, before: Look, began: float, clearance: Callable[[], Clearance]) -> None:
+    def _check(self, before: Reading, began: float, clearance: Callable[[], Clearance]) -> None:
         """Check lock, approval and ages. Raises BusyError, RefusedError, ApprovalError."""
         self.lock.keep()
         clearance()
         self._expect_recent("the checks are", began, LONGEST_PAUSE_S)
-        self._expect_recent("the last look at it is", before.at, OLDEST_LOOK_S)
+        self._expect_recent("the last reading is", before.at, OLDEST_READING_S)
 
 
 def _moves(step: Step) -> str:
@@ -225,7 +225,7 @@ def _put(watcher: Watcher, step: Step, check: Callable[[], None]) -> Delivery:
     finally:
         ended.set()
         started.set()
-        thread.join(1.0)  # it may wait for a terminal that nobody reads
+        thread.join(1.0)  # the thread may hang on a terminal that is not read
 
 
 def watch(
@@ -233,13 +233,13 @@ def watch(
     lock: Lock,
     dispatch: Dispatch,
     delivery: Delivery,
-    before: Look | None,
+    before: Reading | None,
     waits: Waits,
-) -> tuple[StepOutcome, Look | None]:
+) -> tuple[StepOutcome, Reading | None]:
     """Watch until the outcome of a request is known or the waiting time is over. Return the outcome
     and the last reading.
 
-    Without `before` only nodes that respond now count; none is waited for.
+    Without `before` only nodes that respond now count, and the function waits for no node.
     """
     step, began, pause = dispatch.step, waits.clock(), waits.first
     features = [move.feature for move in step.updates]
@@ -255,19 +255,19 @@ def watch(
             lock.keep()
         # An accepted update is usually just not visible yet.
         asks = not is_accepted or waits.clock() >= (began + until) / 2
-        result, look = _judge(watcher, dispatch, delivery, features, asks=asks)
+        result, reading = _judge(watcher, dispatch, delivery, features, asks=asks)
         if result.fate in (Fate.APPLIED, Fate.PARTLY):
             done = [move.update for move in result.updates if move.fate is Fate.APPLIED]
             levels = {move.feature: move.to_level for move in done}
-            assert look is not None  # the levels come from it
-            late, nodes = late_nodes(before or look, look, levels)
+            assert reading is not None  # the levels come from it
+            late, nodes = late_nodes(before or reading, reading, levels)
             result = replace(result, late=tuple(late), asked=nodes)
             text = f"{reporting(nodes - len(late), nodes)} {_levels(sorted(levels.items()))}"
             span = began + waits.nodes - waits.clock()
             waiting = span > 0 and bool(late and before is not None)
         else:
             span = until - waits.clock()
-            # A machine that stalled for that time has not queried any node yet.
+            # A machine that stalled during the wait has queried no node yet, so it reads once more.
             waiting = (span > 0 or not asks) and result.fate is Fate.UNKNOWN
             text = (result.unproven or f"waiting to see {_moves(step)}") if waiting else printed
         # Print news at once, and other progress now and then.
@@ -275,46 +275,46 @@ def watch(
             watcher.say(text)
             printed, told_at = text, waits.clock()
         if not waiting:
-            return result, look
+            return result, reading
         waits.sleep(max(min(pause, span), 0.0))
         pause = min(2 * pause, waits.longest)
 
 
 def _judge(
     watcher: Watcher, dispatch: Dispatch, delivery: Delivery, features: list[str], *, asks: bool
-) -> tuple[StepOutcome, Look | None]:
+) -> tuple[StepOutcome, Reading | None]:
     """Settle the outcome of a request by a query made from now on; if it stays open and `asks`, ask
     the nodes that may hold the request, and query the cluster once more."""
     step, position = dispatch.step, dispatch.position
     if not delivery.sent:
         return settle(step, position, delivery, None, proven=False), None
-    look, reason = _look(watcher, dispatch.cluster)
-    levels = None if look is None else look.seen(features)
+    reading, reason = _read(watcher, dispatch.cluster)
+    levels = None if reading is None else reading.seen(features)
     result = settle(step, position, delivery, levels, proven=False)
-    if result.fate is not Fate.UNKNOWN or not (asks or look is None):
-        return result, look
-    if look is None:
+    if result.fate is not Fate.UNKNOWN or not (asks or reading is None):
+        return result, reading
+    if reading is None:
         return replace(result, unproven=reason), None
     if dispatch.who.is_elsewhere:
         reason = f"{dispatch.who.text} may still send it: run resume there, or end that process"
-        return replace(result, unproven=f"{reason} and run resume --sender-ended"), look
+        return replace(result, unproven=f"{reason} and run resume --sender-ended"), reading
     passed = watcher.backend.passed(dispatch.sent_to, features)
     if isinstance(passed, NotPassed):
-        return replace(result, unproven=passed.why), look
-    after, reason = _look(watcher, dispatch.cluster)
+        return replace(result, unproven=passed.why), reading
+    after, reason = _read(watcher, dispatch.cluster)
     known = None if after is None else after.seen_after(passed, features)
     if known is None:
         reason = reason or "no node answers that surely has every change that was committed"
-        return replace(result, unproven=reason), look
+        return replace(result, unproven=reason), reading
     result = settle(step, position, delivery, known, proven=True)
     return replace(result, proof=passed.how), after
 
 
-def _look(watcher: Watcher, cluster: str) -> tuple[Look | None, str]:
+def _read(watcher: Watcher, cluster: str) -> tuple[Reading | None, str]:
     try:
-        return watcher.look(cluster, say=quietly), ""
+        return watcher.read(cluster, say=quietly), ""
     except BackendError as error:
-        return None, f"the cluster cannot be looked at: {error}"
+        return None, f"the cluster cannot be read: {error}"
 
 
 def resume(
@@ -327,8 +327,8 @@ def resume(
     sender_ended: bool = False,
 ) -> tuple[JournalEntry, ...]:
     """Settle every open request of a cluster, oldest first, and return each with its outcomes;
-    nothing is written to the cluster. `sender_ended`: the user declares that sending processes of
-    other hosts have ended, which this host cannot see.
+    nothing is written to the cluster. `sender_ended`: the user declares that the sending processes
+    on other hosts have ended, because this host cannot check that.
 
     Raises RefusedError if another cluster responds, BusyError while another process works there, or
     the process of an open request still runs on this host, and JournalError.
@@ -346,7 +346,8 @@ def resume(
 
 
 def _expect_ended(cluster: str, entries: Sequence[JournalEntry]) -> None:
-    """Raise BusyError for a request whose process still runs here: if frozen, it may send it."""
+    """Raise BusyError for a request whose process still exists here: a frozen process may send it
+    later."""
     for entry in entries:
         if entry.intent.who.is_running_here():
             raise BusyError(
@@ -359,7 +360,7 @@ def _expect_ended(cluster: str, entries: Sequence[JournalEntry]) -> None:
 def _expect_cluster(watcher: Watcher, cluster: str, entries: Sequence[JournalEntry]) -> None:
     """Raise RefusedError for another cluster; a silent one may be the right one."""
     try:
-        actual = watcher.look(say=quietly).sight.cluster_id
+        actual = watcher.read(say=quietly).sight.cluster_id
     except BackendError:
         return
     if actual != cluster:
@@ -398,7 +399,7 @@ def _settle(
 
 
 def _delivery(entry: JournalEntry) -> Delivery:
-    """Return the recorded response; a query without result adds nothing to it."""
+    """Return the recorded response of the controller."""
     results = tuple(
         Result(feature=move.update.feature, code=move.code, message=move.message)
         for move in entry.updates
@@ -412,8 +413,8 @@ def _delivery(entry: JournalEntry) -> Delivery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unexplained:
-    """A finalized level that no applied request explains; `entry` asked for it and was closed as
-    not applied."""
+    """A finalized level that no applied request explains; `entry` requested the level and was
+    closed as not applied."""
 
     feature: str
     level: int
@@ -422,9 +423,10 @@ class Unexplained:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resumed:
-    """The checked requests (`settled`), and open ones that were not checked: `lost` ones, each with
-    a reason, and those of `others`, with the command: clusters other than `cluster`, the last
-    queried, or outside the chosen `part`. `unexplained` are levels of the queried clusters."""
+    """The checked requests (`settled`), and open ones that were not checked: `lost` requests, each
+    with a reason, and requests of `others`, with the command. `others` are clusters besides
+    `cluster`, the last queried one, or outside the chosen `part`. `unexplained` are levels of the
+    queried clusters."""
 
     settled: tuple[JournalEntry, ...] = ()
     lost: Sequence[tuple[JournalEntry, str]] = ()
@@ -448,7 +450,7 @@ def find_unexplained(journal: Journal, watcher: Watcher, cluster: str) -> tuple[
     if not any(entry.is_in_vain for entry in entries):
         return ()
     features = {move.feature for entry in entries for move in entry.intent.step.updates}
-    levels = watcher.look(cluster, say=quietly).seen(features)
+    levels = watcher.read(cluster, say=quietly).seen(features)
     levels_left = []
     for feature in sorted(features - levels.unknown):
         level, in_vain = levels.level(feature), None
@@ -456,7 +458,8 @@ def find_unexplained(journal: Journal, watcher: Watcher, cluster: str) -> tuple[
             for outcome in entry.updates:
                 if outcome.update.feature != feature:
                     continue
-                if outcome.fate in (Fate.APPLIED, Fate.OVERTAKEN):  # known from here on
+                # The journal explains the level from here on.
+                if outcome.fate in (Fate.APPLIED, Fate.OVERTAKEN):
                     in_vain = None
                 elif outcome.update.to_level == level and entry.is_in_vain:
                     in_vain = entry

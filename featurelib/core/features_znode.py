@@ -1,14 +1,13 @@
 """Read the `/feature` znode like ZooKeeper-mode brokers, and predict what an election writes.
 
-One text and one generation of brokers give one reading: exactly theirs, with order of checks and
-truncations. The brokers' reaction is data: features_znode.toml.
+For one text and one generation of brokers the result equals the brokers' own, with the same order
+of checks and truncations. The brokers' reactions are data in features_znode.toml.
 
 The effect of a newly elected controller depends on the broker's protocol version, the znode's
 content and its release. KIP-584, Controller: ZK node bootstrap with default values, as
-KafkaController.enableFeatureVersioning and disableFeatureVersioning do it. The
-inter.broker.protocol.versions there are stand here as well: a release knows its own and all older
-ones, and a broker does not start with another. KRaft has none: there metadata.version stands in its
-place (KIP-778).
+KafkaController.enableFeatureVersioning and disableFeatureVersioning do it. The module also lists
+the values of inter.broker.protocol.version. A release knows its own and all older values, and a
+broker does not start with another one. KRaft uses metadata.version instead (KIP-778).
 """
 
 from __future__ import annotations
@@ -38,14 +37,14 @@ class Generation(StrEnum):
     ZK_3_9 = "zk-3.9"  # measured with 3.9.2; reads as zk-3.3 does, reacts otherwise
 
 
-class Reading(StrEnum):
+class ZnodeReading(StrEnum):
     """The result of reading the stored text like a broker."""
 
     ACCEPTED = "accepted"
     DISABLED = "disabled"  # status 0: readable, its features are ignored
     UNDECODABLE = "undecodable"  # class A: Kafka's decoder raises IllegalArgumentException
     WRONG_TYPE = "wrong_type"  # class B: it raises JsonMappingException
-    INCOMPATIBLE = "incompatible"  # class C: never an answer of `decode`, core/rules.py decides it
+    INCOMPATIBLE = "incompatible"  # class C: core/rules.py decides it, `decode` never returns it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +55,7 @@ class DecodedNode:
     `schema_version`, `status`: None if refused. `fault`: one sentence for a person, or None.
     """
 
-    reading: Reading
+    reading: ZnodeReading
     schema_version: int | None = None
     status: int | None = None
     levels: Entries = ()
@@ -65,7 +64,11 @@ class DecodedNode:
 
 class _RefusedTextError(Exception):
     def __init__(
-        self, place: str, expected: str, actual: str, reading: Reading = Reading.UNDECODABLE
+        self,
+        place: str,
+        expected: str,
+        actual: str,
+        reading: ZnodeReading = ZnodeReading.UNDECODABLE,
     ) -> None:
         super().__init__(f"Features node, {place}: expected {expected}, found {actual}.")
         self.reading = reading
@@ -81,7 +84,7 @@ def decode(text: str, generation: Generation) -> DecodedNode:
     try:
         members = _as_object(_parse(text), "top level")
         version = _schema_version(members, generation)
-        # The order of these two decides the class of a text that has a fault of either class.
+        # The order of these two checks decides the class of a text with both faults.
         if generation is Generation.ZK_2_7:
             entries, status = _entries(members), _status(members)
             levels = {name: _range_2_7(name, entry) for name, entry in entries.items()}
@@ -94,7 +97,7 @@ def decode(text: str, generation: Generation) -> DecodedNode:
     sample = ", ".join(f"{_show(name)} at {level}" for name, _, level in rows[:5])
     lost = f"Features node, status: expected 1, found 0, so {len(rows)} are ignored, like {sample}."
     return DecodedNode(
-        reading=Reading.ACCEPTED if status else Reading.DISABLED,
+        reading=ZnodeReading.ACCEPTED if status else ZnodeReading.DISABLED,
         schema_version=version,
         status=status,
         levels=rows if status else (),
@@ -162,13 +165,15 @@ def _as_int(value: object, place: str) -> int:
     # The exact type: Python counts true among the integers, Jackson does not.
     if type(value) is int and -(2**31) <= value < 2**31:
         return value
-    raise _RefusedTextError(place, "a whole number of 32 bits", _show(value), Reading.WRONG_TYPE)
+    raise _RefusedTextError(
+        place, "a whole number of 32 bits", _show(value), ZnodeReading.WRONG_TYPE
+    )
 
 
 def _as_object(value: object, place: str) -> dict[str, object]:
     if isinstance(value, dict):
         return value
-    raise _RefusedTextError(place, "an object", _show(value), Reading.WRONG_TYPE)
+    raise _RefusedTextError(place, "an object", _show(value), ZnodeReading.WRONG_TYPE)
 
 
 def _show(value: object) -> str:
@@ -182,8 +187,8 @@ def _show(value: object) -> str:
 def _parse(text: str) -> object:
     """Return the first JSON document of the text as Jackson reads it; the rest is ignored.
 
-    `_MISSING` for white space. Not modelled: from 3.7 on brokers refuse more than 1000 levels of
-    nesting or digits of a number, older ones do not; here Python's stack is the limit.
+    `_MISSING` for white space. One difference remains: from 3.7 on brokers reject more than 1000
+    levels of nesting or digits, older brokers do not. Here Python's stack is the limit.
     """
     try:
         data = text.encode("utf-8", "surrogateescape")
@@ -230,7 +235,7 @@ _JSON: Final = json.JSONDecoder(
 class Behaviour(TypedDict):
     """The behaviour of some generations for a reading: a row of features_znode.toml."""
 
-    reading: Reading
+    reading: ZnodeReading
     generations: list[Generation]
     releases: str
     running: list[str]  # effects if the text is written while brokers run with a valid znode
@@ -243,18 +248,18 @@ _DATA: Final = files(__package__).joinpath("features_znode.toml").read_text("utf
 BEHAVIOURS: Final[tuple[Behaviour, ...]] = tuple(tomllib.loads(_DATA)["behaviour"])
 
 
-def behaviour_row(reading: Reading, generation: Generation) -> Behaviour:
+def behaviour_row(reading: ZnodeReading, generation: Generation) -> Behaviour:
     return next(
         row for row in BEHAVIOURS if row["reading"] == reading and generation in row["generations"]
     )
 
 
-def behaviour(reading: Reading, generation: Generation) -> str:
+def behaviour(reading: ZnodeReading, generation: Generation) -> str:
     """Return what brokers of a generation do after a reading, as sentences for a person."""
     return behaviour_row(reading, generation)["text"]
 
 
-def behaviour_anywhere(reading: Reading) -> str:
+def behaviour_anywhere(reading: ZnodeReading) -> str:
     """Return the same for brokers of an unknown generation, in short, by releases."""
     rows = [row for row in BEHAVIOURS if row["reading"] == reading]
     return "; ".join(f"{row['releases']}: {row['brief']}" for row in rows) + "."
@@ -326,8 +331,8 @@ def elect(
     """Predict the effect on the znode if a broker of `dialect`'s generation is elected controller.
 
     `text` is the stored text, None if the znode is absent; `protocol_version` the broker's
-    inter.broker.protocol.version; `supported` the ranges it advertises. None: as if it supported
-    every level of the znode; without a znode, levels that only its broker knows are left out.
+    inter.broker.protocol.version; `supported` the ranges it advertises. None = it supports every
+    level of the znode; without a znode, levels that only its broker knows are left out.
     """
     table = dialect.election
     on = not is_before(protocol_version, table.system_from)
@@ -342,7 +347,7 @@ def elect(
             change=ZnodeChange.CREATED, reasons=(ZnodeReason.ABSENT,), text=made.text, content=made
         )
     node = decode(text, Generation(dialect.name))
-    if node.reading in (Reading.UNDECODABLE, Reading.WRONG_TYPE):
+    if node.reading in (ZnodeReading.UNDECODABLE, ZnodeReading.WRONG_TYPE):
         reason = ZnodeReason(node.reading.value)
         return ElectionResult(
             change=ZnodeChange.NOBODY, reasons=(reason,), text=text, fault=node.fault

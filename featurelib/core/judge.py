@@ -2,8 +2,8 @@
 
 `judge` applies every row of a dialect to every update, whether the columns come from one cluster as
 plain values (cluster.py) or from a fleet's evidence (audit/fleet.py). `decide` derives the
-controller's response: the first violated row in its order counts; an audit lists all of them.
-Nothing here knows a release.
+controller's response: the first violated row in its order counts; an audit lists all of them. No
+function here knows a release.
 
 A row without `asks` is one mask over the updates. A row that `asks` a group of nodes has a row for
 each (update, pair), where a pair is a profile of ranges and the nodes of one request that have it.
@@ -115,7 +115,7 @@ def _scoped(row: RuleRow, hit: Mask, columns: UpdateColumns, update: Ints | None
 def _first_pair(nodes: NodeColumns, hit: Mask) -> Ints:
     """Return [U] the first offending pair of each update; -1 = none."""
     first = np.full(len(nodes.size), NOT_HERE)
-    at = np.flatnonzero(hit)[::-1]  # backwards, so that the first one wins
+    at = np.flatnonzero(hit)[::-1]  # backwards, so that the first pair is written last
     first[nodes.update[at]] = nodes.pair[at]
     return first
 
@@ -149,7 +149,7 @@ def decide(batch: Batch, dialect: Dialect, judged: Offences) -> Consequences:
         leaked = moves & passed & earlier & wet
     after, after_min = _after(batch, can, columns, applied | leaked)
     writing = applied
-    if can.kraft_version == "raft":  # no change for the raft layer: no record
+    if can.kraft_version == "raft":  # the raft layer writes no record if nothing changes
         idle = columns.is_kraft_version & (columns.kind != UpgradeType.UPGRADE)
         writing = applied & ~idle
     writes = batch.having(writing)

@@ -1,8 +1,8 @@
 """The table of nodes, and the nodes that each rule checks: the only place for both.
 
 A row is a node half, of a plain `Cluster` (cluster.py) or of a fleet's evidence (fleet.py). Both
-are checked alike; only their columns are filled differently, because evidence has gaps. A gap never
-refuses anything (the audit reports it as UNKNOWN):
+are checked alike; only their columns are filled differently, because evidence has gaps. Missing
+evidence never refuses a level (the audit reports it as UNKNOWN):
 
 | column       | of a plain cluster            | of evidence                                     |
 |--------------|-------------------------------|-------------------------------------------------|
@@ -13,8 +13,8 @@ refuses anything (the audit reports it as UNKNOWN):
 | `leads`      | the active controller         | whoever may be it, where nobody knows which is  |
 | `profile`    | what it supports              | "anything", where its range is not known        |
 
-Where nobody read `controller.quorum.voters`, both take the voters of a static quorum for it, and
-nobody in a dynamic one.
+If `controller.quorum.voters` was not read, both use the voters in a static quorum, and no node in a
+dynamic quorum.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ def are_asked(nodes: Nodes, asks: Asks) -> Flags:
 
 
 def are_walked(nodes: Nodes, asks: Asks) -> Flags:
-    """Return a mask of the nodes in the table that a controller walks to find them. It skips itself
-    and others, and the order depends on the size of the table."""
+    """Return a mask of the nodes in the table that a controller iterates over. It skips some of
+    them, such as itself. The order depends on the size of this table."""
     match asks:
         case Asks.REACHABLE_CONTROLLERS:
             return nodes.controller & nodes.voter

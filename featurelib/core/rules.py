@@ -1,10 +1,10 @@
-"""The rules: each is one boolean mask over columns that marks offending rows.
+"""Define the rules: each is one boolean mask over columns that marks offending rows.
 
-No rule knows a release or builds a message, and a mask is right alone, whatever others would have
-caught. Only this module compares a level with a range. A rule is a function whose arguments are
-columns: the name of an argument is the name of the column, and a name that is none fails when the
-rule is entered, at import. Scopes, at the end, are masks as the rules are: on which updates a
-dialect asks a rule (its `where`).
+No rule knows a release or builds a message. Each mask is correct by itself and does not rely on
+other rules. Only this module compares a level with a range. A rule is a function whose arguments
+are columns: the name of an argument is the name of a column. An unknown name fails at import.
+Scopes, at the end, are also masks: they select the updates to which a dialect applies a rule (its
+`where`).
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ _UPGRADE, _SAFE, _UNSAFE = UpgradeType
 
 @of_nodes("KIP-584, Validations; KIP-778, Upgrades; QuorumFeatures.reasonNotSupported")
 def unsupported_by_node(level: Level, min_version: Level, max_version: Level, silent: Mask) -> Mask:
-    """Every node that must answer has to support the level that is asked for."""
+    """Every node that counts must support the requested level."""
     return (level < min_version) | (max_version < level) | silent
 
 
@@ -143,7 +143,7 @@ def unsupported_by_node(level: Level, min_version: Level, max_version: Level, si
 def range_unsupported_by_node(
     lowest: Level, level: Level, min_version: Level, max_version: Level, silent: Mask
 ) -> Mask:
-    """Every broker has to support the whole range that would be finalized."""
+    """Every broker must support the whole range that the update would finalize."""
     return (lowest < min_version) | unsupported_by_node(level, min_version, max_version, silent)
 
 
@@ -151,7 +151,7 @@ def range_unsupported_by_node(
 def incompatible_with_finalized(
     lowest: Level, level: Level, min_version: Level, max_version: Level
 ) -> Mask:
-    """A node has to support what is finalized already, its minimum included."""
+    """A node must support the finalized level, and the finalized minimum."""
     return (level > 0) & ((np.minimum(lowest, level) < min_version) | (max_version < level))
 
 
@@ -163,7 +163,7 @@ def absent_from_local(local_lists: Mask) -> Mask:
 
 @of_updates("KafkaController.validateFeatureUpdate of 2.7")
 def below_local_min(level: Level, local_min: Level) -> Mask:
-    """The level is below what the controller itself supports."""
+    """The level is below the controller's own minimum."""
     return level < local_min
 
 
@@ -187,19 +187,19 @@ def no_quorum_majority(asked: Level, refusing: Level) -> Mask:
 
 @of_updates("QuorumFeatures.reasonNotSupported: a voter has to be registered (KIP-919)")
 def voter_not_registered(unregistered: Level) -> Mask:
-    """A voter that never registered may not support the level, and blocks every update."""
+    """A voter that never registered may not support the level, so it blocks every update."""
     return unregistered > 0
 
 
 @of_updates("QuorumFeatures.quorumNodeIds: its own controller.quorum.voters, not the raft voters")
 def configured_voter_not_registered(unregistered: Level) -> Mask:
-    """A controller that the active one is configured to ask is gone, and blocks every update."""
+    """A controller in the active controller's configuration is gone, so it blocks every update."""
     return unregistered > 0
 
 
 @of_updates("RaftClient.upgradeKRaftVersion: every voter has told the leader (KAFKA-16538)")
 def raft_voters_not_ready(level: Level, current: Level, raft_ready: Mask) -> Mask:
-    """A voter is missing, or too old to tell the leader which kraft.version it supports."""
+    """A voter is missing, or too old to report its range of kraft.version to the leader."""
     return (level > current) & ~raft_ready
 
 
@@ -223,7 +223,7 @@ def negative_level(level: Level) -> Mask:
 
 @of_updates("KIP-584, Validations: a level below 1 is a delete and needs its flag")
 def delete_without_intent(level: Level, kind: Level) -> Mask:
-    """A finalized level would be taken away without a type that says so."""
+    """A finalized level would be deleted without a downgrade type."""
     return (level < 1) & (kind == _UPGRADE)
 
 
@@ -241,25 +241,25 @@ def same_level(level: Level, current: Level) -> Mask:
 
 @of_updates("KIP-584, Validations; KIP-778, Downgrades")
 def downgrade_without_intent(level: Level, current: Level, kind: Level) -> Mask:
-    """A level would go down without a type that says so."""
+    """A level would be downgraded without a downgrade type."""
     return (level < current) & (kind == _UPGRADE)
 
 
 @of_updates("KafkaController.validateFeatureUpdate of 3.3: only SAFE lowers, UNSAFE does not")
 def downgrade_without_safe_type(level: Level, current: Level, kind: Level) -> Mask:
-    """A level would go down under another type than SAFE_DOWNGRADE."""
+    """A level would be downgraded with another type than SAFE_DOWNGRADE."""
     return (level < current) & (kind != _SAFE)
 
 
 @of_updates("KIP-778, Downgrades: a downgrade type says that the level goes down")
 def upgrade_under_downgrade_type(level: Level, current: Level, kind: Level) -> Mask:
-    """A level would go up under a type that says down."""
+    """A level would be upgraded with a downgrade type."""
     return (level > current) & ((kind == _SAFE) | (kind == _UNSAFE))
 
 
 @of_updates("KRaftVersion: the raft layer's version never decreases (KAFKA-16538)")
 def change_under_downgrade_type(level: Level, current: Level, kind: Level) -> Mask:
-    """kraft.version would move under a downgrade type."""
+    """kraft.version would change with a downgrade type."""
     return (level != current) & ((kind == _SAFE) | (kind == _UNSAFE))
 
 
@@ -283,19 +283,19 @@ def below_metadata_floor(level: Level, metadata_floor: Level) -> Mask:
 
 @of_updates("FeatureControlManager: no metadata.version while a ZooKeeper migration runs")
 def during_zk_migration(migrating: Mask) -> Mask:
-    """Nothing moves while a cluster migrates from ZooKeeper."""
+    """No level can change while a cluster migrates from ZooKeeper."""
     return migrating
 
 
 @of_updates("KIP-778, Downgrades; MetadataVersion.checkIfMetadataChanged; KAFKA-13896")
 def lossy_unsafe_downgrade(level: Level, current: Level, kind: Level, loses: Mask) -> Mask:
-    """A downgrade that loses metadata, asked for as such; no release has ever allowed it."""
+    """The request is an UNSAFE_DOWNGRADE that loses metadata; no release has ever allowed one."""
     return (level < current) & (kind == _UNSAFE) & loses
 
 
 @of_updates("KIP-778, Downgrades; MetadataVersion.checkIfMetadataChanged")
 def lossy_safe_downgrade(level: Level, current: Level, kind: Level, loses: Mask) -> Mask:
-    """A downgrade that would lose metadata under the type that promises not to."""
+    """A SAFE_DOWNGRADE would lose metadata."""
     return (level < current) & (kind == _SAFE) & loses
 
 
@@ -313,55 +313,55 @@ def unknown_level(level: Level, known_feature: Mask, known_level: Mask) -> Mask:
 
 @of_updates("KIP-584, Goals: features are known by name and level")
 def level_newer_than_catalogue(level: Level, newest_known: Level) -> Mask:
-    """A level of a known feature that the catalogue does not list is refused."""
+    """The catalogue knows the feature, but not this level."""
     return (newest_known >= 0) & (level > newest_known)
 
 
 @of_updates("KIP-1022, Proposed Changes: only production levels are finalized")
 def unstable_level(level: Level, newest_stable: Level) -> Mask:
-    """A level above what the software that runs there calls stable is not for production."""
+    """The level is above the stable levels of the running software."""
     return (newest_stable >= 0) & (level > newest_stable)
 
 
 @of_updates("Feature.validateVersion: a level of 1 or more needs a record to stand in")
 def metadata_version_unmet(level: Level, metadata_proposed: Level, metadata_needed: Level) -> Mask:
-    """Any other feature needs a metadata.version that can store its level."""
+    """The metadata.version cannot store levels of other features."""
     return (level >= 1) & (metadata_proposed < metadata_needed)
 
 
 @of_updates("KIP-1022, Feature dependencies; Feature.validateVersion")
 def dependency_unmet(proposed: Level, needed: Level) -> Mask:
-    """The dependencies of a level must hold in the whole proposed state."""
+    """The dependencies of the level must be met in the whole proposed state."""
     return proposed < needed
 
 
 @of_updates("KIP-1022, Feature dependencies: they hold when the other feature moves, too")
 def dependant_broken(level: Level, needed_by_others: Level) -> Mask:
-    """Another level of the proposed state depends on more than this one would leave."""
+    """Another level of the proposed state depends on a higher level than this one."""
     return np.maximum(level, 0) < needed_by_others
 
 
 @of_updates("KafkaApis.handleUpdateFeatures: ALTER on the cluster")
 def not_authorized(unauthorized: Mask) -> Mask:
-    """Whoever asks may not alter the cluster."""
+    """The user has no permission to alter the cluster."""
     return unauthorized
 
 
 @of_updates("KafkaController.updateFeatures; QuorumController: only the active one answers")
 def not_controller(elsewhere: Mask) -> Mask:
-    """Somebody else is the active controller."""
+    """Another node is the active controller."""
     return elsewhere
 
 
 @of_updates("KafkaController.updateFeatures: 'Feature versioning system is disabled.'")
 def system_off(off: Mask) -> Mask:
-    """With inter.broker.protocol.version below 2.7 nothing can be finalized."""
+    """With inter.broker.protocol.version below 2.7 no level can be finalized."""
     return off
 
 
 @scope
 def sets(level: Level) -> Mask:
-    """A level is set, not taken away."""
+    """The update sets a level and does not delete it."""
     return level >= 1
 
 
@@ -373,7 +373,7 @@ def raises(level: Level, current: Level) -> Mask:
 
 @scope
 def changes(level: Level, current: Level) -> Mask:
-    """The level moves."""
+    """The level changes."""
     return level != current
 
 
@@ -409,5 +409,5 @@ def of_ordinary_features(is_metadata_version: Mask, is_kraft_version: Mask) -> M
 
 @scope
 def controllers_register(metadata_version: Level, register_from: Level) -> Mask:
-    """Controllers have to be registered at the current metadata.version (KIP-919)."""
+    """At the current metadata.version controllers must be registered (KIP-919)."""
     return metadata_version >= register_from

@@ -1,5 +1,5 @@
 """Extras: features that are not needed to audit, plan and apply.
 
-A folder has its types, page and command, uses public names of the rest alone, and is entered in one
-line: its command in featurelib/cli/commands.toml. Nothing outside imports it.
+Each folder has its own types, page and command, and uses only public names of the other packages.
+One line of featurelib/cli/commands.toml adds the command. No module outside imports an extra.
 """

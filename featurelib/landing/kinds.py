@@ -1,10 +1,10 @@
-"""The kinds of landing line: the form of each, and its observation.
+"""Define the kinds of landing line: the form of each, and its observation.
 
 A kind is a `Line` whose tag is the value of `kind`. `content` returns the observation, or raises
-the FaultError that quarantines the line. A node that did not respond, or returned an error, claims
-nothing: its empty lists never mean "supports nothing". Unused fields may hold anything.
+the FaultError that quarantines the line. A line without a response, or with an error, proves
+nothing: its empty lists never mean "supports nothing". Unused fields may have any value.
 
-The text of a znode and the line of a tool are evidence unchanged: a finding reports damage in them.
+The text of a znode and the line of a tool are stored unchanged; a finding reports damage in them.
 `registration`, `controller` and `tool_feature` read them; metadata_log reads a log's line.
 """
 
@@ -64,16 +64,16 @@ _api_keys: Callable[[bytes], ApiKeys] = reader(
     "api_keys", responses.OfferedRequest, lambda keys, _: tuple(sorted(keys))
 )
 _ABSENT = Raw(b"")
-FEATURES_FROM = 3  # ApiVersions below it has no features (KIP-584)
-KNOWS_MINIMUM_ZERO = 4  # from it on the client can read a minimum of 0 (KIP-1022)
+FEATURES_FROM = 3  # the first version of ApiVersions with features (KIP-584)
+KNOWS_MINIMUM_ZERO = 4  # the first version whose client can read a minimum of 0 (KIP-1022)
 
 
 class ApiVersionsAnswer(msgspec.Struct, frozen=True, gc=False):
     """An ApiVersions response; with an `error` only the queried node is known.
 
     `supported` is (feature, min_version, max_version), None = not in the line; `finalized` is
-    (feature, min_level, max_level), both by feature. `epoch` -1 = this witness does not know.
-    `offers` are its requests, (api_key, min_version, max_version) by key; () = not in the line.
+    (feature, min_level, max_level), both by feature. `epoch` -1 = this node does not know. `offers`
+    are its requests, (api_key, min_version, max_version) by key; () = not in the line.
     """
 
     node_id: int
@@ -127,7 +127,7 @@ class ApiVersionsLine(Timed, tag="api_versions", frozen=True, gc=False, kw_only=
         return ApiVersionsAnswer(*head, None, error, -1, (), ())
 
     def _has_requests_alone(self) -> bool:
-        """Return true for a response of a version without features, which is no error."""
+        """Return true for a response of a version without features; such a response is valid."""
         parts = (self.supported_features, self.finalized_features, self.error, self.error_code)
         return (
             self.asked_version < FEATURES_FROM
@@ -161,7 +161,7 @@ Values = tuple[tuple[str, str | None, int], ...]
 
 
 class RequestLine(Line, frozen=True, gc=False, kw_only=True):
-    """A describe request and its response. A line without a response claims nothing and needs
+    """A describe request and its response. A line without a response proves nothing and needs
     neither a time nor a version; a response needs both."""
 
     asked_node: NodeId
@@ -208,8 +208,8 @@ class ClusterDescription(NodeDescription, frozen=True, gc=False):
 
 
 class QuorumDescription(NodeDescription, frozen=True, gc=False):
-    """DescribeQuorum: ids of nodes, ascending; of the observers only those that follow; `following`
-    are the voters that do. -1 as leader or epoch = unknown."""
+    """DescribeQuorum: ids of nodes, ascending; of the observers only those that follow the leader;
+    `following` are the voters that follow it. -1 as leader or epoch = unknown."""
 
     leader_id: int = -1
     leader_epoch: int = -1

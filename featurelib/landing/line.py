@@ -1,9 +1,9 @@
 """Read one landing line: bytes in, its observation or the reason for quarantine out.
 
-Nothing here raises for any bytes. A line is accepted only if every reader of JSON would understand
-it the same way and every known field is what Kafka's wire could carry; unknown keys are ignored.
-A quarantined line should be found again under its cluster: what can still be read of its kind,
-cluster and time is kept, and nothing is guessed.
+No bytes make the functions raise. A line is accepted only if every JSON reader would understand it
+in the same way and every known field fits Kafka's protocol; unknown keys are ignored. A quarantined
+line keeps the readable parts of its kind, cluster and time, so that it can be found by its cluster.
+Missing parts are never guessed.
 """
 
 from __future__ import annotations
@@ -90,13 +90,13 @@ def read(raw: bytes) -> Landing | Quarantined:
         return Landing(_NAMES[type(line)], cluster, at, content)
     except FaultError as fault:
         return Quarantined(_reason(raw, fault), *_salvaged(raw))
-    except Exception as error:  # no line may end a run, whatever its bytes
+    except Exception as error:  # no line may end a run
         reason = f"featurelib cannot read this line ({type(error).__name__}): please report it"
         return Quarantined(reason, None, None, None)
 
 
 def _reason(raw: bytes, fault: FaultError) -> str:
-    """Return the fault of the whole document, else `fault` of one of its parts."""
+    """Return the fault of the whole document, otherwise the given `fault` of one of its parts."""
     try:
         require_strict(raw)
     except FaultError as whole:

@@ -1,7 +1,7 @@
 """Read one line of `kafka-dump-log --cluster-metadata-decoder`.
 
-A record of a type that is not needed is OTHER. A line that cannot be read is DAMAGED, because a gap
-in the log is evidence too. Records are decoded from JSON by the names of Kafka's record schemas.
+A record of a type that is not needed is OTHER. An unreadable line is DAMAGED, because a gap in the
+log is evidence, too. Records are decoded from JSON by the names of Kafka's record schemas.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Record(Struct, frozen=True, gc=False):
     offset: int | None
     kind: str  # OTHER, DAMAGED, or one of the tables below
     number: int = 0  # a node id, a level or a state, by kind
-    name: str = ""  # of a feature; of OTHER the record's type
+    name: str = ""  # the feature; for OTHER the record's type
     features: Ranges | None = None
     fenced: int = -1  # 1 fenced, 0 not; of a change: 1 fences, -1 unfences, 0 neither
 
@@ -145,7 +145,7 @@ _NAMED_CONTROL = re.compile(r" controlType: (\w+)\(-?\d+\)")
 _HIDDEN = frozenset({"KRAFT_VERSION", "KRAFT_VOTERS", "UNKNOWN"})
 _RECORD = "| offset: "
 PAYLOAD = " payload: "
-_IDLE = '{"type":"NO_OP_RECORD"'  # two a second on an idle cluster: most lines of most logs
+_IDLE = '{"type":"NO_OP_RECORD"'  # twice a second on an idle cluster, so most lines of most logs
 _BATCH = re.compile(
     r"baseOffset: (\d{1,18}) lastOffset: (\d{1,18}) count: \d{1,10} .*"
     r"isControl: (true|false) .*isvalid: true",

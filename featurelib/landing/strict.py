@@ -1,10 +1,10 @@
 """Check that a line is one strict JSON object: no repeated key, not truncated, nothing after it.
 
 JSON readers tolerate different faults: repeated keys, lone surrogates, NaN, bad UTF-8 in parts they
-skip. A line two readers could understand differently is not evidence. `is_retold` proves the common
-case quickly and says False when it cannot; `require_strict` decides exactly. What is wrong travels
-as `FaultError`, one sentence that a person understands; whatever is shown of the line itself is cut
-and made printable here, and only here.
+skip. A line that two readers could understand differently is not evidence. `is_retold` proves the
+common case quickly, and returns False if it cannot. `require_strict` decides exactly. A fault is a
+`FaultError` with one sentence for people. Only this module cuts parts of the line for such a
+sentence and makes them printable.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ def remembered(read: Callable[[bytes], _T]) -> Callable[[bytes], _T]:
     """Return `read` with a cache for recent short texts."""
     recall = lru_cache(maxsize=REMEMBERED)(read)
 
-    def look(raw: bytes) -> _T:
+    def inspect(raw: bytes) -> _T:
         return recall(raw) if len(raw) <= REMEMBERED_BYTES else read(raw)
 
-    return look
+    return inspect
 
 
 MAX_BYTES = 8 * 1024 * 1024  # the longest accepted line
@@ -165,7 +165,7 @@ _MISSING = re.compile(r"missing required field `(.+?)`")
 _WHERE = re.compile(r" - at `\$(.*)`$", re.DOTALL)
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
-_type = cache(msgspec.inspect.type_info)  # slow, and needed for each line of a broken file
+_type = cache(msgspec.inspect.type_info)  # it is slow, and needed for each line of a broken file
 
 
 def misfit(raw: bytes, shape: object, error: Exception, field: str = "") -> FaultError:

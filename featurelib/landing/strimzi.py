@@ -2,7 +2,7 @@
 
 A `Kafka` resource has the requested software and metadata.version, and in its status the operator's
 result. `KafkaNodePool` and `StrimziPodSet` list the expected nodes; some may never have registered
-with Kafka. Nothing else is kept: resources of pods may hold secrets.
+with Kafka. No other resource is kept, because resources of pods may have secrets.
 
 v1beta2 and v1 are read alike. Two Kafka resources of one cluster id are both left out.
 """
@@ -59,9 +59,9 @@ class StrimziNode(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defa
 
 
 class StrimziLine(Timed, tag=KIND, frozen=True, gc=False, kw_only=True):
-    """The resources of one cluster. Without `version` and `metadata_version` the Kafka resource
-    leaves them to the operator; `status_…` is from its status. `nodes_complete`: every node pool in
-    the status was found."""
+    """The resources of one cluster. Without `version` or `metadata_version` the operator decides;
+    `status_…` is from the resource's status. `nodes_complete`: every node pool in the status was
+    found."""
 
     resource: FilledText
     version: FilledText | None = None
@@ -132,7 +132,7 @@ class _Pool(msgspec.Struct, frozen=True):
 
 class _ListenerStatus(msgspec.Struct, frozen=True, rename="camel"):
     name: str | None = None
-    type: str | None = None  # its name, before 0.34
+    type: str | None = None  # the listener's name, before 0.34
     bootstrap_servers: str | None = None
 
 

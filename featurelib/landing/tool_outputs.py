@@ -1,13 +1,12 @@
 """Convert outputs of Kafka's and ZooKeeper's own tools to landing lines.
 
 A line keeps its text and its number. Of a metadata log only records about features, nodes,
-transactions and the raft layer are kept, not topics, quotas and credentials. A line of ours has the
-number and offsets of left-out lines, so that the rest proves as much as before. ZooKeeper's shell
-prints for `get -s PATH` the data as it is and then its stat: `dataLength` says which lines before
-the stat are the data, and nothing else is taken for it. A path is read from the command where the
-output shows it, and otherwise has to be given. Requests that a node offers, who votes, and refusals
-stand in several lines, and land as the answer that they are. Damage is an error here, before
-anything lands.
+transactions and the raft layer are kept, not topics, quotas and credentials. One line replaces
+left-out lines and has their number and offsets, so that the other lines prove as much as before.
+For `get -s PATH` ZooKeeper's shell prints the unchanged data and then its stat. `dataLength` in the
+stat shows which lines before it are the data. The path comes from the command in the output;
+without it, it must be given. Offered requests, voters and refusals are printed in several lines,
+and become one landing line of the response. Damage is an error, and nothing is written.
 """
 
 from __future__ import annotations
@@ -80,7 +79,7 @@ class ToolOutput:
 def convert(kind: str, lines: Iterable[bytes], source: ToolOutput) -> Iterator[bytes]:
     """Yield landing lines of `kind` from the lines of one tool's output. Raises LandingError.
 
-    An error may come after some lines, so the caller must be able to drop them.
+    An error may come after some lines, so the caller must be able to discard them.
     """
     if kind not in KINDS:
         raise source.fault(f"--kind {kind}: expected one of {', '.join(KINDS)}.")
@@ -169,7 +168,8 @@ class _Log:
         self.kept: list[bytes] = []  # and not returned yet
         self.run = LeftOut(0, None, None)
         self.run_number = 0
-        self.batch: tuple[int, str] | None = None  # all of its records may be left out
+        # The batch, as long as all of its records may be left out.
+        self.batch: tuple[int, str] | None = None
         self.offset = -1  # of the next record, if records have no offsets
         self.is_control = False  # the batch is kept, because it is about the raft layer
         self.records = self.read = 0
@@ -196,7 +196,7 @@ class _Log:
                     if not self.is_control:
                         self.leave_out(number, offset)
                         return
-                    # Its batch is damaged: it keeps its place, without data.
+                    # The record of a damaged batch keeps its place, without data.
                     payload = {"type": item.name, "version": 0, "data": {}}
                     text = text[: text.find(PAYLOAD)] + PAYLOAD
                     text += msgspec.json.encode(payload).decode()
@@ -502,8 +502,8 @@ def _quorum_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
     yield source.write("describe_quorum", {**keys, "answer": answer}, 1)
 
 
-# What kafka-features.sh prints of a level that the controller refuses (FeatureControlManager). From
-# 4.0 on a refusal of one feature fails the others of its request, in the same words.
+# The message of kafka-features.sh about a refused level (FeatureControlManager). From 4.0 on, a
+# refusal of one feature makes all others of its request fail with the same message.
 _REFUSED = re.compile(
     r"(?:Could|Can) not (?:upgrade|downgrade|disable) (\S+?)(?: to (\d{1,5}))?\. "
     r"(?:The update failed for all features since the following feature had an error: )?"

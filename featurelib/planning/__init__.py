@@ -1,1 +1,1 @@
-"""Turn a request of a person into a plan, or into every reason why there is none."""
+"""Turn a person's request into a plan, or return every reason why there is no plan."""

@@ -1,9 +1,9 @@
-"""Write and read plan and approval files: bytes and back, by one codec.
+"""Write and read plan and approval files with one codec.
 
 Both are JSON with sorted keys and a digest: SHA-256 of the canonical form of the covered part. Only
 the form that this release writes is read: no unknown, repeated or missing key, no value in another
-form. In a plan, whitespace, key order and `for_people` mean nothing; in an approval, which may be
-signed, every byte counts. Time is an argument.
+form. In a plan, whitespace, key order and `for_people` have no meaning. In an approval, which may
+be signed, every byte counts. The time is an argument of the functions.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from featurelib.errors import ApprovalError, ConfigError, PlanError
 from featurelib.model import Plan
 from featurelib.planning.requirements import plan_faults
 
-VERSION: Literal[1] = 1  # of both
+VERSION: Literal[1] = 1  # of plan and approval files
 PLAN: Literal["featurelib.plan"] = "featurelib.plan"
 APPROVAL: Literal["featurelib.approval"] = "featurelib.approval"
 AGAIN = "Use it as it was written, or make it again: featurelib plan CLUSTER upgrade-all"
@@ -39,7 +39,7 @@ _FIRST, _LAST = "-----BEGIN SSH SIGNATURE-----\n", "\n-----END SSH SIGNATURE----
 _LINE = 70  # characters of base64 in a line, as ssh-keygen writes them
 _LONGEST_FILE_NAME = 120
 _PLAIN = re.compile(rf"[A-Za-z0-9_][A-Za-z0-9._-]{{0,{_LONGEST_FILE_NAME}}}(?<![.])")
-# Device names of Windows, and names that look generated.
+# Device names of Windows, and names that resemble generated names.
 _RESERVED = re.compile(
     r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?|(cluster|owner|view)-.*-[0-9a-f]{16}",
     re.IGNORECASE,
@@ -373,8 +373,8 @@ def file_name(title: str, cluster: str = "", *, plain: bool = True, of: str = "c
     """Return a safe file name for a cluster's title: `<title>.json` if that is safe anywhere.
 
     Else, and if another cluster's title differs only in case (`plain` False), it is
-    `cluster-…-<hash>.json` with the hash of its id `cluster`, "" = the title is its id. No plain
-    name looks like that. `of`: the kind of thing named, also an owner or a view.
+    `cluster-…-<hash>.json` with the hash of its id `cluster`, "" = the title is its id. No title
+    becomes such a name. `of`: the kind of thing named, also an owner or a view.
     """
     if plain and _PLAIN.fullmatch(title) and not _RESERVED.fullmatch(title):
         return f"{title}.json"

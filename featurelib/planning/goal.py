@@ -1,9 +1,9 @@
 """Turn a person's request (Intent) into the changes on one cluster (Goal).
 
-An intent is a command of the KIPs with its levels as written; a contradictory one cannot be made.
-The cluster's own release defines the names of levels. A goal has the changes with their upgrade
-types, the features that stay and why, and every fault of the request. The plan decides whether
-nodes and controllers agree. upgrade-all has no goal: it plans what the audit calls READY.
+An intent is a command of the KIPs with its levels as written; a contradictory intent raises an
+error. The cluster's own release defines the names of levels. A goal has the changes with their
+upgrade types, the features that stay and why, and every fault of the request. The plan decides
+whether nodes and controllers agree. upgrade-all has no goal: it plans what the audit calls READY.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Command(StrEnum):
 _LOWERS = (Command.DOWNGRADE, Command.DISABLE, Command.UPDATE)
 _NAMES, _RELEASE = "names", "release"
 _NO_FEATURE = "expected a feature, found none."
-_NEEDS = {  # by command: the options of which it needs one, and the fault without
+_NEEDS = {  # by command: it needs one of these options; the fault without any
     Command.DOWNGRADE_ALL: (
         {_RELEASE},
         "expected --release-version RELEASE, the software to go back to, found none.",
@@ -256,7 +256,7 @@ class _Ground:
             return _fault("unknown_level", name, 0, f"{fault}.")
         listed = {feature for node in cluster.nodes for feature in node.supported}
         listed |= {METADATA_VERSION, *cluster.finalized, *(software.features if software else ())}
-        if name not in listed and cluster.nodes:  # without any node nothing is known
+        if name not in listed and cluster.nodes:  # without any node the feature may exist
             fault = f"Nobody knows a feature {name}: no node, and not the controller's release."
             return _fault("unknown_feature", name, level, fault)
         if unknown := self.unknown(name, level):
@@ -286,7 +286,7 @@ class _Ground:
         return replace(_fault(code, name, level, text), action=action)
 
     def kept(self, name: str, level: int) -> Stay | None:
-        """Return why a feature stays if a level between cannot be downgraded."""
+        """Return why a feature stays if a level on the way cannot be downgraded."""
         current = self.cluster.level(name)
         if not any(level < never <= current for never in self.catalogue.irreversible(name)):
             return None

@@ -1,10 +1,10 @@
 """Describe a plan step by step: the purpose, effects and downgrade of each level; and make a run's
 plans, one for every cluster with a READY feature.
 
-Everything is computed from the part that the digest covers. A plan names no release, so the
-catalogue of all releases answers, for every dialect of the plan; the worst counts. A run's plan
-equals that of `featurelib plan CLUSTER upgrade-all` for the same evidence, except for the part for
-people.
+Everything is computed from the part that the digest covers. A plan names no release. So the
+catalogue of all releases is used, with every dialect of the plan, and the worst result counts. A
+run's plan equals that of `featurelib plan CLUSTER upgrade-all` for the same evidence, except for
+the part for people.
 """
 
 from __future__ import annotations
@@ -147,8 +147,8 @@ def with_texts(
     judged: Judged, *, dialect: str, catalogue: Catalogue, guarding: Guarding | None = None
 ) -> TableRows:
     """Return the plans of a judged batch with `plan` and `returns_after` for those with steps;
-    `guarding` gives their guards. `plan` has our steps that can be sent now, null without any;
-    `returns_after` is about all."""
+    `guarding` gives their guards. `plan` has our steps that can be sent now, null without any step;
+    `returns_after` covers all steps."""
     evidence, plans = judged.evidence, judged.plans
     assert evidence is not None
     rows = np.flatnonzero(plans.lists("steps").size)

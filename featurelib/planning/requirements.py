@@ -1,9 +1,9 @@
-"""The requirements of a plan, from the evidence behind it and from a new reading; the validity of
-any plan; and the approvals it needs.
+"""Make the requirements of a plan, from its evidence or from a new reading; check the validity of
+plans; and make their guards.
 
 A plan requires all finalized levels and, for every node that must respond, the ranges of the
-changed features and their dependencies; so a new, missing or changed node is noticed. Ranges of
-other features are not required: they decide nothing.
+changed features and their dependencies; so `apply` notices a new, missing or changed node. Ranges
+of other features are not required, because they decide nothing.
 """
 
 from __future__ import annotations
@@ -139,8 +139,8 @@ def guards_of(entry: FleetEntry, *, require_signature: bool = False) -> Guards:
 def plan_faults(plan: Plan) -> Iterator[str]:
     """Yield the faults of a plan, as `where: expected …, found …`; nothing for a good one.
 
-    Nothing is judged: the rules decide on new evidence whether the steps may be sent. A plan is
-    invalid if it contradicts itself, or combines features in a request that must not be combined.
+    The function does not judge the steps; the rules do, on new evidence. A plan is invalid if it
+    contradicts itself, or if a request combines features that need separate requests.
     """
     for name in ("cluster", "intent", "catalogue"):
         if not getattr(plan, name).strip():

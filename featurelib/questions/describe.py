@@ -1,7 +1,7 @@
 """Describe one cluster: every node, its ranges, and the sources of finalized levels.
 
-All is read from one ClusterView: a live reading, a capture and the nightly's tables describe a
-cluster alike. Nothing is judged here: remarks about a node come from the audit's findings.
+The input is one ClusterView, so a live reading, a capture and the nightly's tables give the same
+description. The module judges nothing: remarks about a node come from the audit's findings.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class LevelShown:
     feature: str
     level: int | None
     min_level: int | None
-    text: str  # with its name, also the level that only kafka-features.sh printed
+    text: str  # the level with its name; also a level that only kafka-features.sh printed
     is_disputed: bool
     offended: tuple[int, ...]  # profiles of nodes that do not support it
 
@@ -108,7 +108,7 @@ class Description:
 
     @property
     def answered(self) -> bool:
-        """True if more is known than that nodes did not respond."""
+        """True unless the only data is that nodes did not respond."""
         return any(node.profile is not None for node in self.nodes) or bool(self.witnesses)
 
 
@@ -174,7 +174,7 @@ def _nodes(
     nodes, member = evidence.subjects, evidence.membership
     releases = {(n.role, n.node_id): n.release for n in sight.cluster.nodes}
     called, leader = _called(findings), (_leading_role(evidence), sight.cluster.active)
-    # An unnamed node leads if it has no rival and responds: a silent one is no controller.
+    # A node without a proven role leads if it is the only candidate and responds.
     is_named = bool(evidence.controller[0] >= 0)
     halves = zip(nodes.role.tolist(), nodes.node_id.tolist(), strict=True)
     for i, (number, node_id) in enumerate(halves):

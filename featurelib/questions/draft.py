@@ -1,7 +1,7 @@
 """Rewrite one snapshot row: nodes with other software, gone, or new.
 
-Only what landing lines would show is changed; the same core judges it afterwards. The parts are
-those of featurelib.schema.LAYOUT; what a list or a map holds stands in it, as its `entries`.
+Only facts that landing lines would show are changed, and the same core judges the row afterwards.
+The parts are those of featurelib.schema.LAYOUT; a list or a map has its content in `entries`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import Any
 
-from featurelib.core.features_znode import ENABLED, Generation, Reading, ZnodeContent, decode
+from featurelib.core.features_znode import ENABLED, Generation, ZnodeContent, ZnodeReading, decode
 from featurelib.errors import ConfigError
 from featurelib.feature import METADATA_VERSION, Role, Witness
 from featurelib.landing.responses import VOTERS
@@ -67,7 +67,7 @@ class Draft:
         """Start that half of the node with software that supports `ranges`, and register it."""
         profile = self._map("profiles", {name: ranges[name] for name in sorted(ranges)})
         answered = dict.fromkeys(("partial_at", "partial_line", "failed_at", "failed_line"), 0)
-        # Its requests told its old software.
+        # Its offered requests identify the old software.
         answered |= dict.fromkeys(("partial", "error", "scraped", "releases"), NOTHING)
         answered |= {"full": profile, "full_at": self._at}
         for r in self._of("listeners", node_id, role) or [self._add_listener(node_id, role)]:
@@ -75,7 +75,7 @@ class Draft:
         for r in self._of("registrations", node_id, role):
             r |= {"profile": profile, "at": self._at, "fenced": min(r["fenced"], UNFENCED)}
         self._fence(node_id, UNFENCED)
-        for operated in self._parts["strimzi"]:  # its status will follow
+        for operated in self._parts["strimzi"]:  # the operator's status will follow
             operated["status_version"] = NOTHING
 
     def stop(self, node_id: int, role: Role) -> None:
@@ -88,7 +88,7 @@ class Draft:
             if self._scalars["zookeeper"]:  # a registration lives as long as its broker
                 for r in registered:
                     self._parts["registrations"].remove(r)
-            else:  # what it registered when it ran still counts
+            else:  # its registration still counts
                 for r in registered or [self._add_registration(node_id)]:
                     r |= {"profile": self._newest(r), "at": self._at, "fenced": FENCED}
             self._fence(node_id, FENCED)
@@ -129,8 +129,8 @@ class Draft:
             kept |= {name: (name, level, level) for name, level in levels.items()}
             r["entries"] = [kept[n] for n in sorted(kept) if n not in levels or levels[n]]
         for operated in self._parts["strimzi"] if METADATA_VERSION in levels else ():
-            # Its status will follow. Where no level is asked for, that there is one says that the
-            # operator raises levels by itself.
+            # The operator's status will follow. Without a requested level, a level in the status
+            # shows that the operator upgrades levels by itself.
             raises = operated["metadata_version"] == NOTHING != operated["status_metadata_version"]
             text = str(levels[METADATA_VERSION]) if raises else None
             operated["status_metadata_version"] = self._row.text_code(text)
@@ -139,7 +139,7 @@ class Draft:
             self._row.features_node = _written(self._row.features_node, levels)
 
     def elect(self, text: str, version: int, content: ZnodeContent) -> None:
-        """Set `/feature` as a new controller leaves it; every broker has read it."""
+        """Set `/feature` to the content that a new controller writes; every broker has read it."""
         self._row.features_node = text
         new = {"version": version, "at": self._at, "line": 0}
         self._scalars |= {f"features_node_{name}": value for name, value in new.items()}
@@ -220,7 +220,7 @@ class Draft:
 def _written(text: str, levels: Mapping[str, int]) -> str:
     """Return the text of `/feature` with these levels, as a controller writes it."""
     readings = [decode(text, generation) for generation in Generation]
-    good = next((r for r in readings if r.reading is Reading.ACCEPTED), None)
+    good = next((r for r in readings if r.reading is ZnodeReading.ACCEPTED), None)
     if good is None:
         raise ConfigError(
             "--finalize: expected a features node that can be changed, found one that is off "

@@ -1,9 +1,9 @@
 """Fold landing lines into the state of one cluster, in any order, any number of times.
 
-Nothing is judged. The greatest statement of every listener, registration and kind of source is
-kept, in the order beside it (`_KEPT`, featurelib.snapshot.state). featurelib.snapshot.log replays
-the metadata log. A request refused for a missing permission shows nothing of the cluster; the
-refusal is kept for each half of the nodes, until that half responds again.
+Nothing is judged. The fold keeps the greatest statement of every listener, registration and kind of
+source, by the order in `_KEPT` and featurelib.snapshot.state. featurelib.snapshot.log replays the
+metadata log. A request refused for a missing permission shows nothing of the cluster; the refusal
+is kept for each half of the nodes, until that half responds again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import msgspec
 
 from featurelib.catalogue import Catalogue
 from featurelib.catalogue.rows import releases_offering
-from featurelib.core.features_znode import Generation, Reading, decode
+from featurelib.core.features_znode import Generation, ZnodeReading, decode
 from featurelib.feature import Role, Witness
 from featurelib.landing import Landing, kinds
 from featurelib.landing.responses import CONFIGS, MEMBERS, NOT_AUTHORIZED, PROBE, QUORUM
@@ -41,7 +41,8 @@ _KEPT: Final = {
     "witnesses": (attrgetter("kind"), attrgetter("incarnation", "epoch", "at", "line")),
     "members": (attrgetter("role", "fenced_shown", "members"), _NEWEST),
     "configs": (attrgetter("role", "node_id", "resource"), _NEWEST),
-    "rights": (attrgetter("request", "role", "node_id"), _NEWEST),  # refused, or with a response
+    # The newest refusal, or the last response.
+    "rights": (attrgetter("request", "role", "node_id"), _NEWEST),
     "migration_ready": (attrgetter("node_id"), _NEWEST),
     "leaderless": (attrgetter("role", "node_id"), _NEWEST),
     "statements": (attrgetter("witness", "node_id", "is_finalized", "feature"), _NEWEST),
@@ -52,7 +53,7 @@ _OF_NO_NODE = (
     StrimziLine,
     kinds.NotReachedLine,
     kinds.UnreadZnode,
-)  # they do not count as newer responses
+)  # these kinds do not count as newer responses
 
 
 @dataclass(slots=True)
@@ -82,7 +83,7 @@ class Fold:
         if at is None:  # a describe line about a missing response claims nothing
             return
         content = landing.content
-        # A response without a description is no newer data, a missing permission is.
+        # Without a response only a refusal for a missing permission is newer data.
         if isinstance(content, kinds.NodeDescription) and not (
             content.answered or content.error_code == NOT_AUTHORIZED
         ):
@@ -113,7 +114,7 @@ class Fold:
             self._compare(reading)
 
     def forget_run(self) -> None:
-        """Drop the run: its lines were folded before, and only complete dumps."""
+        """Drop the statements of the run: its lines were folded before, and only complete dumps."""
         self._touched.clear()
         self._statements.clear()
 
@@ -203,13 +204,14 @@ class Fold:
         if moment > (listener.releases_at, listener.releases_line):
             listener.releases = ";".join(releases_offering(content.role, content.offers))
             listener.releases_at, listener.releases_line = moment
-        if content.supported is None:  # it has the offered requests, and no features
+        if content.supported is None:  # the response has only the offered requests
             return
         if content.role == Role.CONTROLLER and content.zk_migration_ready is not None:
             ready = kept.MigrationReady(content.node_id, at, line, content.zk_migration_ready)
             self._keep("migration_ready", ready)
         ranges = self._position(content.supported)
-        # A node that got v4 and responded lower knows no minimum of 0 to leave out.
+        # A node that got version 4 and responded with a lower version has no features with minimum
+        # 0.
         if content.asked_version >= kinds.KNOWS_MINIMUM_ZERO:
             if moment > (listener.full_at, listener.full_line):
                 listener.full, (listener.full_at, listener.full_line) = ranges, moment
@@ -277,7 +279,7 @@ class Fold:
             self.state.quorum = max(self.state.quorum, new, key=_ORDER_OF_QUORUM)
             self.state.marks.append((at, content.high_watermark - 1))
         elif (of := content.request).role == Role.BROKER and not (content.error_code or of.why):
-            # It forwards the request to the leader, and waits while it finds none.
+            # A broker forwards the request to the leader, and waits while there is none.
             self._note_leaderless(of, at, line)
 
     def _note_leaderless(self, request: kinds.RequestLine, at: int, line: int) -> None:
@@ -290,7 +292,7 @@ class Fold:
         new = kept.Right(PROBE, int(Role.CONTROLLER), refused_at=at, line=line)
         self._note(new, refused, at)
         if not refused:
-            # Nothing is known of features that a response lacks.
+            # A feature that is missing in a partial response is unknown.
             answers = tuple(
                 (a.feature, a.from_level, a.to_level, a.code, a.message)
                 for a in content.answers
@@ -300,7 +302,7 @@ class Fold:
             self.state.probe = max(self.state.probe or probe, probe, key=_NEWEST)
 
     def _note_right(self, request: str, content: kinds.NodeDescription, at: int, line: int) -> None:
-        """Note whether this half of the nodes responded to a describe request, or refused it."""
+        """Record whether a node of this role responded to a describe request, or refused it."""
         refused, of = content.error_code == NOT_AUTHORIZED, content.request
         if refused or content.answered:
             node = (of.asked_node, of.principal or "")
@@ -324,7 +326,7 @@ class Fold:
             self.state.read_twice[path] = (times[0], times[1])
 
     def _add_unread(self, content: kinds.UnreadZnode, at: int, line: int) -> None:
-        """Note that a path was read, and that its content is not known."""
+        """Record that a path was read and that its content is unknown."""
         self._note_read(content.path, at)
         if (node_id := kinds.broker_id(content.path)) is not None:
             self._keep("registrations", kept.Registration(node_id, DAMAGED, True, at, line))
@@ -362,7 +364,7 @@ class Fold:
 
     def _add_features_node(self, content: kinds.Znode, at: int, line: int) -> None:
         node = self.state.node
-        # Kafka's code has /feature, the KIP /features, which counts if the other is unknown.
+        # Kafka's code uses /feature. The KIP's /features counts only if /feature is unknown.
         by_code = content.path == "/feature"
         if content.data is None:
             if by_code:
@@ -381,7 +383,7 @@ class Fold:
         low, high = node.incarnations.get("/feature" if node.by_code else "/features", (0, 0))
         node.recreated = low < high
         readings = (decode(content.data, generation) for generation in Generation)
-        good = next((r for r in readings if r.reading == Reading.ACCEPTED), None)
+        good = next((r for r in readings if r.reading == ZnodeReading.ACCEPTED), None)
         if good is not None:
             witness = Witness.FEATURES_NODE.name.lower()
             self._learn((at, line), Shown(witness, None, content.version, good.levels, True))

@@ -10,9 +10,9 @@ sources of a reading, if one of them shows another level or a smaller epoch. Eas
 line that comes late may stand between two equal ones, so the newest statements follow it again.
 
 Read back, rows of silver.finalized_features become changes, by epoch. A broker's epoch is how far
-it has read: the log's offset in KRaft mode, the znode's version in ZooKeeper mode. So brokers and
-the log, or the znode, tell one story. A controller's epoch is of another kind and a tool names
-none: they count where nobody else shows anything.
+it has read: the log's offset in KRaft mode, the znode's version in ZooKeeper mode. So epochs of
+brokers and of the log, or the znode, can be compared. A controller's epoch is of another kind, and
+a tool prints none: these two count only if no other source shows a level.
 
 An epoch only grows, unless the cluster lost metadata. Then most nodes of one reading report a
 smaller epoch. All later rows are sorted after all earlier rows, whatever their epochs.
@@ -40,7 +40,7 @@ from featurelib.tables import FINALIZED_FEATURES, Table
 from featurelib.words import metadata_first
 
 REGISTRATION = "registration"
-LATE = timedelta(hours=20)  # behind the fleet's newest line: a run passed without the cluster
+LATE = timedelta(hours=20)  # a cluster this far behind the fleet's newest line missed a run
 Levels = defaultdict[str, dict[str, int | None]]  # by cluster and feature
 _NOTHING = ((None, None, None),)
 
@@ -59,7 +59,7 @@ class Shown(NamedTuple):
 class Statement(msgspec.Struct, array_like=True, gc=False):
     """The stored form of `Shown`."""
 
-    run: int  # that brought the line
+    run: int  # the run that read the line
     observed_at: int
     line_id: int
     witness: str

@@ -70,9 +70,9 @@ def registered_ranges(state: ClusterState) -> Map | None:
     migration; None = not known.
 
     The brokers report no ranges. They register the features of their software, and of
-    metadata.version just the level of their inter.broker.protocol.version; a controller admits only
-    brokers that support the finalized level, so it is that one (BrokerServer and KafkaServer of
-    3.9; recorded: `Broker 2 only supports versions 20`).
+    metadata.version only the level of their inter.broker.protocol.version. A controller admits only
+    brokers that support the finalized level, so the registered level is the finalized one
+    (BrokerServer and KafkaServer of 3.9; recorded: `Broker 2 only supports versions 20`).
     """
     levels = [
         (entry.at, entry.line, state.maps[entry.levels])

@@ -1,13 +1,13 @@
-"""The state of one cluster that is kept between two runs.
+"""Define the state of one cluster that is kept between two runs.
 
-Every field is the greatest value seen, in the order beside it, so folding the same lines in any
-order, any number of times, ends in the same state. Maps are kept once and referred to by position.
-The state is stored as MessagePack; the core never reads it.
+Every field is the greatest value seen, by a fixed order. So folding the same lines in any order,
+any number of times, gives the same state. Maps are kept once and referred to by position. The state
+is stored as MessagePack; the core never reads it.
 
-What one listener of a controller shows is read as the range that its release has under the
-configuration the node was started with: its listener shows unstable levels where
-`unstable.api.versions.enable` is on, and it uses them where `unstable.feature.versions.enable` is
-(SimpleApiVersionManager and QuorumFeatures; tried on 3.7 to 4.4). A broker's listener is right.
+A controller's range is not taken from its listener alone, but from its release and the
+configuration at its start. The listener shows unstable levels if `unstable.api.versions.enable` is
+on. The controller uses them if `unstable.feature.versions.enable` is on (SimpleApiVersionManager
+and QuorumFeatures; tried on 3.7 to 4.4). A broker's listener shows the true range.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Listener(msgspec.Struct, array_like=True, gc=False):
     failed_line: int = 0
     error: str | None = None
     highest_epoch: int = -1  # of this listener; a newest epoch below it fell
-    releases: str = ""  # those that offer the same requests, separated by ;
+    releases: str = ""  # releases that offer the same requests, separated by ;
     releases_at: int = 0
     releases_line: int = 0
     scraped: int = NOTHING  # of its process's metrics, features as in labels; by (at, line)
@@ -183,8 +183,8 @@ class LogImage(msgspec.Struct, array_like=True):
     pending: list[Segment] = []
     line_at: int = 0
     line_offset: int = -1
-    # What the checkpoint at offset 0 says, which kafka-storage writes: of a dynamic quorum, and
-    # from Kafka 4.4 on (KIP-1170) the levels that were asked for.
+    # The content of the checkpoint at offset 0, which kafka-storage writes: a dynamic quorum, and
+    # from Kafka 4.4 on (KIP-1170) the requested levels.
     kraft_at_start: int = 0
     levels_at_start: dict[str, int] = {}
     # A starting node replays the log from its newest snapshot on. `snapshot_end` and `snapshot_at`:
@@ -335,7 +335,7 @@ def freeze(state: ClusterState) -> bytes:
 _MAPS_OF_LISTENERS = ("full", "partial", "levels", "scraped", "scraped_levels")
 
 
-_MARKS = 16  # later than the log's dump: runs by which a dump may be late
+_MARKS = 16  # the kept marks that are later than the log's dump
 
 
 def _settle_marks(state: ClusterState) -> None:
@@ -369,7 +369,7 @@ def written_by(at: int, offset: int, time: int) -> int:
     """Return an offset that was surely written by `time`, where `offset` was seen at `at`.
 
     An idle log writes records by itself. Only those of a few seconds are subtracted: a dump that
-    ends early on a quiet cluster would be equal to a whole one.
+    ends early on a quiet cluster would otherwise count as complete.
     """
     since = min(max(0, at - time), IDLE_WINDOW)
     return offset + -since // IDLE_RECORD_INTERVAL

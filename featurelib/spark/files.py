@@ -1,6 +1,6 @@
 """Write small text files, the report and its plans, to any place that can hold tables.
 
-A file is written beside its place and moved, so that a reader never sees half of it.
+A file is written under another name and then renamed, so that a reader never sees a part of it.
 """
 
 from __future__ import annotations

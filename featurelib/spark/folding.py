@@ -1,8 +1,8 @@
-"""The work of a refine's workers: sorted lines and states in, snapshot rows and history statements
-out.
+"""Do the work of refine's workers: turn sorted lines and states into snapshot rows and history
+statements.
 
-Workers import only this module and its imports, so that they start fast: like judging.py, it needs
-neither Spark nor pandas.
+Workers import only this module and its imports. It needs neither Spark nor pandas, like judging.py,
+so that workers start fast.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def fold_batches(
         yield _batch(rows)
 
 
-# With rows of SET_ASIDE, or null; and whether they make the state void.
+# The result with rows of SET_ASIDE, or null; `true` if they make the state invalid.
 _Folded = tuple[str, ClusterState, bytes | None, list[tuple[int, str]] | None, bool]
 
 
@@ -71,7 +71,7 @@ def _fold(cluster: str, entries: Iterator[_Entry], done: int, since: int) -> _Fo
     fold, is_anew = begin(first[4] or None, load()), not first[4]
     is_known = not is_anew
     for run, of_run in groupby(chain([first], entries), key=itemgetter(0)):
-        is_new = max(done, since) < run < LATE  # otherwise the histories have it
+        is_new = max(done, since) < run < LATE  # otherwise the histories already have the line
         fold.run, fold.learned = run, learned if is_new else None
         take = fold.wait if run == LATE else fold.add
         for _, _, line_id, raw, quarantined in of_run:

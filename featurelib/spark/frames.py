@@ -8,8 +8,8 @@ behind them. The nightly itself is made of the same functions.
                  └─ quarantined                        ├─ finalized_levels ─┴─ incompatible
                                                        └─ audit ─ clusters, readiness, findings, …
 
-Everything is lazy: no table is written, no session setting changed, no row collected at the driver,
-and only methods of Spark Connect are used. Easy to get wrong: each action on a result reads the
+All functions are lazy: they write no table, change no session setting and collect no row at the
+driver. They use only methods of Spark Connect. Easy to get wrong: each action on a result reads the
 lines again, so persist what several actions use (`audit(lines).persist()`).
 """
 
@@ -78,8 +78,8 @@ def parse(lines: DataFrame) -> Parsed:
 def snapshots(lines: DataFrame, as_of: datetime | str | None = None) -> DataFrame:
     """Fold landing lines into one row per cluster: featurelib.schema.SNAPSHOT.
 
-    Lines dated more than five minutes after `as_of` (None = no limit) wait: the row counts them and
-    nothing else. Its binary columns are for the audit. Raises InputError.
+    Lines dated more than five minutes after `as_of` (None = no limit) wait: the row has only their
+    number. Its binary columns are for the audit. Raises InputError.
     """
     parsed, limit = parse(lines), limit_of(as_of)
     # A damaged line of a znode still shows that its path was read.

@@ -1,8 +1,8 @@
 """Add owners, names and texts to gold's rows, for SQL.
 
-The core has ids of clusters and codes of findings. Here the inventory's names and the catalogue's
-are added, so that a dashboard needs neither. Texts are those of the report, made safe to show; ids
-stay unchanged, for joins.
+The core has ids of clusters and codes of findings. This module adds the names from the inventory
+and the catalogue, so that a dashboard needs neither of them. Texts are those of the report, made
+safe to show; ids stay unchanged, for joins.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from featurelib.spark.judging import PARTS
 from featurelib.tables import CLUSTERS, FINDINGS, Table
 from featurelib.words import clean, metadata_first
 
-RESULTS = {  # of an audit, by their names in the library
+RESULTS = {  # the tables of an audit, by their names in the library
     "clusters": tables.CLUSTERS,
     "readiness": tables.FEATURE_READINESS,
     "incompatible_brokers": tables.INCOMPATIBLE_BROKERS,
@@ -70,7 +70,7 @@ def rows_of(
     places: tuple[str, str] = NOWHERE,
 ) -> TableRows:
     """Return the rows of one of RESULTS, without the run."""
-    if table == CLUSTERS:  # a worker has a copy
+    if table == CLUSTERS:  # a worker has its own copy of the inventory
         return clusters(judged, fleet, catalogue)
     if table != FINDINGS:
         rows: TableRows = getattr(judged, _PART_OF[table])
@@ -150,7 +150,7 @@ def _levels(
     known = np.flatnonzero(level != NONE)
     is_known = np.bincount(cluster[known], minlength=len(position)) > 0
     rows = known[level[known] > 0]
-    by = cluster[rows] * len(rank) + rank[feature.codes[rows]]  # nearly sorted already
+    by = cluster[rows] * len(rank) + rank[feature.codes[rows]]  # these keys are nearly sorted
     rows = rows[np.argsort(by, kind="stable")]
     size = np.where(is_known, np.bincount(cluster[rows], minlength=len(position)), -1)
     entries: dict[str, Column | Int] = {"feature": feature.take(rows), "level": level[rows]}

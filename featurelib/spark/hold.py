@@ -1,13 +1,14 @@
-"""Let one run at a time write the tables, and name it to a second run.
+"""Let one run at a time write the tables, and show a second run which run holds them.
 
-Each commit is conditional, so an overtaken run ends anyway, but late, with its work done: therefore
-a run holds the tables while it lasts.
+Each commit is conditional, so a run that another run overtook ends anyway, but only after its work.
+Therefore a run locks the tables while it lasts.
 
 On a local disk the lock is a flock of the driver's own descriptor, which the kernel frees. Anywhere
-else it is a lease: a Delta table without rows beside the tables. Each of its commits names the
-holder, or nobody, and is made by deltalake if no other came since: so one of several runs wins. A
-holder commits again every BEAT seconds, and before a commit to a table if it slept. A run that
-finds a holder waits DEAD seconds for its next commit; clocks are not compared. Why: ADR 0021.
+else it is a lease: a Delta table without rows beside the tables. Each commit of the lease names the
+holder, or no holder, and fails if another commit came first. So one of several runs wins. A holder
+commits again every BEAT seconds, and before a commit to a table if it slept. A run that finds a
+holder waits DEAD seconds for the holder's next commit; clocks are not compared. The reasons are in
+decision 0021.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ LOCK_NAME = ".featurelib.lock"
 LEASE_NAME = ".featurelib.hold"
 HOLDER = "featurelib.holder"  # the key in a commit of the lease
 BEAT = 15.0  # seconds
-LOOK = 1.0
+POLL = 1.0
 EXPIRED = 90.0  # a holder without a commit for this long commits before it continues
 DEAD = 120.0  # after this time another run may take over
 RECENT = 20  # commits of a lease; those of other writers do not count
@@ -62,8 +63,8 @@ class HoldingRun:
         return cls(run=run, process=myself(job), token=uuid4().hex)
 
     def is_gone(self) -> bool:
-        """Return True if its process has ended, as far as this machine can see: nothing is known of
-        another boot, which may be another machine of the same name."""
+        """Return True if its process has ended, as far as this machine can see. A process of
+        another boot is unknown, because that may be another machine of the same name."""
         boot, started = (p.started.partition(" ")[0] for p in (self.process, myself("")))
         return bool(boot) and boot == started and self.process.is_gone()
 
@@ -88,7 +89,7 @@ def hold_folder(folder: Path, run: int, job: str) -> Iterator[str]:
         os.ftruncate(descriptor, 0)
         me = HoldingRun.this(job, run)
         os.pwrite(descriptor, msgspec.json.encode(me) + b"\n", 0)
-        os.fsync(descriptor)  # for executors that read from another machine
+        os.fsync(descriptor)  # so that executors on other machines can read the token
         yield me.token
         os.ftruncate(descriptor, 0)
     finally:
@@ -112,7 +113,8 @@ def expect_lock(folder: Path, token: str) -> None:
 
 @contextmanager
 def telling(job: str, say: Callable[[str], None], every: float = 30.0) -> Iterator[None]:
-    """Print now and then how long the block runs: Spark itself is silent until it ends."""
+    """Print at intervals how long the block has run, because Spark itself prints nothing until the
+    end."""
     ended, began = Event(), elapsed()
 
     def tell() -> None:
@@ -163,7 +165,8 @@ class Lease:
         finally:
             self._ended.set()
             thread.join(BEAT)
-            # The store is out of reach: the lease ends by its age. A lost one is another run's.
+            # The store cannot be reached, so the lease ends by its age. A lost lease belongs to
+            # another run.
             with suppress(DeltaError, OSError):
                 if not self._lost and _holder(opened := self._open()) == self._me:
                     self._put(opened, b"")
@@ -196,7 +199,8 @@ class Lease:
         try:
             self._put(opened, msgspec.json.encode(self._me))
         except CommitFailedError as error:
-            # A request with a lost response is sent again, and is refused because of itself.
+            # If a response is lost, deltalake sends the request again, and our own first commit
+            # makes it fail.
             if (holder := _holder(self._open())) != self._me:
                 raise self._busy(holder) from error
         self._beaten = begun
@@ -209,7 +213,7 @@ class Lease:
         )
         end, version = elapsed() + DEAD, opened.version()
         while elapsed() < end:
-            time.sleep(LOOK)
+            time.sleep(POLL)
             opened.update_incremental()
             if opened.version() != version:
                 if (next_holder := _holder(opened)) is not None:
@@ -224,7 +228,7 @@ class Lease:
         )
 
     def _put(self, opened: DeltaTable, content: bytes) -> None:
-        """Commit if nobody has since the table was opened. Raises CommitFailedError."""
+        """Commit if no other commit came after the table was opened. Raises CommitFailedError."""
         opened.create_write_transaction(
             [],
             "append",

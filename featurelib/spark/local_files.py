@@ -2,7 +2,7 @@
 
 The same files count as for Spark: no hidden names, none that begin with `_`, no empty file. A link
 to a folder that is read anyway, in a loop or not, is reported and not followed; Spark would follow
-a loop forty times, and two loops without end.
+one loop forty times, and two loops forever.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def walk(root: str, say: Callable[[str], None]) -> Iterator[os.DirEntry[str]]:
         for entry in listed:
             if entry.name.startswith((".", "_")):
                 continue
-            if os.path.isdir(entry.path):  # a link to itself is no folder
+            if os.path.isdir(entry.path):  # false for a link to itself
                 (links if entry.is_symlink() else folders).append(entry.path)
             elif entry.name.endswith(endings):
                 yield entry

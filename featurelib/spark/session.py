@@ -1,11 +1,11 @@
-"""Open the Spark session with the settings that tables and times depend on, or refuse it.
+"""Open the Spark session with the settings that tables and times depend on, or raise an error.
 
 Under spark-submit the settings come from its command line. Anywhere else (tests, notebooks) they
 are read from the same conf/spark-defaults.conf, so that both ways run the same Spark.
 
-Which Spark that may be, and which of Delta's jars belong to it, says jars.txt beside this file;
-scripts/setup.sh fetches by it. A Spark that is not in it is refused before it is started, because
-Delta's jars fit one minor release of Spark each.
+jars.txt beside this file lists the supported releases of Spark and Delta's jars for each;
+scripts/setup.sh downloads these jars. Any other Spark is rejected before it starts, because a jar
+of Delta fits only one minor release of Spark.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from featurelib.faults import explain, in_a_line
 REPOSITORY = Path(__file__).parents[2]
 
 DELTA, _DELTA = "tables are Delta", "org.apache.spark.sql.delta"
-# The settings that tables depend on to mean the same everywhere, and why.
+# The settings that give tables the same meaning everywhere, each with the reason.
 REQUIRED = (
     ("spark.sql.session.timeZone", "UTC", "every time in the tables is UTC"),
     ("spark.sql.ansi.enabled", "true", "a cast that does not fit must fail, not wrap"),
@@ -118,8 +118,8 @@ def check_settings(session: SparkSession) -> None:
 
 
 def _find_no_delta(session: SparkSession) -> str:
-    """Return Spark's message about a path without a table; empty = Delta responds. No other failure
-    shows that Delta is there: a store that refuses, a lost connection."""
+    """Return Spark's message about a path without a table; empty = Delta responds. Other failures,
+    such as a rejection by the store or a lost connection, do not show that Delta is missing."""
     path = "/featurelib/no-table"
     try:
         session.sql(f"SELECT * FROM delta.`{path}`").schema  # noqa: B018  # Spark Connect looks now

@@ -16,7 +16,7 @@ from featurelib.words import count, time_text
 
 POINT = "point of no return"
 MOST_NOTES = 3
-NextStep = tuple[str, tuple[str, ...]]  # the next step, and its command, if any
+NextStep = tuple[str, tuple[str, ...]]  # the next step in words, and its commands
 
 
 def next_step(cluster: ReportedCluster, name: str, ways: str, *, is_live: bool) -> NextStep:
@@ -50,8 +50,8 @@ def _first_blocked(cluster: ReportedCluster) -> str:
 
 
 def check_page(report: Report, steps: Mapping[str, NextStep], width: int | None = None) -> Page:
-    """Return the text of a check: a row per cluster if there are several, then those that need
-    action. `steps`: the next step of each, by its key."""
+    """Return the text of a check: a row per cluster if there are several, then the clusters that
+    need action. `steps`: the next step of each, by its key."""
     page, clusters = Page(width), report.clusters
     if several := len(clusters) > 1:
         of_verdicts = report.fleet.clusters_by_verdict.items()

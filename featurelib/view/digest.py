@@ -1,7 +1,7 @@
 """Summarise a report: causes over the fleet, a cluster in one line, groups of findings, mutes, and
 downgrades.
 
-It reads the values of featurelib.view.model, and repeats none of their counts.
+The input is the values of featurelib.view.model; none of their counts is computed again.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ Findings = Sequence[model.ReportedFinding]
 
 
 def fill_in(command: str | None) -> str:
-    """Return the advice for a command without address: what to fill in, and the inventory's key."""
+    """Return the advice for a command without an address: the value to fill in, and the inventory's
+    key."""
     text = (
         f"Put a broker's address for {ANY_ADDRESS}: fleet.toml has no bootstrap for this cluster."
     )
@@ -113,9 +114,9 @@ class _Key(NamedTuple):
 
 
 def rank_causes(clusters: Sequence[model.ReportedCluster]) -> tuple[model.Cause, ...]:
-    """Return every cause over all clusters, most unlocking first: a cluster without other blockers
-    counts twice. Of equal causes, nodes that do not respond come first, because other evidence may
-    be missing for the same reason; then causes with fewer nodes."""
+    """Return every cause over all clusters, the one that unlocks most clusters first; a cluster
+    without other blockers counts twice. Among equal causes, nodes that do not respond come first,
+    because they may hide other evidence; then causes with fewer nodes."""
     held: dict[_Key, list[tuple[model.ReportedCluster, model.ReportedFinding]]] = defaultdict(list)
     alone: dict[_Key, list[str]] = defaultdict(list)
     for cluster in clusters:
@@ -294,10 +295,10 @@ def is_too_old(cluster: model.ReportedCluster) -> bool:
     return bool(old - gone_nodes(cluster.findings)) and cluster.verdict is Verdict.UNKNOWN
 
 
-# Findings of one cluster gathered for reading: fifty old nodes that hold back three features are
-# three sentences about the first of them, and who else they hold for. One node that holds back
-# three features has one remedy. Whichever way of the two makes fewer groups is taken; neither
-# leaves a node or a feature out.
+# Findings of one cluster are grouped for reading. Fifty old nodes that block three features become
+# three sentences about the first node, with a list of the others. One node that blocks three
+# features gets one remedy. The way with fewer groups is used; both keep every node and every
+# feature.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -332,7 +333,7 @@ def _without_remedy(group: FindingGroup, above: Sequence[FindingGroup]) -> Findi
 
 
 def _group(findings: Findings, further: str = "", alike: Findings = ()) -> FindingGroup:
-    """Return a group; equal messages, and one that names no feature, stand once."""
+    """Return a group; equal messages are listed once, and so is a message without a feature."""
     messages = tuple(dict.fromkeys(finding.statement for finding in findings))
     commands = dict.fromkeys(f.command for f in (*findings, *alike) if f.command)
     return FindingGroup(
@@ -396,7 +397,7 @@ def _gather(rows: Sequence[_Row], key: Callable[[_Row], Hashable]) -> list[list[
     return list(groups.values())
 
 
-# Mutes: muted findings stand apart, stay in every count, and need no action.
+# Mutes: muted findings are shown separately, stay in every count, and need no action.
 
 
 def unmuted(findings: Iterable[model.ReportedFinding]) -> list[model.ReportedFinding]:
@@ -419,8 +420,7 @@ def warns(cluster: model.ReportedCluster, beside: Collection[str] = ()) -> bool:
 def needs_person(verdict: Verdict, findings: Findings, steps: Sequence[model.ReportedStep]) -> bool:
     """Return true if a person must check the cluster of these findings, or approve its plan.
 
-    A cluster that cannot move needs a person, whatever the severities, unless what holds it back is
-    muted.
+    A cluster that cannot be upgraded needs a person at any severity, unless its blockers are muted.
     """
     if steps or any(f.severity is not Severity.INFO for f in unmuted(findings)):
         return True
@@ -516,7 +516,7 @@ def after_all(steps: Sequence[model.ReportedStep]) -> str:
 
 
 def ahead_lines(cluster: model.ReportedCluster) -> list[str]:
-    """Return how far back a cluster can go today and after the plan, irreversible levels, and the
+    """Return the possible downgrades today and after the plan, irreversible levels, and the
     releases that can register, as in `featurelib show`. If a last line names a question,
     `joining.command` follows it."""
     now = {ready.feature: ready.finalized for ready in cluster.readiness}
@@ -550,7 +550,7 @@ def _lower(
     rows: Sequence[model.Readiness | model.ReportedReturn], at: Mapping[str, model.Level | None]
 ) -> str:
     """Return `down to metadata.version 17 (3.7-IV2)`, the downgrades from the state in `at`;
-    `nothing`, or empty if unknown."""
+    `nothing` if none is possible, or empty if unknown."""
     floors = [(row.feature, row.downgrade_floor) for row in rows if row.downgrade_floor]
     lower = [f"{name} {floor.text}" for name, floor in floors if floor != at.get(name)]
     return f"down to {', '.join(lower)}" if lower else "nothing" * bool(floors)
@@ -564,7 +564,7 @@ def history_lines(cluster: model.ReportedCluster) -> list[tuple[str, str]]:
     lines, first = [], min((move.at for move in cluster.history or ()), default=None)
     read = groupby(cluster.history or (), lambda move: (move.at, move.epoch, move.epoch_before))
     for (at, epoch, back), moved in [(key, list(of)) for key, of in read]:
-        # The first reading is no change.
+        # The first reading is not a change.
         is_first = at == first and not any(move.before.number for move in moved)
         time = ("first " * is_first) + f"read {time_text(at)}"
         same = ["" if is_first or m.before == m.after else f"{m.before.text} → " for m in moved]

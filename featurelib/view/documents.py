@@ -69,7 +69,7 @@ class ConfigDocument(Document):
 
 
 class ErrorDocument(Document):
-    """any command that ends with an error; apply says what it knows beside it"""
+    """any command that ends with an error; apply adds the known facts of the plan"""
 
     error: str
     message: str

@@ -1,4 +1,4 @@
-"""The facts that a report needs and that the run's tables do not have."""
+"""Hold the facts that a report needs and that the run's tables do not have."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from featurelib.view.model import Ingest
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFacts:
     """The facts of one run. `newest`, when the newest line was read, and `max_age`, the oldest age
-    that counts: microseconds, 0 = not known. `release` is featurelib's. `quarantine`: how many
-    lines were left out, and place, reason and cluster of the first."""
+    that counts: microseconds, 0 = not known. `release` is featurelib's. `quarantine`: the number of
+    lines left out, and place, reason and cluster of the first one."""
 
     release: str = ""
     ingest: Ingest | None = None

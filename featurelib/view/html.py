@@ -1,5 +1,5 @@
-"""Render the report as pages: one self-contained file, and a page for each cluster that it only
-lists; and range plots as pictures.
+"""Render the report as pages: one self-contained file, and a page for each cluster that this file
+only lists. Render range plots as pictures.
 
 No network or script is needed; the templates escape every text. The one file has the most urgent
 clusters in full. A picture has its own colours and styles, so a notebook shows it unchanged.
@@ -231,8 +231,8 @@ def render_pages(
 ) -> Iterator[tuple[str, str]]:
     """Yield name and text of the page of each of the worst clusters; none if the one file has all.
 
-    `keeps` gets the name of a page and its key, a digest of its content without the run. If it
-    returns True, an earlier run wrote the same page.
+    `keeps` gets the name of a page and its key, a digest of its content without the run. It returns
+    True if an earlier run wrote the same page.
     """
     if len(report.clusters) <= IN_FULL:
         return
@@ -378,7 +378,7 @@ def _environment() -> Environment:
 
 
 def compile_templates() -> None:
-    """Make the templates of a report ready before the first report."""
+    """Compile the templates of a report before the first report."""
     for name in ("layout.html.j2", "cluster.html.j2", "charts.html.j2", "report.html.j2"):
         _template(name)
 
@@ -394,10 +394,10 @@ def _text(name: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class RangePlot:
-    """The range plots of one cluster, as text and, where somebody shows HTML, as pictures.
+    """The range plots of one cluster, as text and, in a program that shows HTML, as pictures.
 
-    For each feature a track of levels: a bar for each range that nodes support, and lines where
-    the feature is finalized, could go (target), and stops by its software (ceiling).
+    Each feature has a track of levels: a bar for each supported range, and lines for the finalized
+    level, the target, and the maximum level of the software (ceiling).
     """
 
     title: str

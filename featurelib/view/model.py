@@ -1,8 +1,8 @@
-"""The values of a report: the one form behind terminal text, JSON and HTML.
+"""Define the values of a report: the one form behind terminal text, JSON and HTML.
 
-Every text in it is safe to show (featurelib.words.clean) except `ReportedCluster.key`, which is
-there to join with the gold tables. As JSON it is the value itself: report.schema.json beside this
-file is made from the types, the class docstrings are its descriptions, and a test holds it to them.
+Every text in a report is safe to show (featurelib.words.clean), except `ReportedCluster.key`, which
+joins with the gold tables. The JSON is the value itself. report.schema.json beside this file is
+generated from the types, with the class docstrings as descriptions; a test compares both.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ VERDICT_RANK = {verdict: rank for rank, verdict in enumerate(Verdict)}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Level:
-    """A feature's level: the number, and as people write it, `25 (4.0-IV3)`."""
+    """A feature's level: the number, and the text for people, `25 (4.0-IV3)`."""
 
     number: int
     text: str
@@ -47,10 +47,11 @@ class Range:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedStep:
-    """One update of the plan; those of one `request`, from 1 on, go out together.
+    """One update of the plan.
 
-    `managed_by`: who finalizes it in our place, null = we do. `waits`: it is ours, and needs what
-    `managed_by` of the cluster has to finalize first, so no plan file has it yet.
+    Updates with the same `request`, from 1 on, are sent together. `managed_by`: the other system
+    that finalizes the level, null = featurelib. `waits`: featurelib will send it, but the cluster's
+    `managed_by` has to finalize another level first, so no plan file has it yet.
     """
 
     request: int
@@ -65,10 +66,10 @@ class ReportedStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedMute:
-    """One mute of conf/audit.toml: what it is about, null where about any, and how many it meets.
+    """One mute of conf/audit.toml: its subject (null = any), and the number of its matches.
 
-    `expired`: its last day, `until`, is over. `findings` and `clusters` count what it is about,
-    expired or not; 0 = nothing is left of it.
+    `expired`: its last day, `until`, is over. `findings` and `clusters` count its matches, also of
+    an expired mute; 0 = it matches nothing.
     """
 
     code: str
@@ -84,10 +85,10 @@ class ReportedMute:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joining:
-    """The releases whose production software supports what is finalized, oldest first.
+    """The releases whose production software supports the finalized levels, oldest first: `now`,
+    and after the plan (`afterwards`, null without a plan).
 
-    `now`, and once the plan is carried out: `afterwards`, null without a plan. `text` says both.
-    `command` says whether the software of a RELEASE can run again.
+    `text` has both. `command` shows whether the software of a RELEASE can register.
     """
 
     now: tuple[str, ...]
@@ -104,11 +105,11 @@ class Joining:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedReturn:
-    """The safe downgrade of a feature once the plan is applied, as `featurelib show` has it.
+    """The safe downgrade of a feature after the plan, as in `featurelib show`.
 
-    `downgrade_floor`: the lowest level that can be had then without losing metadata, null where
-    nobody can tell. `point_of_no_return`: the first level of the plan's way from which today's
-    cannot be had again, null where there is none.
+    `downgrade_floor`: the lowest level of a downgrade without loss of metadata, null if unknown.
+    `point_of_no_return`: the first level of the plan that cannot be downgraded to today's level,
+    null if there is none.
     """
 
     feature: str
@@ -128,8 +129,8 @@ class Ingest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuarantinedLine:
-    """A landing line that was left out: its file and number, and why. `cluster`: the name of whose
-    it is, null where the line does not show that."""
+    """A landing line that was left out: its file, its number and the reason. `cluster`: the name of
+    its cluster, null if the line does not show it."""
 
     line: str
     reason: str
@@ -146,12 +147,12 @@ class Quarantine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedRun:
-    """The run: its number, the time it judged as of, and by which catalogue and dialect.
+    """The run: its number, the time of its judgement, its catalogue and its dialect.
 
-    `newest_line`: when the newest line of all clusters was read, null where there is none. Evidence
-    older than `max_age_hours` decides nothing. `tables`: where the tables are. `out`: the folder of
-    the report and of plans/, null where none was written. `quarantine`: what the tables hold that
-    was left out, null where nobody looked.
+    `newest_line`: the time of the newest line of all clusters, null without a line. Evidence older
+    than `max_age_hours` decides nothing. `tables`: the place of the tables. `out`: the folder of
+    the report and of plans/, null if none was written. `quarantine`: the quarantined lines in the
+    tables, null if they were not read.
     """
 
     number: int
@@ -172,13 +173,12 @@ class FleetCounts:
     """Counts over the fleet; a key is there even if its count is 0.
 
     `critical_by_verdict`: clusters with a critical finding that is not muted. `features` counts
-    each feature of each cluster. `muted`: those of `findings` that a mute sets aside;
-    `muted_until`: the day the nearest of these mutes runs out, null without any.
-    `need_person`: clusters where a person has to look, or has a plan to approve. `can_move`:
-    clusters whose plan has steps. `incompatible_nodes`: nodes that do not fit what is finalized
-    already. `all_too_old`: nothing could be judged for the age of the evidence. `too_old`: clusters
-    that are UNKNOWN and have such evidence. `not_landed`: expected clusters without
-    any data.
+    each feature of each cluster. `muted`: the muted ones among `findings`; `muted_until`: the first
+    day on which one of these mutes ends, null without a mute. `need_person`: clusters that a person
+    must check, or with a plan to approve. `can_move`: clusters whose plan has steps.
+    `incompatible_nodes`: nodes that do not support a finalized level. `all_too_old`: no cluster
+    could be judged, because all evidence is too old. `too_old`: clusters that are UNKNOWN and have
+    such evidence. `not_landed`: expected clusters without any data.
     """
 
     clusters: Count
@@ -201,13 +201,13 @@ class FleetCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """One thing that holds clusters back; what unlocks most clusters comes first.
+    """A cause that blocks clusters; the cause that unlocks most clusters comes first.
 
-    `alone`: clusters that nothing else holds back, so that removing it unlocks them; `unlocked` are
-    their keys. `stale`: the nodes are off and still registered. `feature` and `supported` say what
-    the nodes in the way have in common; `supported` null = they do not list the feature.
-    `features`: all that it holds back. `held`: the names of the clusters. `muted`: the clusters
-    where all of it is muted, and holds back all the same.
+    `alone`: the number of clusters without another blocker, which its removal unlocks; `unlocked`
+    are their keys. `stale`: the nodes are off and still registered. `feature` and `supported` are
+    common to the blocking nodes; `supported` null = they do not list the feature. `features`: all
+    blocked features. `held`: the names of the clusters. `muted`: the number of clusters in which
+    all findings of the cause are muted; it blocks them all the same.
     """
 
     title: str
@@ -227,17 +227,17 @@ class Cause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Readiness:
-    """The verdict on one feature. `finalized` null = nobody trustworthy says; 0 = it is not.
+    """The verdict on one feature.
 
-    `target`: the level to finalize next, null unless READY. `available`: what every node supports
-    beyond the ceiling. `blockers` and `unknowns` count findings. `downgrade_floor`: the lowest
-    level that can be had from today's, before the plan, without losing metadata; a cluster's
-    `returns` say it for afterwards. `point_of_no_return`: the first level on the way to the target
-    from which today's cannot be had again. Both null unless READY, or where nobody can tell; the
-    second also where there is none. `ready_since`: the time of the first
-    run that found it READY, null where it is not and was not before it became UNKNOWN.
-    `verdict_since`: the time of the first run with this verdict and target, null if UP_TO_DATE or
-    if an earlier release judged.
+    `finalized` null = no trusted source reports it; 0 = not finalized. `target`: the next level,
+    null unless READY. `available`: the level above the ceiling that every node supports. `blockers`
+    and `unknowns` count findings. `downgrade_floor`: the lowest level of a downgrade today, before
+    the plan, without loss of metadata; a cluster's `returns` have it for the time after the plan.
+    `point_of_no_return`: the first level up to the target that cannot be downgraded to today's
+    level. Both are null unless READY, or if unknown; the second is also null if there is none.
+    `ready_since`: the time of the first run that found it READY, null if it is not READY and was
+    not READY before it became UNKNOWN. `verdict_since`: the time of the first run with this verdict
+    and target, null if UP_TO_DATE or if an earlier release judged.
     """
 
     feature: str
@@ -263,7 +263,8 @@ class ReportedFinding(NodeAdvice):
     `facts`: what the texts name besides node, feature and levels; the row of the code says which.
     `supported` null = the node does not list the feature, or the finding is not about a range.
     `line_id`: the first eight bytes of the landing line's SHA-256. `line`: its file and number.
-    `muted`: why conf/audit.toml sets it aside, null where it does not; `muted_until`: how long.
+    `muted`: the reason of its mute in conf/audit.toml, null without a mute; `muted_until`: the last
+    day of that mute.
     """
 
     code: str
@@ -290,7 +291,7 @@ class ReportedFinding(NodeAdvice):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncompatibleNode:
-    """A node whose range does not hold a level that is finalized; `fenced` null = not known."""
+    """A node whose range does not contain a finalized level; `fenced` null = not known."""
 
     role: str
     node_id: int
@@ -311,9 +312,9 @@ class SupportedRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedProfile:
-    """Nodes that support the same, by their ids; a process that is both stands in both.
+    """The ids of nodes with equal ranges; a combined process is in both lists.
 
-    `ranges`: of every feature that they list; null where nobody knows what they support.
+    `ranges`: the range of every listed feature; null if the ranges are unknown.
     """
 
     brokers: tuple[int, ...]
@@ -324,7 +325,7 @@ class ReportedProfile:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedMove:
     """A change of a finalized level, or an epoch that decreased. `at`: when it was read. `epoch`:
-    null where only a tool's output shows the level. `epoch_before`: the earlier epoch if the epoch
+    null if only a tool's output shows the level. `epoch_before`: the earlier epoch if the epoch
     decreased, else null; the level may be the same then."""
 
     at: Time
@@ -339,22 +340,21 @@ class ReportedMove:
 class ReportedCluster:
     """One cluster, worst first in a report.
 
-    `key` is the cluster id exactly as in the gold tables, for joins and never for eyes; `id` is it
-    made safe to show. `name` is the inventory's, or the id. `owner`, `contact` and `managed_by`
-    (who finalizes there, if not we) are the inventory's too, null where it does not say, and so are
-    `labels`, each as `key=value`. `severity`: of its worst finding that is not muted, null without
-    one. `needs_person`: somebody has to look, or has a plan to approve. `summary`: what to know in
-    one line. `mode`: who keeps its metadata. `release` and `newest_release`: the oldest and the
+    `key` is the cluster id exactly as in the gold tables, for joins only; `id` is the same id made
+    safe to show. `name` is the inventory's name, or the id. `owner`, `contact`, `managed_by` (the
+    other system that finalizes levels) and `labels` (each as `key=value`) come from the inventory,
+    null if it has none. `severity`: the severity of its worst unmuted finding, null without one.
+    `needs_person`: a person must check it, or approve its plan. `summary`: its state in one line.
+    `mode`: the system that keeps its metadata. `release` and `newest_release`: the oldest and the
     newest software of its nodes that run. `finalized_release`: the release of its finalized
-    metadata.version. `newest_line`: when its newest line was read. All of these are null where
-    nobody knows. `owner_command`: what moves the steps of `managed_by`, null where none of them
-    waits or no command is known. `commands`: the one that shows the plan
-    file of our own part, to be read and approved before anything is sent, or that makes it where
-    none was written; none without such a part. `collect`: the command that collects it, null where
-    this run has data of it. `joining`: releases that can register, null where that is unknown.
-    `returns`: how far back it goes once the plan is carried out, of what moves and of
-    metadata.version. `profiles`: who supports what, of the 5,000 worst clusters. `history`: how
-    finalized levels moved, oldest first, of the 100 worst. Both are null where nobody looked.
+    metadata.version. `newest_line`: the time of its newest line. All of these are null if unknown.
+    `owner_command`: the command for the steps of `managed_by`, null without such steps or a known
+    command. `commands`: the command that shows the plan file of our steps for review, or that makes
+    the file if none was written; empty without such steps. `collect`: the command that collects the
+    cluster, null if this run has its data. `joining`: releases that can register, null if unknown.
+    `returns`: the possible downgrades after the plan, of changed features and of metadata.version.
+    `profiles`: the nodes by range, for the 5,000 worst clusters. `history`: the changes of
+    finalized levels, oldest first, for the 100 worst clusters. Both are null if they were not read.
     """
 
     key: str
@@ -392,9 +392,9 @@ class ReportedCluster:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedVerdict:
     """A cluster whose verdict changed since the run before, or that became critical. `before` and
-    `after`: null where the run did not judge it. `key`: its id as in the tables. `name`: the text
-    to show. `severity`: of its worst finding now that is not muted; null without one, and where it
-    was not judged."""
+    `after`: null if the run did not judge it. `key`: its id as in the tables. `name`: the text to
+    show. `severity`: the severity of its worst unmuted finding now, null without one or if it was
+    not judged."""
 
     key: str
     name: str
@@ -485,13 +485,12 @@ class PastRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """One thing to do today: what is the matter, how to do it, and where.
+    """A task of today: the problem, the remedy, and the clusters.
 
-    `how` and `command` may be empty. Of several clusters `how` says how each remedy begins, where
-    they need several, and `command`, if there is one, is of the first; it has a line for each node
-    that needs its own. `codes`: of the findings it is about. `clusters`: the
-    `key` of each. `owners`: whose they are, as far as the inventory says; of a cluster without an
-    owner its contact.
+    `how` and `command` may be empty. For several clusters with different remedies, `how` has the
+    beginning of each. `command` is that of the first cluster, with a line for each node that needs
+    its own. `codes`: the codes of its findings. `clusters`: their `key`s. `owners`: their owners in
+    the inventory, or the contact of a cluster without an owner.
     """
 
     verb: Verb
@@ -505,7 +504,8 @@ class Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedPart:
-    """The clusters that a report is about, as they were chosen, and `of` how many."""
+    """The clusters that a report is about, with the options that chose them, and the size of the
+    whole fleet (`of`)."""
 
     text: str
     of: Count
@@ -515,12 +515,12 @@ class ReportedPart:
 class Report:
     """featurelib's report on one audit of a fleet of Kafka clusters.
 
-    `version` goes up when a reader of the older version could misread; new members do not raise it.
-    `part`: the chosen clusters, null for the whole fleet. Counts, causes and tasks of a part are of
-    its clusters alone, and members that describe the whole run are null. `today`: the tasks, most
-    urgent first. `mutes`: expired mutes first, then mutes that match no finding. `change`: the
-    changes since the run before, null in the first run. `runs`: the runs up to this run, oldest
-    first; empty for a part, and if no history was read.
+    `version` rises if a reader of the older version could misread the report; new members do not
+    raise it. `part`: the chosen clusters, null for the whole fleet. Counts, causes and tasks of a
+    part are of its clusters alone, and members that describe the whole run are null. `today`: the
+    tasks, most urgent first. `mutes`: expired mutes first, then mutes that match no finding.
+    `change`: the changes since the run before, null in the first run. `runs`: the runs up to this
+    run, oldest first; empty for a part, and if no history was read.
     """
 
     format: Literal["featurelib.report"]

@@ -6,7 +6,7 @@
                 | finalized 25 (4.0-IV3)
                 ┊ ceiling 27 (4.1-IV1)
 
-The page decides its place (featurelib.view.html). The core judged which bar blocks: it comes from
+The page decides the place of the plot (featurelib.view.html). The core decides which bar blocks, by
 the findings and the incompatible nodes of the report.
 """
 
@@ -24,7 +24,7 @@ from featurelib.words import brokers_and_controllers, count
 
 NOT_LISTED = (0, 0)
 LABEL = 24  # letters above a bar, before its text
-BARS = 30  # in one plot, and in those of one cluster on its own page
+BARS = 30  # the most bars of one plot, and of all plots of one cluster on its own page
 STATES = {"unfit": "does not fit", "holds": "in the way", "fits": "", "silent": "not known"}
 Node = tuple[str, int]  # its role and its id
 Ends = tuple[int, int]
@@ -69,7 +69,7 @@ class Plot:
     levels: tuple[int, ...]  # the ends of bars, and the marks
     words: str
     troubled: bool  # some node blocks or does not fit
-    quiet: bool  # nothing is to be done
+    quiet: bool  # the feature needs no action
 
 
 def draw(cluster: ReportedCluster) -> tuple[Plot, ...]:
@@ -102,8 +102,8 @@ def _draw(ready: Readiness, cluster: ReportedCluster, known: Seen) -> Plot:
 
 def _bars(feature: str, cluster: ReportedCluster, known: Seen) -> list[Bar]:
     """Return one bar for all nodes with the same range of a feature, lowest range first; unknown
-    ranges come last. If there are too many, blocking bars come first, and one bar stands for the
-    rest."""
+    ranges come last. If there are too many, blocking bars come first, and one bar represents the
+    others."""
     unfit = {(node.role, node.node_id) for node in cluster.incompatible if node.feature == feature}
     holding = {
         (finding.role, finding.node_id)

@@ -1,8 +1,8 @@
 """Render the report in Prometheus' text format, for a node exporter's textfile collector.
 
-The same values as in the other reports; a label's value is escaped as the format asks. A metric
-has no sample where its value is not known: no level is ever made up. Alerts and the dashboard of
-`conf/` are written against these names.
+The same values as in the other reports; a label's value is escaped as the format asks. A metric has
+no sample if its value is unknown; no level is ever guessed. Alerts and the dashboard in `conf/` use
+these names.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def _of_features(report: Report) -> Iterator[tuple[str, str, list[Sample]]]:
         ("ceiling", "Highest level that the audit aims at."),
         ("downgrade_floor", "Lowest level that can be had again without losing metadata."),
     ):
-        # A ceiling from evidence that does not count is unknown.
+        # A ceiling is unknown if its evidence does not count.
         known = [row for row in rows if (name, row[1].verdict) != ("ceiling", Verdict.UNKNOWN)]
         levels = [(_labels(**about), getattr(ready, name)) for about, ready in known]
         numbers = [(labels, None if level is None else level.number) for labels, level in levels]

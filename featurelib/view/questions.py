@@ -18,7 +18,7 @@ from featurelib.source import Source
 from featurelib.view.layout import Page
 from featurelib.view.words import (
     COLLECT_AGAIN,
-    LOOK_AGAIN,
+    READ_AGAIN,
     answer_text,
     idle_text,
     judge_text,
@@ -130,9 +130,9 @@ def _rule(proofs: Sequence[Proof], page: Page) -> None:
     if source := next((proof.source for proof in proofs if proof.source), ""):
         page.text(source, 4)
     quoted = set[str]()
-    for proof in sorted(proofs, key=lambda p: not p.is_answer):  # else in their order
+    for proof in sorted(proofs, key=lambda p: not p.is_answer):  # otherwise in their order
         if proof.judge in quoted or (proof.judge == STRICT and proof.node):
-            continue  # it would name only the first node; the node's row has it
+            continue  # the row of the node shows the reason; the message names only the first node
         message = words.clean(proof.statement, 1000)
         if proof.judge in GENERATIONS:
             quoted.add(proof.judge)
@@ -185,12 +185,12 @@ def _way_out(answer: WhyNot, page: QuestionPage) -> None:
     if any(proof.code in tagged("lossy") for proof in answer.proofs):
         return  # no change of the cluster unlocks it
     if now != later:
-        page.item(LOOK_AGAIN if page.later == later else COLLECT_AGAIN, 2)
+        page.item(READ_AGAIN if page.later == later else COLLECT_AGAIN, 2)
     page.line(f"  then: {command}{page.later}")
 
 
 def _what_lacks(unknown: Sequence[Proof], page: QuestionPage) -> str:
-    """Return what to find out; a stale node has a remedy already."""
+    """Return the data to collect; a stale node already has a remedy."""
     stale = {half[1:] for half in ghosts(page.source.sight.judged.findings)}
     off = dict.fromkeys(u.node for u in unknown if (u.role, u.node_id) in stale)
     fix = "is off and still registered: start it, or if it is gone for good unregister it"

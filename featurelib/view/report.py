@@ -1,8 +1,8 @@
-"""Make the values of every report: judged tables in, one Report of plain values out.
+"""Make one Report of plain values from judged tables, for every form of the report.
 
-It reads no clock, environment or file, and the order of rows changes nothing. Every text from
-outside is cleaned here. Clusters come worst first: critical findings, then by verdict, then by
-name; those that only muted findings hold back come last.
+The module reads no clock, environment or file, and the order of rows does not matter. It cleans
+every text from outside. Clusters come worst first: critical findings, then by verdict, then by
+name; clusters that only muted findings block come last.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ def _shown_ranges(ranges: Mapping[str, tuple[int, int]]) -> tuple[model.Supporte
     )
 
 
-def look_closer(
+def add_details(
     report: model.Report,
     profiles: Mapping[str, tuple[model.ReportedProfile, ...]],
     histories: Mapping[str, Sequence[LevelChange]],
@@ -231,7 +231,7 @@ def look_closer(
 def narrow(report: model.Report, part: FleetPart) -> model.Report:
     """Return the report on a part's clusters: counted, ranked and planned as if alone.
 
-    Left out: mutes without a match there, and counts of the run and of earlier runs about all.
+    Mutes without a match there are left out, and so are counts over the whole fleet.
     """
     clusters = [cluster for cluster in report.clusters if cluster.key in part]
     causes, fleet = digest.rank_causes(clusters), _count_fleet(clusters)
@@ -317,7 +317,8 @@ class _Reader:
             labels=tuple(clean(f"{key}={entry.labels[key]}") for key in sorted(entry.labels)),
             verdict=verdict,
             severity=_worst(findings),
-            phase=Phase(row["phase"].replace("rolling", Phase.MIXED)),  # the name in older tables
+            # Older tables have this name.
+            phase=Phase(row["phase"].replace("rolling", Phase.MIXED)),
             nodes=nodes,
             needs_person=late is not None or digest.needs_person(verdict, findings, steps),
             summary=digest.summarize_cluster(

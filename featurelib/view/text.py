@@ -1,7 +1,7 @@
 """Render the report as terminal text: the fleet, then the clusters, then the actions for each.
 
-As wide as the terminal; without one 100 columns and no colour, like with NO_COLOR. No verdict is
-shown by colour alone. Nothing is counted here.
+The text is as wide as the terminal. Without a terminal it has 100 columns and no colour, as with
+NO_COLOR. No verdict is shown by colour alone. The module counts nothing.
 """
 
 from __future__ import annotations
@@ -331,7 +331,7 @@ def _entries(cluster: model.ReportedCluster, limit: int) -> Iterator[Entry]:
 
 
 def _finding_entries(findings: digest.Findings, limit: int, most: int) -> Iterator[Entry]:
-    """Yield the groups of findings, then muted ones, which are whole if all is shown."""
+    """Yield the groups of findings, then the muted findings, in full if everything is shown."""
     groups = digest.group_findings(digest.unmuted(findings))
     for group in groups[: limit or None]:
         yield from _group_entries(group, most)

@@ -1,10 +1,10 @@
 """List the tasks of the day, as groups of findings and plans, most urgent first.
 
 Input: the clusters of a report. Output: a `Task` for each group; views show the first `MOST` and
-link to the rest. A group is what has one rank, verb and code, as the row of the finding says. Every
-cluster that needs action stands in a group, and no other does.
+link to the rest. A group has the findings with the same rank, verb and code, by the row of the
+finding. Every cluster that needs action is in a group, and no other cluster.
 
-A plan waits where something was downgraded, and where this run has no data of the cluster.
+A plan waits if a level was downgraded, or if this run has no data of the cluster.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _has_no_data(cluster: ReportedCluster, run: ReportedRun) -> bool:
 
 
 def todo_for(finding: ReportedFinding) -> Todo:
-    """Return verb and rank of a finding: its row's, unless its severity was changed."""
+    """Return verb and rank of a finding: those of its row, unless its severity was changed."""
     row = row_of(finding.code)
     is_usual = row is not None and row.severity is finding.severity
     return (row.todo if row and is_usual else None) or USUAL[finding.severity]

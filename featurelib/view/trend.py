@@ -1,7 +1,7 @@
 """Compute the changes since the previous run, and the trends over all kept runs.
 
 A trend is a row of numbers, one per run, drawn on the page as a line beside its first and last. A
-run without a count has no number there.
+run without a count has no number.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ WIDTH, HEIGHT = 240, 28  # of a line on the page
 class PreviousRuns(NamedTuple):
     """The earlier runs: `nights` are rows of gold.audit_run, this run's too.
 
-    Of the previous run, `verdicts` has each cluster's and whether it was critical, None without
-    one; `levels` the finalized levels, and `silent` the silent nodes. `lowered`: the levels that
-    can be raised now and whose last change was a downgrade, with the time it was seen.
+    `verdicts` (each with True if critical; None = no previous run), `levels` and `silent` (nodes
+    that did not respond) are those of the previous run. `lowered`: the levels that can be raised
+    now and whose last change was a downgrade, with the time it was seen.
     """
 
     nights: Iterable[Night] = ()

@@ -1,5 +1,5 @@
-"""The sentences that several views share: an update, a point of no return, judges, mutes. Shorter
-phrases (a level, a time, a node list) are in featurelib.words."""
+"""Write the sentences that several views share: an update, a point of no return, judges, mutes.
+Shorter phrases (a level, a time, a node list) are in featurelib.words."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from featurelib.words import age, clean, count, level_text, newer_than, nodes, s
 
 _JUDGES = {STRICT: "policy", GOAL: "the release's catalogue", PROBE: "the controller itself"}
 MUTED = "muted in the settings file, and still in the way"
-LOOK_AGAIN = (
+READ_AGAIN = (
     "these files do not change: collect again and run the nightly, or let the plan look at the "
     "cluster itself"
 )

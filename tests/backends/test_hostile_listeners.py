@@ -105,7 +105,7 @@ def test_a_controller_that_names_a_new_node_in_each_answer_ends_by_time(
     with hostile(describe_cluster=lambda mine: naming_one_more(mine, known)) as listener:
         lines, said, seconds = looked(listener, Role.CONTROLLER)
     errors = [line["error"] for line in lines if "error" in line]
-    assert any(error.endswith("the look was to take at most 1 s") for error in errors)
+    assert any(error.endswith("the reading may take at most 1 s") for error in errors)
     assert 1 <= seconds < 10
     assert any("listeners answered" in text for text in said)
 

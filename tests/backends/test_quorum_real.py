@@ -126,6 +126,6 @@ def test_a_controller_that_does_not_say_its_id_is_not_called_silent(
     words = ("--controllers", address, "--timeout", "5", "--out", str(tmp_path))
     until(lambda: "found one that does not" in run("collect", *words)[2])
     code, _, said = run("collect", *words)
-    assert (code, f"{address}: NOT LOOKED AT: expected a controller that says" in said) == (5, True)
+    assert (code, f"{address}: NOT READ: expected a controller that says" in said) == (5, True)
     assert "Write it as ID@HOST:PORT." in said
     assert "Check the address" not in said

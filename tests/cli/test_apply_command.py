@@ -350,7 +350,7 @@ def test_resume_says_a_level_that_a_closed_request_asked_for(
             there.stop(node.node_id)
     code, out, err = run("resume", "c-1")
     assert (code, out) == (0, "Nothing to settle: the outcome of every request is known.\n")
-    assert "closed requests of cluster c-1 were not looked at again: " in err
+    assert "closed requests of cluster c-1 were not checked again: " in err
 
 
 def ghost() -> str:
@@ -373,8 +373,8 @@ def test_resume_says_which_request_it_may_be_run_again_for(monkeypatch: pytest.M
             there.stop(node.node_id)
     code, out, err = run("resume")
     assert code == 4
-    assert "the cluster cannot be looked at: " in err
-    assert "it may still be carried out: the cluster cannot be looked at: " in out
+    assert "the cluster cannot be read: " in err
+    assert "it may still be carried out: the cluster cannot be read: " in out
     assert f"no way to reach it. Run: featurelib resume {way}\n" in out
     last = "Still unknown: 2 of 2 requests. Run this again for journal entry 2."
     assert out.splitlines()[-1] == last

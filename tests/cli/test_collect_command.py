@@ -60,10 +60,10 @@ def test_all_clusters_are_read_and_the_one_that_failed_is_named(tmp_path: Path, 
     out = tmp_path / "landing"
     code, text, said = run("collect", "--fleet", fleet, "--out", str(out))
     assert code == 5
-    assert text == f"2 clusters looked at, 1 not: dead. Landing files are in {out}\n"
+    assert text == f"2 clusters read, 1 not: dead. Landing files are in {out}\n"
     dead_db = tmp_path / "dead.db"
     assert sorted(said.splitlines()) == [
-        f"dead: NOT LOOKED AT: {dead_db}: expected nodes that answer, found none of 4 running. "
+        f"dead: NOT READ: {dead_db}: expected nodes that answer, found none of 4 running. "
         "Nothing was asked or sent. Recorded: no node could be read.",
         f"elsewhere: left out, {fleet} does not say how it is reached",
         "kraft: 4 listeners answered",

@@ -21,7 +21,7 @@ from featurelib.config.fleet import Fleet
 from featurelib.controller.apply import ApplyOrder, apply
 from featurelib.controller.apply import Mode as Mode
 from featurelib.controller.journal import Clearance, Journal
-from featurelib.controller.look import Watcher
+from featurelib.controller.reading import Watcher
 from featurelib.controller.send import Waits
 from featurelib.core.cluster import Cluster, Range
 from featurelib.core.outcome import Ending

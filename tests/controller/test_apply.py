@@ -318,7 +318,7 @@ ENDINGS = {
     ),
     "what was accepted and cannot be seen is not said to be pending": (
         "kraft", {}, {"before_describe": unseen}, UNKNOWN, {"unknown"}, 1,
-        ["no node could be seen to report it: the cluster cannot be looked at"],
+        ["no node could be seen to report it: the cluster cannot be read"],
     ),
     "a lost reply and a cluster that cannot be seen": (
         "kraft", {}, {"after_update": cut, "before_describe": unseen}, UNKNOWN, {"unknown"}, 1,

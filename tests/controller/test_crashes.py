@@ -17,7 +17,7 @@ from featurelib.backends.base import Check, Say
 from featurelib.config.fleet import Fleet
 from featurelib.controller.apply import ApplyOrder, apply
 from featurelib.controller.journal import Dispatch, Journal, Lock, Settlement
-from featurelib.controller.look import Watcher
+from featurelib.controller.reading import Watcher
 from featurelib.controller.send import resume
 from featurelib.core.outcome import EndingKind, Fate
 from featurelib.core.reply import Reply

@@ -371,7 +371,7 @@ def asked_age(node: Node) -> int | None:
     return min(ages) if ages else None
 
 
-def is_of_earlier_look(node: Node, half: Node) -> bool:
+def is_of_earlier_reading(node: Node, half: Node) -> bool:
     """Whether the other half answered with it, and not when that was asked once more."""
     if (half.node_id, half.role) == (node.node_id, node.role) or half.node_id != node.node_id:
         return False
@@ -399,7 +399,7 @@ def is_left_out(cluster: Cluster, who: list[Node], node: Node) -> bool:
     seen = asked_age(node)
     if seen is None:
         return False
-    if any(is_of_earlier_look(node, half) for half in who):
+    if any(is_of_earlier_reading(node, half) for half in who):
         return True
     if cluster.log and is_registered(cluster, node):
         seen = min(seen, cluster.registry_age)

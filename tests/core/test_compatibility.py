@@ -23,7 +23,7 @@ from featurelib.core.compatibility import (
     stopped,
 )
 from featurelib.core.dialect import GENERATIONS, load
-from featurelib.core.features_znode import Generation, Reading, decode
+from featurelib.core.features_znode import Generation, ZnodeReading, decode
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role
 from tests.core.controllers import words
 from tests.core.controllers.draw import RELEASES, draw, profile
@@ -271,7 +271,7 @@ def test_readable_contents_stop_the_brokers_they_stopped(release: str, exits: in
     for line in text.splitlines():
         case = json.loads(line)
         content = decode(case["content"], Generation(name))
-        if content.reading is Reading.WRONG_TYPE:
+        if content.reading is ZnodeReading.WRONG_TYPE:
             continue
         own = {feature: (low, high) for feature, (low, high) in case["supported"].items()}
         at = Cluster(

@@ -18,7 +18,7 @@ from featurelib.core.features_znode import (
     BEHAVIOURS,
     DecodedNode,
     Generation,
-    Reading,
+    ZnodeReading,
     behaviour_anywhere,
     behaviour_row,
     decode,
@@ -39,7 +39,7 @@ SCHEMA_2 = GOOD.replace('"min_version_level":1,', "")
 NEW = (Generation.ZK_3_3, Generation.ZK_3_9)
 
 
-def judge(case) -> tuple[DecodedNode, Reading]:
+def judge(case) -> tuple[DecodedNode, ZnodeReading]:
     """The node, and its reading by a broker with the recorded ranges: class C is decided here."""
     node = decode(case["content"], RELEASES[case["release"]])
     fits = all(
@@ -48,7 +48,7 @@ def judge(case) -> tuple[DecodedNode, Reading]:
         and level <= case["supported"][name][1]
         for name, least, level in node.levels
     )
-    return node, node.reading if fits else Reading.INCOMPATIBLE
+    return node, node.reading if fits else ZnodeReading.INCOMPATIBLE
 
 
 def finalized(case) -> tuple[int, tuple[tuple[str, int, int], ...]]:
@@ -195,10 +195,12 @@ TOKENS += ['"version":1', '"version":2', '"status":1', '"features":{', '"max_ver
 def test_no_text_that_looks_like_a_node_raises(text):
     for generation in Generation:
         node = decode(text, generation)
-        assert (node.fault is None) <= (node.reading in (Reading.ACCEPTED, Reading.DISABLED))
+        assert (node.fault is None) <= (
+            node.reading in (ZnodeReading.ACCEPTED, ZnodeReading.DISABLED)
+        )
 
 
-EVERY = list(product(Reading, Generation))
+EVERY = list(product(ZnodeReading, Generation))
 
 
 @pytest.mark.parametrize(("reading", "generation"), EVERY)
@@ -208,7 +210,7 @@ def test_every_reading_has_exactly_one_row_for_every_generation(reading, generat
 
 
 def test_without_a_generation_the_words_go_by_releases():
-    assert behaviour_anywhere(Reading.WRONG_TYPE) == (
+    assert behaviour_anywhere(ZnodeReading.WRONG_TYPE) == (
         "2.7 to 3.2: every broker stops with exit status 1 and cannot start again; "
         "3.3.0 to 3.4.0: every broker stops with exit status 1 and cannot start again; "
         "3.4.1 to 3.9: running brokers keep the old levels and epoch, but none can start and the "

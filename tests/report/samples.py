@@ -23,7 +23,7 @@ from featurelib.snapshot.history import LevelChange, LevelMove
 from featurelib.source import RUN_TIME, Wanted, demo_places
 from featurelib.view.facts import Links, RunFacts
 from featurelib.view.model import Ingest, Report
-from featurelib.view.report import look_closer, read_profiles, report_run, summarize
+from featurelib.view.report import add_details, read_profiles, report_run, summarize
 from featurelib.view.trend import PreviousRuns
 from tests.laboratory import LABORATORY
 from tests.rows import make
@@ -182,4 +182,4 @@ def report_samples() -> Report:
     )
     assert judged.evidence is not None
     moved = dict.fromkeys((cluster.key for cluster in said.clusters), ()) | {ids[ONE]: HISTORY}
-    return look_closer(said, read_profiles(judged.evidence), moved, CATALOGUE)
+    return add_details(said, read_profiles(judged.evidence), moved, CATALOGUE)

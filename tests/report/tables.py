@@ -13,7 +13,7 @@ from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.schema import FINDING, INCOMPATIBLE_BROKER, READINESS, UPGRADE_PLAN
 from featurelib.view.facts import Links, RunFacts
 from featurelib.view.model import Report, ReportedProfile, SupportedRange
-from featurelib.view.report import look_closer, report_run, summarize
+from featurelib.view.report import add_details, report_run, summarize
 from featurelib.view.trend import PreviousRuns
 from featurelib.words import clean
 from tests.facts import with_facts
@@ -110,4 +110,4 @@ def with_nodes(found: Report, nodes: Nodes) -> Report:
         for (role, number), ranges in nodes.items()
     )
     seen = dict.fromkeys((cluster.key for cluster in found.clusters), profiles)
-    return look_closer(found, seen, {}, CATALOGUE)
+    return add_details(found, seen, {}, CATALOGUE)

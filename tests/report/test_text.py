@@ -26,7 +26,7 @@ from featurelib.view.html import render_html
 from featurelib.view.layout import width_of, wrap
 from featurelib.view.model import render_json
 from featurelib.view.plan import Onward, planning_page
-from featurelib.view.report import look_closer, report_run, summarize
+from featurelib.view.report import add_details, report_run, summarize
 from featurelib.view.text import render_text, write_text
 from featurelib.view.trend import other_changes
 from featurelib.words import LONGEST_PATH
@@ -266,7 +266,7 @@ def test_what_was_read_first_is_no_change_of_a_level() -> None:
     ]
     still = (LevelMove("metadata.version", 27, 27), LevelMove("group.version", 1, 0))
     changes.append(LevelChange(at=times[2], epoch=2, epoch_before=6, changes=still))
-    [one] = look_closer(said, {}, {"one": changes}, CATALOGUE).clusters
+    [one] = add_details(said, {}, {"one": changes}, CATALOGUE).clusters
     assert history_lines(one) == [
         ("first read 2026-11-20 08:00 UTC, epoch 4", "metadata.version 25 (4.0-IV3)"),
         ("first read 2026-11-20 08:00 UTC, epoch 5", "group.version 1"),

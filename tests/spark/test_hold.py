@@ -96,7 +96,7 @@ def test_a_run_whose_lock_was_removed_writes_nothing_more(store: Store) -> None:
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where tables lie; a holder is given up after seconds."""
-    for name, seconds in {"BEAT": 0.1, "LOOK": 0.05, "DEAD": 3.0, "EXPIRED": 2.0}.items():
+    for name, seconds in {"BEAT": 0.1, "POLL": 0.05, "DEAD": 3.0, "EXPIRED": 2.0}.items():
         monkeypatch.setattr(hold, name, seconds)
     return tmp_path
 

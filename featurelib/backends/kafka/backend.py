@@ -1,10 +1,9 @@
 """Read a real cluster of either mode by its listeners, and update it through its controller.
 
-An update is sent once, to the node that was named before. A request to validate is sent again if
-the controller moved, and never in ZooKeeper mode, where it would be applied.
+An update is sent once, to the receiver that was chosen before. A request to validate is sent again
+if another node became controller. It is never sent in ZooKeeper mode, where Kafka would apply it.
 
-What the listeners answer becomes landing lines (docs/landing.md), in an order that does not depend
-on who answered first.
+Responses become landing lines (docs/landing.md), in an order that does not depend on their times.
 """
 
 from __future__ import annotations
@@ -105,7 +104,7 @@ class KafkaBackend:
 
     def describe(self, say: Say) -> tuple[bytes, ...]:
         """Yield a reading of every listener. Raises UnreachableError, ProtocolError."""
-        search = _look(self._reach.after(self._map), say)
+        search = _discover(self._reach.after(self._map), say)
         self._map = search.known
         cluster_id = search.known.cluster_id or self._cluster_id
         if not cluster_id:
@@ -195,7 +194,7 @@ class KafkaBackend:
 
     def _known(self) -> Map:
         if self._map is None:
-            self._map = _look(self._reach, quietly).known
+            self._map = _discover(self._reach, quietly).known
         return self._map
 
     def _find_again(self) -> Map:
@@ -211,8 +210,8 @@ class KafkaBackend:
 def candidates(known: Map) -> Iterator[tuple[Role, int, str]]:
     """Yield the nodes that take an update, the best first, as (role, node, host:port).
 
-    ZooKeeper mode: the controller alone. KRaft: the active controller itself; brokers forward a
-    request to it, and after a lost connection do so again, which the controller itself does not.
+    ZooKeeper mode: the controller alone. KRaft: the active controller first. Brokers come last:
+    they forward a request, and forward it again after a lost connection.
     """
     if known.mode == "zk":
         for address in known.brokers.get(known.active, ()):
@@ -241,7 +240,7 @@ def _answered(talk: Talk, step: Step, *, validate_only: bool) -> Reply:
     return replace(response, message=lacks)
 
 
-def _look(reach: Reach, say: Say) -> Search:
+def _discover(reach: Reach, say: Say) -> Search:
     """Query every listener that can be found. Raises UnreachableError if none responds."""
     search = Search(reach, Map(), say, asks=True).run()
     nodes = search.answers
@@ -264,8 +263,8 @@ def _look(reach: Reach, say: Say) -> Search:
 
 def _nobody(reach: Reach, reasons: Iterable[str], own: Sequence[bytes]) -> UnreachableError:
     """Return the error that no node responded: each reason once, after the nodes that gave it.
-    `own` are the `lines` of the error. An address in a reason is not repeated, and a single reason
-    that says what was expected is enough."""
+    `own` are the `lines` of the error. The message does not repeat an address. A single reason with
+    advice becomes the whole message."""
     every = " · ".join(reason.rstrip(".") for reason in dict.fromkeys(reasons))
     parts = share_reasons(every).split(" · ")
     if len(parts) > SHOWN:

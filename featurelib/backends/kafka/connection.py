@@ -1,8 +1,9 @@
 """Connect to one listener, and send requests over the connection.
 
-The admin client of kafka-python asks for Metadata first, chooses its own broker and sends updates
-again by itself, so its parts are used instead (featurelib.backends.kafka.internals). The socket is
-ours: it is always closed, and the TLS handshake has a time limit. A request is sent once.
+The admin client of kafka-python requests Metadata first, chooses a broker, and repeats updates. So
+this module uses parts of that client instead (featurelib.backends.kafka.internals). This module
+opens the socket, so it is always closed, and the TLS handshake has a time limit. A request is sent
+once.
 """
 
 from __future__ import annotations
@@ -30,10 +31,9 @@ from featurelib.backends.kafka.internals import (
 from featurelib.errors import FeatureLibError, UnreachableError
 from featurelib.words import OTHER_SECURITY, REFUSED_LOGIN, clean
 
-# How much one look may cost. A listener that is broken or hostile may answer without an end, name a
-# new node in each answer, or list a hundred thousand. These are far above what real clusters need:
-# a thousand nodes list each other in 50 to 300 kB, one node's ranges of a thousand features are
-# 60 kB.
+# The limits of one reading. A broken or hostile listener may send an endless response, or list a
+# hundred thousand nodes. The limits are far above the needs of real clusters: lists of a thousand
+# nodes have 50 to 300 kB, and ranges of a thousand features 60 kB.
 MEGABYTE = 1_000_000
 LONGEST_WORDS = 500  # characters of another program's message
 LISTS = 4 * MEGABYTE  # responses with lists of nodes
@@ -48,7 +48,8 @@ LONGEST_OF_ALL = max(LONGEST_ANSWER_BYTES.values())
 MOST_BYTES = 64 * MEGABYTE  # of all responses of one reading; parsing takes up to half a minute
 MOST_NODES = 5_000  # of each role
 MOST_ADDRESSES = 8  # of a node
-TIME_LIMITS, LEAST_SECONDS = 30, 60.0  # a look takes so many time limits, and may always take these
+TIME_LIMITS = 30  # a reading may take this many time limits …
+LEAST_SECONDS = 60.0  # … and at least this long
 
 
 class Allowance:
@@ -77,7 +78,7 @@ class Allowance:
         if self._left < 0:
             return f"the nodes of this cluster answered with more than {_megabytes(MOST_BYTES)}"
         if time.monotonic() > self._over_at:
-            return f"the look was to take at most {self._seconds:g} s"
+            return f"the reading may take at most {self._seconds:g} s"
         return ""
 
 
@@ -93,7 +94,7 @@ def _megabytes(count: int) -> str:
 _NUMBER = re.compile(r"^\[Error -?\d+\] ")
 _AUTHENTICATION = "SaslAuthenticationFailedError"
 _KERBEROS = "GSSError"  # no ticket, or the realm does not know the listener
-NO_LENGTH = 0x15000000  # bytes; TLS and HTTP begin with what would be a longer frame
+NO_LENGTH = 0x15000000  # bytes; the first bytes of TLS and HTTP would mean a longer frame
 TLS_ALERT = range(NO_LENGTH, 0x16000000)  # the first four bytes of a TLS alert, read as a length
 _TIMES = {"RequestTimedOutError", "KafkaTimeoutError"}
 _CLOSED = "socket disconnected"

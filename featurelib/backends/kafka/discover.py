@@ -91,9 +91,10 @@ class Map:
         ]
 
     def learn_id(self, cluster_id: str) -> None:
-        """Note the cluster's id, "" = not returned. Raises ConfigError for another cluster's id."""
+        """Record the cluster's id, "" = not returned. Raises ConfigError for another cluster's
+        id."""
         if self.cluster_id and cluster_id not in ("", self.cluster_id):
-            first, second = sorted((clean(self.cluster_id), clean(cluster_id)))  # not by arrival
+            first, second = sorted((clean(self.cluster_id), clean(cluster_id)))  # in a fixed order
             raise ConfigError(
                 f"expected nodes of one cluster, found some of {first} and some of "
                 f"{second}. Fix the addresses of bootstrap and controller_bootstrap."
@@ -147,10 +148,10 @@ def add_addresses(known: dict[int, tuple[str, ...]], node: int, new: Iterable[st
 
 
 def _introduce(role: Role, address: str, wire: Wire, who_leads: bool) -> NodeAnswers:
-    """Ask one address for the members of its cluster, and with `who_leads` for the leader; also ask
-    a controller whose id is not known otherwise.
+    """Ask one address for the members of its cluster, and with `who_leads` for the leader; if the
+    id of a controller is unknown, query that, too.
 
-    Raises UnreachableError where nobody answers or a broker does not list the others, ConfigError.
+    Raises UnreachableError without a response or without a broker's list, ConfigError.
     """
     with wire.connect(address) as talk:
         answers = NodeAnswers(
@@ -177,7 +178,7 @@ def _node_of(answers: NodeAnswers) -> int | None:
 
 
 def _list(talk: Talk, role: Role) -> Iterator[ListenerAnswer]:
-    """Yield the list of the cluster's members; a controller need not give one."""
+    """Yield the list of the cluster's members; a controller may return none."""
     fault = "it offers neither DescribeCluster nor Metadata"
     if talk.version_of(Api.DESCRIBE_CLUSTER) is not None:
         answer = talk.describe_cluster(BROKERS if role is Role.BROKER else CONTROLLERS)
@@ -186,7 +187,7 @@ def _list(talk: Talk, role: Role) -> Iterator[ListenerAnswer]:
             yield answer
     if role is Role.CONTROLLER or not fault:
         return
-    if talk.version_of(Api.METADATA) is not None:  # 2.7 has nothing else
+    if talk.version_of(Api.METADATA) is not None:  # 2.7 supports no other request for members
         answer = talk.metadata()
         if answer.fault is None:
             yield answer
@@ -199,7 +200,8 @@ def _list(talk: Talk, role: Role) -> Iterator[ListenerAnswer]:
 
 
 def _leader(talk: Talk) -> Iterator[ListenerAnswer]:
-    """Yield the quorum, if the listener knows it; a full query repeats why it does not."""
+    """Yield the quorum, if the listener knows it. If not, the later full query reports the
+    reason."""
     with suppress(BackendError):
         if talk.version_of(Api.DESCRIBE_QUORUM) is not None:
             answer = talk.describe_quorum()
@@ -207,10 +209,10 @@ def _leader(talk: Talk) -> Iterator[ListenerAnswer]:
                 yield answer
 
 
-AT_ONCE = 64  # listeners; most of them only wait
+AT_ONCE = 64  # listeners that are queried at the same time
 TOLD_EVERY = 25  # listeners
 FURTHER = 5  # brokers to try if no given one responds
-PAUSE_SECONDS = 0.5  # how long nodes that list others are awaited
+PAUSE_SECONDS = 0.5  # the wait for nodes that list others
 
 _T = TypeVar("_T")
 Key = tuple[Role, int]
@@ -247,14 +249,15 @@ class Search:
         self.asked: dict[Key, NodeAnswers] = {}
         self.znodes: Znodes | None = None
         self._reach, self._say, self._share = reach, say, Share()
-        self._running, self._done = 0, SimpleQueue[Callable[[], None]]()  # what is done then
-        self._may_be_new = True  # whether a node may still have to be queried
+        # The handlers of finished queries.
+        self._running, self._done = 0, SimpleQueue[Callable[[], None]]()
+        self._may_be_new = True  # true if a node may still have to be queried
         self._tried: dict[Key, set[str]] = {}
         self._given: set[str] = set()  # brokers that are queried for their lists
         self._introducing, self._has_list = 0, False
         self._began = self._next_broker_at = time.monotonic()
         allowance = Allowance(max(wire.timeout for wire in reach.wires.values()))
-        self._wires = {role: wire.in_one_look(allowance) for role, wire in reach.wires.items()}
+        self._wires = {role: wire.in_one_reading(allowance) for role, wire in reach.wires.items()}
 
     @property
     def answers(self) -> list[NodeAnswers]:
@@ -288,7 +291,7 @@ class Search:
         return self
 
     def _next_done(self) -> Iterator[Callable[[], None]]:
-        """Yield the handlers of queries that have ended; wait if nothing else is to be done."""
+        """Yield the handlers of finished queries; wait if there is no other work."""
         with suppress(Empty):
             yield self._done.get(timeout=self._patience())
             while True:
@@ -349,17 +352,18 @@ class Search:
     # Waiting
 
     def _is_patient(self) -> bool:
-        """Return true while nodes that list others are awaited."""
+        """Return true while the search waits for nodes that list others."""
         return bool(self._introducing) and time.monotonic() < self._began + PAUSE_SECONDS
 
     def _may_be_given(self, target: Target) -> bool:
-        """Return true if a given address may still prove to be this controller's, which then goes
-        before those it advertises."""
+        """Return true if a given address may still belong to this controller. Such an address has
+        priority over the advertised ones."""
         is_given = not {*target.addresses}.isdisjoint(self._reach.controllers)
         return target.role is Role.CONTROLLER and not is_given and self._is_patient()
 
     def _patience(self) -> float | None:
-        """Return seconds until the search acts although no node responded; None = it need not."""
+        """Return the seconds after which the search continues without a response; None = it
+        waits."""
         moments = [self._next_broker_at] if self._brokers_left() else []
         moments += [self._began + PAUSE_SECONDS] if self._is_patient() else []
         return max(0.0, min(moments) - time.monotonic()) if moments else None

@@ -1,7 +1,7 @@
 """Wrap the parts of kafka-python below its public clients; no other module imports them.
 
-Another release may change its connection, selector and transports, so its release is pinned
-(uv.lock); tests/backends/test_kafka_answers.py names it and the used parts.
+Another release of kafka-python may change its connection, selector and transports, so uv.lock pins
+the release. tests/backends/test_kafka_answers.py lists the used parts.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ with warnings.catch_warnings():
             + install_line("kafka")
         ) from error
 
-# Its debug lines show every request, SASL PLAIN's password too; what fails is said here.
+# The client's debug lines contain every request, also SASL PLAIN's password, so they are off.
 logging.getLogger("kafka").setLevel(logging.CRITICAL)
 
 

@@ -3,29 +3,28 @@
 A request without a response is in one of these places, in this order: the socket of the node it was
 sent to, one of the node's network threads, its queue, one of its handler threads; for a broker then
 its queue to the controller, and the same places of the controller; the controller's queue of
-events; its log, not committed yet. A harmless request that is sent later and answered has left all
-of them behind it, where it took the same way:
+events; its log, not committed yet. A later harmless request takes the same way. When it gets a
+response, these places hold no earlier request:
 
-- Sockets. A node shares connections out among its network threads in turn. So many connections are
-  opened that each thread has some, and each is asked twice: when the second question is read, the
-  thread has read everything that had arrived before the first (Selector.poll), and the handlers
-  take requests in the order in which they were read (RequestChannel). Bytes that had not arrived
-  never will: their connection was reset when we let go of it.
+- Sockets. A node shares connections out among its network threads in turn. Enough connections are
+opened for every thread, and each connection sends two requests. When a thread reads the second
+request, it has read everything that arrived before the first (Selector.poll), and the handlers
+  take requests in the order in which they were read (RequestChannel). Bytes that had not arrived by
+  then are lost, because we reset their connection.
 - A broker hands requests on one at a time, in their order (NodeToControllerRequestThread), and
   answers ours only when the controller has.
 - The controller handles one event at a time, in their order, and answers one that wrote nothing
   only when all that earlier ones wrote is committed (ControllerWriteEvent, KRaft). What is
   committed then ends before the high watermark, which its leader tells.
 - A node that no longer leads cannot commit what it appends: another leader in a newer epoch, which
-  has committed something in it, is as good as an answer of the old one, if the request was sent to
-  the old one itself. A broker sends it to the new leader.
+has committed a record in it, proves the same as a response of the old leader, if the request went
+directly to the old leader. A broker sends the request to the new leader.
 
 In ZooKeeper mode nothing stops an old controller from writing the features node, whose version it
-does not compare (KafkaZkClient.updateFeatureZNode). There the node it was sent to has to answer.
+does not compare (KafkaZkClient.updateFeatureZNode). There the receiver of the request must respond.
 
-What is asked in KRaft is UpdateFeatures, to validate only, of a feature that no Kafka has: it
-writes nothing even where it would be carried out. In ZooKeeper mode it is
-ListPartitionReassignments.
+In KRaft the later request is UpdateFeatures with `ValidateOnly` for a feature that does not exist.
+It would write nothing even if it were applied. In ZooKeeper mode it is ListPartitionReassignments.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ _NOBODY_HAS_IT = Move(
     feature="featurelib.passing.by", from_level=0, to_level=1, upgrade_type="UPGRADE"
 )
 _HARMLESS = Step(updates=(_NOBODY_HAS_IT,), timeout_ms=30_000)
-_JUDGED = frozenset({42, 95})  # INVALID_REQUEST, INVALID_UPDATE_VERSION: it came to its turn
+_JUDGED = frozenset({42, 95})  # INVALID_REQUEST, INVALID_UPDATE_VERSION: the controller judged it
 _IN_TURN = frozenset({NO_ERROR, NOT_CONTROLLER})  # a controller, or a former one
 
 
@@ -128,9 +127,8 @@ class _Passing:
     def committed(self, leading: QuorumState, how: str, *, further: bool) -> Passed | NotPassed:
         """Add the offset up to which the leader has committed; the leader must be the same.
 
-        `further`: the offset must include a record that was appended after now. The controller
-        answers before kraft.version is committed where it refuses the rest of a request
-        (KAFKA-16538).
+        `further`: the offset must include a record that was appended after now. If the controller
+        rejects the rest of a request, it responds before kraft.version is committed (KAFKA-16538).
         """
         until, first = time.monotonic() + LONGEST_WAIT_S, None
         while True:

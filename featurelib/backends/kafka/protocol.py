@@ -1,12 +1,12 @@
 """Query a listener, and read its responses in any version.
 
-The highest version that both sides know is used; a field that it lacks is None. Versions are chosen
-here alone, because the client silently leaves out what a version lacks, a request to validate among
-it. An update that was sent and not answered is OutcomeUnknownError; any earlier failure is
-UnreachableError, and nothing was sent.
+The highest version that both sides know is used; a field that it lacks is None. Only this module
+chooses versions, because the client silently leaves out fields that a version lacks, such as
+`ValidateOnly`. An update that was sent and not answered is OutcomeUnknownError; any earlier failure
+is UnreachableError, and nothing was sent.
 
-A look asks each listener everything it can answer. Of several addresses of a node the first that
-answers counts. Lists of a whole cluster are asked of two brokers of each version.
+A reading sends every listener all requests that it can answer. The first address of a node that
+responds counts. Two brokers of each version return lists of the cluster.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from featurelib.landing.fields import NodeId
 from featurelib.model import Step
 from featurelib.words import clean
 
-# Which versions are spoken: Metadata says the cluster id from 2 on, ApiVersions features from 3,
-# DescribeConfigs where a value comes from, from 1.
+# The supported versions. Metadata has the cluster id from 2 on, ApiVersions features from 3, and
+# DescribeConfigs the source of a value from 1.
 VERSIONS = {
     Api.METADATA: (2, 12),
     Api.API_VERSIONS: (3, 4),
@@ -49,8 +49,9 @@ VERSIONS = {
 }
 ASKED_API_VERSIONS = VERSIONS[Api.API_VERSIONS][1]  # by the client, before anything else
 VALIDATES_FROM = 1  # UpdateFeatures version 0 has no such field: it would be applied
-AGAIN_PART, AGAIN_AT_LEAST_MS = 5, 1000  # of the time limit, for a node that was silent before
-_LIST_MS = 30_000  # a controller that lags needs time
+# A fifth of the limit, at least 1 s, for a node that timed out before.
+AGAIN_PART, AGAIN_AT_LEAST_MS = 5, 1000
+_LIST_MS = 30_000  # milliseconds; a controller that lags needs time
 ALL_OF_IT = 0.9  # tolerates small differences of clocks
 _T = TypeVar("_T")
 NOT_KNOWN = -1  # an offset
@@ -58,8 +59,8 @@ LONGEST_HOST = 255  # characters
 RESULTS_UP_TO = 1  # UpdateFeatures version 2 has no results (KIP-1022)
 # A node refuses to tell another node's configuration in these words (ConfigHelper, 3.3 to 4.4).
 _OWN_ID = re.compile(r"Unexpected broker id, expected (\d{1,10}) or ", re.ASCII)
-# What a user must be allowed to do on CLUSTER (docs/acls.md). A broker answers DescribeCluster to
-# everybody; a controller only to those who may alter.
+# The required operations on CLUSTER (docs/acls.md). A broker answers DescribeCluster for every
+# user, a controller only for users with ALTER.
 RIGHTS = {
     Api.DESCRIBE_QUORUM: responses.DESCRIBE,
     Api.LIST_PARTITION_REASSIGNMENTS: responses.DESCRIBE,
@@ -114,8 +115,8 @@ def missing_right(api: Api, principal: str = "") -> str:
     """Return the operation that `principal` ("" = not known) lacks, because the controller's
     message does not show it.
 
-    kafka-acls.sh accepts operations in camel case only. No command grants ALTER: an auditor must
-    not have it, and the cluster's owner decides who may apply.
+    kafka-acls.sh accepts operations in camel case only. The advice never grants ALTER: an auditor
+    must not have it, and the cluster's owner decides who may apply plans.
     """
     needed = (
         f"{api.title} is not authorized (error {responses.NOT_AUTHORIZED}): "
@@ -185,8 +186,8 @@ class QuorumState:
     Committed records end before `high_watermark`, and the leader's log before `log_end`; -1 = the
     leader does not know yet: it has committed nothing in its epoch (LeaderState).
 
-    Addresses are there from version 2 on (3.9). Only the leader itself answers on a controller's
-    listener, so that an answer there says whose listener it is.
+    Addresses are there from version 2 on (3.9). Only the leader responds on a controller's
+    listener, so a response identifies that listener.
     """
 
     leader_id: int
@@ -249,8 +250,8 @@ def address(host: object, port: object) -> str:
 class Wire:
     """The connection settings of listeners; `timeout` in seconds, to connect and again to respond.
 
-    A node that used all of it gets less time until it responds: a node that is back responds at
-    once, and every silent node was queried.
+    A node that timed out gets less time until it responds again. A node that is back responds at
+    once, so this loses no response.
     """
 
     def __init__(self, credentials: Credentials, timeout: float) -> None:
@@ -260,7 +261,7 @@ class Wire:
         self._silent: set[str] = set()  # addresses
         self._allowance: Allowance | None = None
 
-    def in_one_look(self, allowance: Allowance) -> Wire:
+    def in_one_reading(self, allowance: Allowance) -> Wire:
         """Return the same settings, limited by the allowance."""
         wire = copy(self)
         wire._allowance = allowance
@@ -500,7 +501,8 @@ class NodeAnswers:
 
 class Share:
     """The brokers that are asked for lists of the whole cluster: some of each version, until enough
-    lists came. A controller's list differs from a broker's, and a refusal is no list."""
+    lists came. A controller's list differs from a broker's list. A rejected request does not count
+    as a list."""
 
     def __init__(self) -> None:
         self._answered: Counter[tuple[Api, int | None]] = Counter()
@@ -544,7 +546,8 @@ def _everything(target: Target, talk: Talk, share: Share) -> NodeAnswers:
         (Api.DESCRIBE_QUORUM, talk.describe_quorum),
     )
     requests = [of for of in lists if not share.is_enough(target, of[0], talk.version_of(of[0]))]
-    if talk.is_kraft:  # its own; and with the cluster's list, the default of all brokers
+    # Its own configuration, and with the cluster's list the default of all brokers.
+    if talk.is_kraft:
         resources = [str(target.node_id)]
         if target.role is Role.BROKER and requests:
             resources.append(responses.BROKER_DEFAULT)

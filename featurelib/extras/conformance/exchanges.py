@@ -1,8 +1,8 @@
 """Read recorded UpdateFeatures exchanges: a JSON line becomes a cluster, a request and a response.
 
 docs/conformance.md specifies the form. A line has the cluster, the request, the response and the
-state afterwards; anybody can record their own controller. Unknown keys are ignored, and null equals
-a missing key, except in `finalized` and `epoch`. Numbers have their width on the wire.
+state afterwards. Users can record their own controllers. Unknown keys are ignored, and null equals
+a missing key, except in `finalized` and `epoch`. Numbers must fit the width of the protocol.
 """
 
 from __future__ import annotations
@@ -135,8 +135,8 @@ def read(
 ) -> Iterator[Exchange]:
     """Yield the exchanges of a file, in order.
 
-    An invalid line is an InputError with file, line and fault. It is raised or, with `unread`,
-    added there, and the others are read.
+    An invalid line is an InputError with file, line and fault. The error is raised or, with
+    `unread`, added to that list, and the other lines are read.
     """
     for number, line in enumerate(lines, start=1):
         text = line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line

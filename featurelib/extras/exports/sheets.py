@@ -1,8 +1,8 @@
 """Write the report as CSV: a sheet for each part of it.
 
-The columns are the fields of the part's type. A level is its number, beside it a column `_text`;
-the supported range is three columns. A cell that a spreadsheet would take for a formula begins with
-an apostrophe: names of clusters, owners and features come from outside.
+The columns are the fields of the part's type. A level has a column with its number and a column
+`_text` with its name. A supported range has three columns. A cell that a spreadsheet would take for
+a formula begins with an apostrophe: names of clusters, owners and features come from outside.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""History: one cluster over time, and what two runs found, against each other."""
+"""History: one cluster over time, and the comparison of two runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""`featurelib history` and `featurelib diff`: one cluster over time, and one run against another.
+"""Define `featurelib history` and `featurelib diff`: one cluster over time, and a comparison of two
+runs.
 
 Both read the nightly's tables without Spark; nothing is written.
 """
@@ -41,7 +42,7 @@ KEYS |= {
 
 
 class OfTables(Document):
-    """The head of what is about a fleet."""
+    """The head of a document about a fleet."""
 
     made_from: str
 
@@ -52,18 +53,18 @@ def history(cluster: AnyCluster, *, journal: str | None = None) -> Answer[Timeli
     \b
         featurelib history payments-eu --tables TABLES
 
-    Ranges, finalized levels by epoch, and what decreased, from the histories that the nightly keeps
-    (silver.node_advertisement, finalized_features). Marked as going back: a node whose range ends
-    lower or that lost a feature, a level that went down, an epoch that is smaller than before.
-    Who sent a level stands there where the journal of this machine knows.
+    Print ranges, finalized levels by epoch, and regressions, from the histories that the nightly
+    keeps (silver.node_advertisement, finalized_features). Four changes are marked as going back: a
+    lower maximum of a node, a feature that a node lost, a lower level, a smaller epoch. The sender
+    of a level is shown if the journal of this machine has it.
 
-    Exit codes: 0 answered; 2 usage; 5 nothing is known of the cluster.
+    Exit codes: 0 answered; 2 usage; 5 there is no data about the cluster.
     """
     chosen = choose(cluster)
     options, catalogue = chosen.wanted, chosen.catalogue
     if options.tables is None:
         raise ConfigError(
-            "history: expected a cluster of the nightly's tables, found one that is looked at. "
+            "history: expected a cluster of the nightly's tables, found a live cluster. "
             "Only tables remember. As: history(open_tables(FOLDER)['payments-eu'])"
         )
     fleet, name = open_fleet(options.fleet, catalogue)[1], options.cluster or ""
@@ -100,19 +101,19 @@ def diff(
 ) -> Answer[Diff]:
     """Compare what two runs found.
 
-    Without `after` it is the newest run, without `before` the one before that:
+    `after` defaults to the newest run, `before` to the run before `after`:
 
     \b
         featurelib diff --tables TABLES
         featurelib diff 20261120060000 20261121060000 --tables TABLES --json
         featurelib diff --fail-on-new blocker --owner payments --tables TABLES
 
-    Findings stand by cluster. One that only one run has is called incomparable where the other
-    could not have found it: it was judged by another catalogue or policy, or it did not judge the
-    cluster, or evidence was missing.
+    Findings are grouped by cluster. A finding of only one run is incomparable if the other run
+    could not have found it: it used another catalogue or policy, it did not judge the cluster, or
+    data was missing.
 
-    In Python: diff(open_tables(FOLDER)).frame(); a row is one finding that is not in both runs.
-    Exit codes: 0 answered; 1 with --fail-on-new, if one is new; 2 usage; 5 there are no two runs.
+    In Python: diff(open_tables(FOLDER)).frame(); a row is a finding of only one run. Exit codes: 0
+    answered; 1 with --fail-on-new, if one is new; 2 usage; 5 there are no two runs.
     """
     lake, now = tables.lake, tables.run if after is None else after
     was = _before(lake, now) if before is None else lake.run(before)

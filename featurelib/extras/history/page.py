@@ -1,4 +1,4 @@
-"""The timeline of a cluster, and the difference of two runs, as text."""
+"""Show the timeline of a cluster, and the difference of two runs, as text."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def timeline_page(
 
 
 def _who_is_not_known(line: Timeline) -> str:
-    """Return the meaning of a level without a sender."""
+    """Return the reason why a level has no known sender."""
     if line.journal is None:
         return "who sent them is not known: this machine has no journal that could be looked into"
     sources = "another machine's or user's journal, another tool, the making of the cluster"

@@ -1,6 +1,6 @@
 """Show the levels of a release version, and the dependencies of a level, without a cluster.
 
-A command parses, makes one call, and prints; text is what Kafka's tools print.
+Each command parses its options, makes one call, and prints. The text equals that of Kafka's tools.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def version_mapping(
     overlay: str | None = None,
     as_json: bool = False,
 ) -> int:
-    """Show what a release version means for every feature.
+    """Show the levels that a release version means.
 
     A version maps differently in the tools of different releases, so name the software that runs:
 
@@ -90,8 +90,8 @@ def feature_dependencies(
         featurelib feature-dependencies --feature eligible.leader.replicas.version=1
         featurelib feature-dependencies --feature kraft.version=1 --software 4.0
 
-    The text is that of `kafka-features.sh feature-dependencies`. Besides what is listed, every
-    level above 0 needs metadata.version 3.3-IV0. Exit codes: 0 done, 2 usage.
+    The text is that of `kafka-features.sh feature-dependencies`. Every level above 0 also needs
+    metadata.version 3.3-IV0, which is not listed. Exit codes: 0 done, 2 usage.
     """
     catalogue = open_catalogue(overlay, say)
     own = choose_software(catalogue, software)
@@ -194,8 +194,9 @@ def initial_levels(
 ) -> int:
     """Show the levels that a new cluster starts with.
 
-    It runs nothing. It says what `kafka-storage.sh format` of that release would write, or all that
-    it would refuse; the tool itself names only the first.
+    The command runs no tool. It prints the levels that `kafka-storage.sh format` of that release
+    would write, or every reason why the tool would refuse. The tool itself prints only the first
+    reason.
 
     \b
         featurelib initial-levels --software 4.1 --release-version 3.9

@@ -36,14 +36,14 @@ def inventory(
     fleet: str | None = None,
     as_json: bool = False,
 ) -> int:
-    """Make entries for the inventory, of what others list.
+    """Make inventory entries for listed clusters.
 
-    Clusters that the inventory has, by id or by managed_as, are left out, so what is printed can
-    be added to it, today and again next week. It is TOML, and complete but for secrets. Amazon
-    does not say the id of a cluster: its entries are comments until you fill that in. A cluster at
-    an address says its id itself.
+    Clusters that the inventory already has, by id or by managed_as, are left out, so you can append
+    the output to the inventory again and again. The output is TOML without secrets. Amazon's lists
+    have no cluster id: their entries are comments until you insert the id. A cluster at an address
+    returns its own id.
 
-    Exit codes: 0 done, also where nothing is new; 2 usage; 5 an address could not be reached.
+    Exit codes: 0 done, also without a new cluster; 2 usage; 5 an address could not be reached.
 
     \b
         kubectl get kafka,kafkanodepool,strimzipodset -A -o json |

@@ -21,7 +21,7 @@ from featurelib.words import level_text, range_text
 
 @dataclass(frozen=True, slots=True)
 class KnownCluster:
-    """A cluster with its evidence; without `source` nothing is known of it."""
+    """A cluster with its evidence; without `source` there is no evidence."""
 
     source: Source | None
     catalogue: Catalogue

@@ -1,4 +1,4 @@
-"""The settings that files declare about a cluster, each with its file and line.
+"""Hold the settings that files declare about a cluster, each with its file and line.
 
 Every reader returns scopes. A scope is one cluster, or one kind of its nodes, with settings under
 Kafka's own names. Settings that Kafka has no name for:

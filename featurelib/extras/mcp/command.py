@@ -1,4 +1,4 @@
-"""`featurelib mcp`: the read-only tools on standard input and output."""
+"""Define `featurelib mcp`: the read-only tools on standard input and output."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ class TableTools:
         most: int = MOST,
         run: int | None = None,
     ) -> Json:
-        """Show the fleet as a run found it: counts, what is to be done today, what holds clusters
-        back, what changed since the run before, and a line about each cluster, worst first.
+        """Show the fleet as a run found it: counts, today's tasks, blockers, changes since the
+        previous run, and a line about each cluster, worst first.
 
         It is the JSON of `featurelib report` with fewer members of each cluster; `check` has all.
         `owner` (names; "" is nobody) and `label` (KEY or KEY=VALUE) choose clusters. `most` limits
@@ -81,7 +81,7 @@ class TableTools:
         BLOCKED, UNKNOWN, UP_TO_DATE), findings with their remedies, the steps of a possible
         upgrade, its point of no return, and what nodes support.
 
-        It is the JSON of `featurelib check`, from the tables: it does not look at the cluster.
+        The result is the JSON of `featurelib check`, from the tables: the live cluster is not read.
         `cluster` is an id or a name of the inventory.
         """
         night = self._night(run)
@@ -134,9 +134,9 @@ class TableTools:
         return _document(can_roll(self._night()[cluster], to))
 
     def diff(self, before: int | None = None, after: int | None = None) -> Json:
-        """Compare what two runs found: findings that are new, resolved, unchanged or incomparable.
-        Without numbers the newest run is compared with the one before it. It is the JSON of
-        `featurelib diff`."""
+        """Compare two runs: findings that are new, resolved, unchanged or incomparable. Without
+        numbers the newest run is compared with the one before it. It is the JSON of `featurelib
+        diff`."""
         return _document(diff(self._night(), before, after))
 
     def history(self, cluster: str) -> Json:
@@ -189,8 +189,8 @@ def mcp(
     \b
         featurelib mcp --tables TABLES
 
-    An assistant starts this command and speaks to it on standard input. Its tools answer from the
-    nightly's tables: fleet, check, describe, why_not, what_if, can_roll, diff, history,
+    An assistant starts this command and sends its calls to standard input. Its tools answer from
+    the nightly's tables: fleet, check, describe, why_not, what_if, can_roll, diff, history,
     version_mapping, feature_dependencies. None of them changes anything or reads a live cluster.
 
     It needs the extra mcp. Exit codes: 0 the assistant closed its end; 2 usage.
@@ -214,7 +214,7 @@ def make_server(tools: TableTools) -> MCPServer:
     server = MCPServer(
         "featurelib", version=featurelib.__version__, instructions=INSTRUCTIONS, log_level="ERROR"
     )
-    # An argument that no tool has is an error: left out, another question would be answered.
+    # An unknown argument is an error: if it were ignored, the tool would answer another question.
     ArgModelBase.model_config["extra"] = "forbid"
     lock = threading.Lock()
     hints = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)

@@ -1,1 +1,1 @@
-"""Owner digests: tell each owner what is new since the last message."""
+"""Owner digests: send each owner the news since the last message."""

@@ -74,15 +74,15 @@ def notify(
         featurelib notify --tables TABLES --dry-run
         featurelib notify --tables TABLES
 
-    An owner gets a message if the newest run has something that no message had. An address gets
-    one message about an owner a day (UTC), and another if something critical is new. The table
-    gold.notification beside the others remembers what was sent.
+    An owner gets a message if the newest run has a task that no earlier message had. An address
+    gets one message about an owner a day (UTC), and another one for a new critical finding. The
+    table gold.notification beside the others records the sent tasks.
 
     The targets file names webhooks and mail addresses. If an address fails, the others get their
     messages, and the next call tries again.
 
-    Exit codes: 0 all that is new was sent, or nothing is; 2 usage; 3 another notify is sending; 5 a
-    message was not sent, or there is no run.
+    Exit codes: 0 everything new was sent, or nothing is new; 2 usage; 3 another notify is sending;
+    5 a message was not sent, or there is no run.
     """
     file = find_file("--targets", targets, TARGETS)
     if file is None:

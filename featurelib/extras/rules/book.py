@@ -142,8 +142,8 @@ def rules(name: str | None = None, dialects: bool = False, as_json: bool = False
         featurelib rules unsupported_by_node
         featurelib rules --dialects
 
-    The code of a finding is the name of its rule. A dialect is how one generation of controllers
-    answers; `strict` decides READY, `kip` is the letter of the KIPs. Exit codes: 0 done, 2 usage.
+    The code of a finding is the name of its rule. A dialect is the table of one generation of
+    controllers. `strict` decides READY, `kip` is the text of the KIPs. Exit codes: 0 done, 2 usage.
     """
     if dialects and name is not None:
         raise ConfigError(

@@ -1,9 +1,9 @@
 """A backend for a sandbox cluster: it is read and updated like a real cluster.
 
-It returns only the responses of its release's nodes, not everything in the file: fenced brokers
-before 4.0 stay hidden, a stopped node does not respond. Request versions and their fields are as
-recorded. It also has the znodes of ZooKeeper mode: a registration ends with its broker; `/feature`
-has the text as written.
+It returns only what real nodes of its release return, not everything in the file. Fenced brokers
+before 4.0 stay hidden, and a stopped node does not respond. Request versions and their fields are
+as recorded. It also has the znodes of ZooKeeper mode: a registration ends with its broker;
+`/feature` has the text as written.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.core.cluster import Cluster, Node, Range
 from featurelib.core.dialect import Dialect
 from featurelib.core.dry_run import request_of
-from featurelib.core.features_znode import Reading
+from featurelib.core.features_znode import ZnodeReading
 from featurelib.core.reply import Reply
 from featurelib.errors import ConfigError, RefusedError, UnreachableError
 from featurelib.extras.initial_levels.storage_format import FormatRequest, initial_levels
@@ -40,7 +40,7 @@ from featurelib.model import NotPassed, Passed, Recipient, Step
 ASKED_VERSION = 4  # of ApiVersions; version 3 leaves out ranges from 0 (KAFKA-17011)
 KNOWS_ALL_RANGES = (3, 9)
 CONTROLLERS_SHOW_LEVELS = (3, 6)  # before that, a controller's listener returns -1 and no levels
-DESCRIBE_CLUSTER = ((4, 0), 2), ((3, 7), 1), ((0, 0), 0)  # from which release, which version
+DESCRIBE_CLUSTER = ((4, 0), 2), ((3, 7), 1), ((0, 0), 0)  # (first release, version of the request)
 CONTROLLERS_DESCRIBE = (3, 7)
 NAMES_DIRECTORIES = (3, 9)  # DescribeQuorum version 2
 TOO_EARLY = "Direct-to-controller communication is not supported with the current MetadataVersion."
@@ -205,7 +205,7 @@ def _finalized(state: EmbeddedState, node: Node, dialect: Dialect) -> tuple[dict
         shows = _since(node, CONTROLLERS_SHOW_LEVELS)
         return (state.cluster.finalized, state.features_at) if shows else ({}, -1)
     read = state.read_by(node)
-    if read is None or state.cluster.off or read[0].reading is not Reading.ACCEPTED:
+    if read is None or state.cluster.off or read[0].reading is not ZnodeReading.ACCEPTED:
         return {}, -1
     return {name: (low, level) for name, low, level in read[0].levels}, state.epoch
 

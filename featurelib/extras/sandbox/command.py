@@ -50,7 +50,7 @@ def sandbox(
 ) -> int:
     """Make a cluster that is kept in one file.
 
-    It needs no Kafka, and answers as a real cluster would.
+    It needs no Kafka, and responds like a real cluster.
 
     \b
         featurelib sandbox make cluster.db --software 4.1 --metadata 3.9

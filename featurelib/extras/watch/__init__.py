@@ -2,5 +2,5 @@
 
 from __future__ import annotations
 
-from featurelib.extras.watch.command import ClusterLook as ClusterLook
+from featurelib.extras.watch.command import ClusterReading as ClusterReading
 from featurelib.extras.watch.command import watch as watch

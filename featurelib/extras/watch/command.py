@@ -1,6 +1,7 @@
-"""Read clusters repeatedly during a rolling upgrade: `featurelib watch`. Nothing is sent to one.
+"""Read clusters repeatedly during a rolling upgrade: `featurelib watch`. The command changes no
+cluster.
 
-Each cluster has a thread, so that one whose nodes hang keeps no other waiting.
+Each cluster has a thread, so that a cluster whose nodes hang does not delay the others.
 """
 
 from __future__ import annotations
@@ -34,14 +35,14 @@ from featurelib.view.documents import fill
 from featurelib.view.layout import Page
 
 EVERY_SECONDS = 2.0
-NODE_SECONDS = 3.0  # for a node to answer: one that hangs must not hide for long who is back
+NODE_SECONDS = 3.0  # short, because a hanging node delays the news about others
 LEAST_PAUSE_SECONDS = 0.2
 MOST_CLUSTERS = 50
 KEYS[Watched] = row_of("mode started at error until ready nodes features missing")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class ClusterLook(Answer[Watched]):
+class ClusterReading(Answer[Watched]):
     """A reading of one cluster: the one at `position` of those watched. `name` is for people;
     `line` is a one-line summary."""
 
@@ -51,25 +52,25 @@ class ClusterLook(Answer[Watched]):
 
 
 @dataclass(slots=True, kw_only=True)
-class Looks(Iterator[ClusterLook]):
+class Readings(Iterator[ClusterReading]):
     """The readings of a watch, as they arrive; `newest` of each cluster, by its position."""
 
     chosen: Sequence[Chosen]
     until: Sequence[str]
     every: float
     timeout: float | None
-    newest: dict[int, ClusterLook] = field(default_factory=dict)
-    _looks: Generator[ClusterLook] = field(init=False)
+    newest: dict[int, ClusterReading] = field(default_factory=dict)
+    _readings: Generator[ClusterReading] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._looks = self._look()
+        self._readings = self._read()
 
-    def __next__(self) -> ClusterLook:
-        return next(self._looks)
+    def __next__(self) -> ClusterReading:
+        return next(self._readings)
 
     def close(self) -> None:
         """End the watch."""
-        self._looks.close()
+        self._readings.close()
 
     @property
     def is_ready(self) -> bool:
@@ -81,7 +82,7 @@ class Looks(Iterator[ClusterLook]):
     @property
     def is_seen(self) -> bool:
         """True if the newest reading of each cluster reached it."""
-        errors = [look.value.error for look in self.newest.values()]
+        errors = [reading.value.error for reading in self.newest.values()]
         return len(errors) == len(self.chosen) and not any(errors)
 
     @property
@@ -91,29 +92,29 @@ class Looks(Iterator[ClusterLook]):
             return BackendError.exit_code
         return int(bool(self.until) and not self.is_ready)
 
-    def _look(self) -> Generator[ClusterLook]:
+    def _read(self) -> Generator[ClusterReading]:
         queue, over = SimpleQueue[_Found](), Event()
         for number, cluster in enumerate(self.chosen):
-            go_on = partial(_look_on, number, cluster, self.until, self.every, over, queue)
+            go_on = partial(_keep_reading, number, cluster, self.until, self.every, over, queue)
             Thread(target=go_on, name=f"watch-{number}", daemon=True).start()
         ends_at = None if self.timeout is None else time.monotonic() + self.timeout
         try:
             while not self.is_ready:
                 is_first, seconds = len(self.newest) < len(self.chosen), None
-                if ends_at is not None and not is_first:  # the first look at each is waited for
+                if ends_at is not None and not is_first:  # wait for the first reading of each
                     seconds = max(0.0, ends_at - time.monotonic())
                 try:
-                    number, look, error = queue.get(timeout=seconds)
+                    number, reading, error = queue.get(timeout=seconds)
                 except Empty:
                     return
-                if look is not None:
-                    self.newest[number] = look
+                if reading is not None:
+                    self.newest[number] = reading
                 answered = [newest.value.answered for newest in self.newest.values()]
                 nobody = len(answered) == len(self.chosen) and not any(answered)
-                if error is not None and (look is None or nobody):
+                if error is not None and (reading is None or nobody):
                     raise error
-                assert look is not None
-                yield look
+                assert reading is not None
+                yield reading
         finally:
             over.set()
 
@@ -124,7 +125,7 @@ def watch(
     until: str | Sequence[str] = (),
     every: float = EVERY_SECONDS,
     timeout: float | None = None,
-) -> Looks:
+) -> Readings:
     """Follow a rolling upgrade until a level is READY.
 
     \b
@@ -137,9 +138,9 @@ def watch(
     cluster is READY if `featurelib plan` would plan what --until names. Ctrl-C ends it.
     In Python: for look in watch("payments-eu", until="4.2", timeout=60).
 
-    Exit codes: 0 it is READY, or the time was up and nothing was waited for; 1 the time was up
-    before it was READY; 2 usage; 5 nothing answered the first look, or a cluster not the last one;
-    130 Ctrl-C.
+    Exit codes: 0 READY, or the time was up without --until; 1 the time was up before READY; 2
+    usage; 5 no node responded in the first reading, or in the last reading of one cluster; 130
+    Ctrl-C.
     """
     several = [clusters] if isinstance(clusters, str | Chosen) else clusters
     chosen = [
@@ -152,14 +153,14 @@ def watch(
             "that are rolled, or choose them with --owner, --label or --view."
         )
     texts = (until,) if isinstance(until, str) else tuple(until)
-    return Looks(chosen=chosen, until=texts, every=every, timeout=timeout)
+    return Readings(chosen=chosen, until=texts, every=every, timeout=timeout)
 
 
-# Which cluster, and why it was not seen.
-_Found = tuple[int, ClusterLook | None, BaseException | None]
+# The cluster's position, its reading, and the error of a failed reading.
+_Found = tuple[int, ClusterReading | None, BaseException | None]
 
 
-def _look_on(
+def _keep_reading(
     number: int,
     chosen: Chosen,
     texts: Sequence[str],
@@ -172,11 +173,11 @@ def _look_on(
     watching, made_from = Watch(texts, chosen.catalogue), ""
     try:
         entry = chosen.reached().entry
-        with chosen.looking() as (look, backend):
+        with chosen.reader() as (read, backend):
             while not over.is_set():
                 began, error, source = time.monotonic(), None, None
                 try:
-                    source = look()
+                    source = read()
                     entry, made_from = source.entry, source.made_from
                     watched = watching.see(source.sight)
                 except BackendError as failed:
@@ -189,17 +190,17 @@ def _look_on(
                     name=entry.title or None,
                     made_from=made_from,
                 )
-                queue.put((number, _look(number, watched, name, head, source, chosen), error))
+                queue.put((number, _answer(number, watched, name, head, source, chosen), error))
                 over.wait(max(LEAST_PAUSE_SECONDS, began + every - time.monotonic()))
-    except BaseException as fault:  # it is raised where the looks are taken
+    except BaseException as fault:  # the consumer of the readings raises it
         queue.put((number, None, fault))
 
 
-def _look(
+def _answer(
     number: int, watched: Watched, name: str, head: OfCluster, source: Source | None, chosen: Chosen
-) -> ClusterLook:
+) -> ClusterReading:
     catalogue = chosen.catalogue
-    return ClusterLook(
+    return ClusterReading(
         value=watched,
         make_rows=lambda: map(asdict, watched.nodes),
         make_document=lambda: document(head, watched),
@@ -226,31 +227,31 @@ def _next(watched: Watched, source: Source | None) -> tuple[str, Sequence[LeftOv
     return f"featurelib plan{cluster} {intent.text}{source.wanted.ways[0]}", unplanned
 
 
-def follow(looks: Looks, *, as_json: bool) -> int:
+def follow(readings: Readings, *, as_json: bool) -> int:
     """Print every reading that has news until the reader ends. Return the exit code."""
     before: dict[int, Watched] = {}
     screen = None if as_json or not Screen.is_there() else Screen()
-    for look in looks:
-        previous, before[look.position] = before.get(look.position), look.value
+    for reading in readings:
+        previous, before[reading.position] = before.get(reading.position), reading.value
         if screen is not None:
-            screen.draw(_page(looks.newest))
-        elif look.value.is_news(previous):
-            print(as_json_text(look.make_document(), one_line=True) if as_json else look.line)
+            screen.draw(_page(readings.newest))
+        elif reading.value.is_news(previous):
+            print(as_json_text(reading.make_document(), one_line=True) if as_json else reading.line)
         if output_is_lost():
             break
     if not as_json and screen is None and before:
-        print("", *(look.page(None) for look in looks.newest.values()), sep="\n")
-    if output_is_lost() or looks.is_ready:
-        return 0  # the process ends with what a lost output means
-    say(f"the time is up{', before it was READY' if looks.until else ''}")
-    return looks.exit_code
+        print("", *(reading.page(None) for reading in readings.newest.values()), sep="\n")
+    if output_is_lost() or readings.is_ready:
+        return 0  # the process then ends with the exit code of a lost output
+    say(f"the time is up{', before it was READY' if readings.until else ''}")
+    return readings.exit_code
 
 
-def _page(newest: Mapping[int, ClusterLook]) -> list[str]:
+def _page(newest: Mapping[int, ClusterReading]) -> list[str]:
     """Return the lines of a screen: the whole of one cluster, or a line or two for each."""
     if len(newest) == 1:
-        [look] = newest.values()
-        return [*look.page(None)]
+        [reading] = newest.values()
+        return [*reading.page(None)]
     page = Page(parts=True)
     for position in sorted(newest):
         page.item(newest[position].line)

@@ -38,8 +38,8 @@ class StepState(StrEnum):
 
 
 class WaveGate(StrEnum):
-    """The permission to continue: all is `done`, a step is `open`, or nothing may be done before a
-    soak ends (`soaking`), a person has checked the obstacles (`closed`), or data is there
+    """The permission to continue: all is `done`, a step is `open`, or work must wait: until a soak
+    ends (`soaking`), a person has checked the obstacles (`closed`), or data is collected
     (`unknown`)."""
 
     DONE = "done"

@@ -284,7 +284,7 @@ def waves(
     limit: int = MOST,
     out: str | None = None,
 ) -> Answer[WavePlan]:
-    """Plan in which order a fleet is upgraded, ring by ring.
+    """Plan the order in which a fleet is upgraded, ring by ring.
 
     \b
         featurelib waves plan 4.1 --tables TABLES
@@ -327,10 +327,10 @@ def waves_status(tables: NightTables, path: str, *, limit: int = MOST) -> Answer
     \b
         featurelib waves status waves.json --tables TABLES
 
-    The runs since are read. All clusters of the file count, whatever was chosen of the tables.
-    Exit codes: 0 something may be done now, or all is done; 1 a step soaks; 2 usage; 3 what comes
-    next is held, a person has to look; 5 there is no run, or its evidence does not show whether
-    the gate is open.
+    The command reads the runs after the plan. All clusters of the file count, also outside a
+    selection. Exit codes: 0 the next batch may be changed, or all is done; 1 a step soaks; 2 usage;
+    3 the next batch is held, a person must check it; 5 there is no run, or its data does not show
+    whether the gate is open.
     """
     plan = read_waves(read_file("waves status", Path(path)), path)
     if plan.run > tables.run:

@@ -65,7 +65,7 @@ def test_what_a_broker_leaves_out_at_the_features_node_s_epoch_did_not_go_back()
     assert (len(found.levels), found.regressions) == (1, 0)
 
 
-def test_a_broker_behind_the_others_in_one_look_did_not_go_back() -> None:
+def test_a_broker_behind_the_others_in_one_reading_did_not_go_back() -> None:
     """kraft.version was raised while they were asked: one says 0 at the same epoch (4.2.1)."""
     before, after = {"f": 1}, {"f": 1, KRAFT_VERSION: 1}
     looks = [levels(0, 4, **before), levels(40, 9, **after), levels(41, 9, **before)]

@@ -24,11 +24,11 @@ import pytest
 from featurelib import connect, plan
 from featurelib.backends.base import Say
 from featurelib.catalogue import load
-from featurelib.cli.streams import INTERRUPTED, LOOKED, READER_GONE
+from featurelib.cli.streams import INTERRUPTED, ONLY_READ, READER_GONE
 from featurelib.core.cluster import Cluster, Node
 from featurelib.errors import ConfigError, UnreachableError
 from featurelib.extras.sandbox.backend import EmbeddedBackend
-from featurelib.extras.watch import ClusterLook, watch
+from featurelib.extras.watch import ClusterReading, watch
 from featurelib.extras.watch.watching import NodeState, Watched
 from featurelib.feature import METADATA_VERSION as METADATA
 from featurelib.feature import Role
@@ -65,11 +65,11 @@ def cluster(tmp_path: Path) -> Iterator[Simulated]:
         yield made
 
 
-def looks(cluster: Simulated, **options: object) -> Iterator[ClusterLook]:
+def looks(cluster: Simulated, **options: object) -> Iterator[ClusterReading]:
     return watch(connect(file=cluster.path), every=0.1, timeout=PATIENCE, **options)  # type: ignore[arg-type]
 
 
-def following(looks: Iterator[ClusterLook], is_so: Callable[[Watched], bool]) -> Watched:
+def following(looks: Iterator[ClusterReading], is_so: Callable[[Watched], bool]) -> Watched:
     """The first look from here on that shows it."""
     return next(look.value for look in looks if is_so(look.value))
 
@@ -247,7 +247,7 @@ def test_it_ends_when_nobody_reads_it_any_more_and_at_an_interrupt(cluster: Simu
             assert b"c-1: run 4.0" in process.stdout.readline()
             if code == INTERRUPTED:
                 process.send_signal(signal.SIGINT)
-                assert process.communicate(timeout=PATIENCE)[1].decode() == f"{LOOKED}\n"
+                assert process.communicate(timeout=PATIENCE)[1].decode() == f"{ONLY_READ}\n"
             process.stdout.close()  # and no look after it shows anything new
             assert process.wait(PATIENCE) == code
 

@@ -21,7 +21,7 @@ from featurelib.audit.audit import judge
 from featurelib.audit.cluster_view import ClusterView, Terms
 from featurelib.audit.evidence import Conditions, Expected
 from featurelib.audit.findings import FindingWords
-from featurelib.backends.base import look, open_backend
+from featurelib.backends.base import open_backend, read_cluster
 from featurelib.config.fleet import Fleet, FleetEntry
 from featurelib.config.settings import Settings
 from featurelib.core.dialect import STRICT, load
@@ -180,7 +180,7 @@ def test_what_is_unknown_and_too_old_says_both() -> None:
 def landed(file: str, at: timedelta = timedelta()) -> tuple[str, ClusterState]:
     """What a sandbox cluster says now, folded."""
     with closing(open_backend(FleetEntry(id="", file=file), CATALOGUE)) as backend:
-        raws = look(backend, FleetEntry(id=""), lambda said: None)
+        raws = read_cluster(backend, FleetEntry(id=""), lambda said: None)
     lines = [(line, read_samples_id(raw)) for raw in raws if isinstance(line := read(raw), Landing)]
     return lines[0][0].cluster, fold_lines(lines, CATALOGUE)
 

@@ -1,6 +1,6 @@
 """Check clusters: read each once, and report what can be finalized. Nothing is sent to a cluster.
 
-Each cluster has a thread, so that one whose nodes hang keeps no other waiting.
+Each cluster has a thread, so that a cluster whose nodes hang does not delay the others.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import msgspec
 from featurelib.api.clusters import Answer, AnyCluster, choose
 from featurelib.audit.cluster_view import Terms
 from featurelib.audit.findings import NO_SITE
-from featurelib.backends.base import id_of, look
+from featurelib.backends.base import id_of, read_cluster
 from featurelib.collecting import landing_lines, silence
 from featurelib.config.files import find_settings, write_whole
 from featurelib.config.fleet import Fleet, FleetEntry
@@ -36,7 +36,7 @@ from featurelib.view.check import NextStep, check_page, next_step
 from featurelib.view.digest import is_reached
 from featurelib.view.facts import Links, RunFacts
 from featurelib.view.model import Report, ReportedCluster
-from featurelib.view.report import look_closer, read_profiles, report_run, summarize
+from featurelib.view.report import add_details, read_profiles, report_run, summarize
 from featurelib.words import count
 
 
@@ -60,13 +60,13 @@ def check(
     Java; --json prints its report.json.
     In Python: check("payments-eu").value.clusters[0].verdict, or check(connect(...)).
 
-    Exit codes: 0 done; 1 with --fail-on, if a finding is as severe; 2 usage; 5 a cluster could not
-    be read, or is UNKNOWN because a right is missing.
+    Exit codes: 0 done; 1 with --fail-on, if a finding is that severe; 2 usage; 5 a cluster could
+    not be read, or is UNKNOWN because a permission is missing.
     """
     several = [clusters] if isinstance(clusters, str | Chosen) else clusters
     if not (chosen := [choose(cluster) for cluster in several]):
         raise ConfigError("check: expected a cluster, found none. Name one that can be reached.")
-    find_settings(chosen[0].wanted.config)  # raise a fault of the settings before the first query
+    find_settings(chosen[0].wanted.config)  # report faulty settings before the first query
     if html is not None:
         try:
             from featurelib.view.html import pages_of
@@ -75,14 +75,14 @@ def check(
                 f"--html needs the package jinja2. Install it, {install_line('kafka')}"
             ) from error
     with ThreadPoolExecutor(parallel, thread_name_prefix="check") as pool:
-        looks = list(pool.map(_look_once, chosen))
-    failed = [look.error for look in looks if look.error is not None]
-    is_told = len(looks) > 1 or all(isinstance(error, BackendError) for error in failed)
-    if failed and not (is_told and all(look.entry.id for look in looks)):
+        readings = list(pool.map(_read_once, chosen))
+    failed = [reading.error for reading in readings if reading.error is not None]
+    is_told = len(readings) > 1 or all(isinstance(error, BackendError) for error in failed)
+    if failed and not (is_told and all(reading.entry.id for reading in readings)):
         raise failed[0]
     listed_in, fleet = open_fleet(chosen[0].wanted.fleet, chosen[0].catalogue)
-    report = _report(looks, fleet, listed_in)
-    report, steps = _next_steps(report, looks)
+    report = _report(readings, fleet, listed_in)
+    report, steps = _next_steps(report, readings)
     if html is not None:
         for name, text in pages_of(report, fleet, listed_in, chosen[0].say):
             write_whole(f"{html}/{name}", text.encode(), "--html FOLDER")
@@ -98,14 +98,14 @@ def check(
 
 
 def _is_hidden(cluster: ReportedCluster) -> bool:
-    """Return True for a cluster that is UNKNOWN because a right is missing."""
+    """Return True for a cluster that is UNKNOWN because a permission is missing."""
     if cluster.verdict is not Verdict.UNKNOWN:
         return False
     return any(finding.code in tagged("forbidden") for finding in cluster.findings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Look:
+class _Reading:
     """A reading of one cluster; without an id in `entry`, of all landing files."""
 
     chosen: Chosen
@@ -114,29 +114,30 @@ class _Look:
     error: FeatureLibError | None = None
 
 
-def _look_once(chosen: Chosen) -> _Look:
+def _read_once(chosen: Chosen) -> _Reading:
     """Read one cluster. Raises ConfigError if the options do not reach it."""
     options, error = chosen.wanted, None
     if options.is_stored:
         named = open_fleet(options.fleet, chosen.catalogue)[1].named(options.cluster)
-        return _Look(chosen=chosen, entry=named or FleetEntry(id=options.cluster or ""))
+        return _Reading(chosen=chosen, entry=named or FleetEntry(id=options.cluster or ""))
     reached = chosen.reached()
     entry, fleet = reached.entry, reached.fleet
     try:
         with closing(reached.open()) as backend:
-            lines = look(backend, entry, chosen.say)
+            lines = read_cluster(backend, entry, chosen.say)
     except FeatureLibError as failure:
         lines, error = silence(entry, failure), failure
     if lines and fleet.named(id_ := id_of(lines[0])):  # the owner's declarations apply
         entry = choose_entry(replace(options, cluster=id_), fleet, "")
     elif lines:
         entry = msgspec.structs.replace(entry, id=id_)
-    return _Look(chosen=chosen, entry=entry, lines=lines, error=error)
+    return _Reading(chosen=chosen, entry=entry, lines=lines, error=error)
 
 
-def _report(looks: Sequence[_Look], fleet: Fleet, listed_in: str) -> Report:
-    """Judge the lines of all looks, and return the report that the nightly would make."""
-    first, entries = looks[0].chosen, {look.entry.id: look for look in looks if look.entry.id}
+def _report(readings: Sequence[_Reading], fleet: Fleet, listed_in: str) -> Report:
+    """Judge the lines of all readings, and return the report that the nightly would make."""
+    first = readings[0].chosen
+    entries = {reading.entry.id: reading for reading in readings if reading.entry.id}
     options, catalogue = first.wanted, first.catalogue
     settings, file = find_settings(options.config)
     mutes = mutes_of(settings.mute, fleet, file)
@@ -147,10 +148,10 @@ def _report(looks: Sequence[_Look], fleet: Fleet, listed_in: str) -> Report:
         fleet=fleet,
         severities=settings.severities,
     )
-    paths = dict.fromkeys(path for look in looks if (path := look.chosen.wanted.capture))
+    paths = dict.fromkeys(path for reading in readings if (path := reading.chosen.wanted.capture))
     files = (line for path in paths for line in landing_lines("--capture", path))
-    lines = chain(files, *(look.lines for look in looks))
-    is_whole = any(not look.entry.id for look in looks)
+    lines = chain(files, *(reading.lines for reading in readings))
+    is_whole = any(not reading.entry.id for reading in readings)
     judged, as_of, rejected = terms.judge_lines(lines, entries, mutes, every=is_whole)
     if rejected:
         number, reason = rejected[0]
@@ -165,25 +166,26 @@ def _report(looks: Sequence[_Look], fleet: Fleet, listed_in: str) -> Report:
         replace(judged, plans=plans),
         report_run(catalogue, number, as_of, RunFacts(newest=latest, max_age=age)),
         catalogue,
-        inventory=Fleet(cluster=(*(look.entry for look in entries.values()), *unread)),
+        inventory=Fleet(cluster=(*(reading.entry for reading in entries.values()), *unread)),
         links=Links(
-            ways=lambda entry: entries.get(entry.id, looks[0]).chosen.wanted.ways[0],
+            ways=lambda entry: entries.get(entry.id, readings[0]).chosen.wanted.ways[0],
             places=(str(landing.parent if landing.is_file() else landing), listed_in),
         ),
         mutes=mutes,
     )
     assert judged.evidence is not None
-    return look_closer(report, read_profiles(judged.evidence), {}, catalogue)
+    return add_details(report, read_profiles(judged.evidence), {}, catalogue)
 
 
-def _next_steps(report: Report, looks: Sequence[_Look]) -> tuple[Report, dict[str, NextStep]]:
+def _next_steps(report: Report, readings: Sequence[_Reading]) -> tuple[Report, dict[str, NextStep]]:
     """Return the report with commands that reach each cluster as this reading did, and the next
     step of each cluster, by its key."""
-    of_ids, names = {one.entry.id: one for one in looks}, [one.name for one in report.clusters]
+    by_id = {reading.entry.id: reading for reading in readings}
+    names = [cluster.name for cluster in report.clusters]
     steps, clusters = dict[str, NextStep](), list[ReportedCluster]()
     for cluster in report.clusters:
-        look = of_ids.get(cluster.key) or of_ids[""]
-        options, called = look.chosen.wanted, look.entry.argument or cluster.name
+        reading = by_id.get(cluster.key) or by_id[""]
+        options, called = reading.chosen.wanted, reading.entry.argument or cluster.name
         called = cluster.id if names.count(cluster.name) > 1 else called
         name = f" {shlex.quote(called)}" * bool(options.cluster or options.is_stored)
         ways = options.ways[0]

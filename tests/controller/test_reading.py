@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from featurelib.backends.base import Say
-from featurelib.controller.look import late_nodes
+from featurelib.controller.reading import late_nodes
 from featurelib.core.outcome import EndingKind
 from featurelib.core.reply import Reply
 from featurelib.extras.sandbox.backend import EmbeddedBackend
@@ -29,9 +29,9 @@ class Damaged(EmbeddedBackend):
 
 def test_levels_that_no_trustworthy_witness_says_are_not_known(tmp_path: Path) -> None:
     it = bench(tmp_path, zookeeper(), "zk")
-    seen = it.watcher(Damaged(it.cluster)).look().seen(["f", "never heard of"])
+    seen = it.watcher(Damaged(it.cluster)).read().seen(["f", "never heard of"])
     assert [seen.level(name) for name in ("f", "g", "never heard of")] == [None, None, None]
-    seen = it.watcher().look().seen(["f", "never heard of"])
+    seen = it.watcher().read().seen(["f", "never heard of"])
     assert [seen.level(name) for name in ("f", "g", "never heard of")] == [1, 1, 0]
 
 
@@ -51,7 +51,7 @@ def test_a_request_whose_level_nobody_can_read_afterwards_is_unknown(tmp_path: P
 
 def test_who_does_not_report_a_level_is_named_with_what_he_says(tmp_path: Path) -> None:
     it = bench(tmp_path, kraft(25))
-    before = it.watcher().look()
+    before = it.watcher().read()
     wanted = {"metadata.version": 26}
     reports = dict(before.reports)
     reports[Role.BROKER, 11] = {"metadata.version": 26}
@@ -70,7 +70,7 @@ def test_who_does_not_report_a_level_is_named_with_what_he_says(tmp_path: Path) 
 def test_a_node_that_could_never_tell_is_not_waited_for(tmp_path: Path) -> None:
     """Controllers before 3.6 say -1 (facts of 3.3 and 3.5)."""
     it = bench(tmp_path, kraft(25))
-    look = it.watcher().look()
+    look = it.watcher().read()
     mute = replace(look, reports=dict(look.reports) | {(Role.CONTROLLER, 1): None})
     late, asked = late_nodes(mute, mute, {"metadata.version": 25})
     assert (late, asked) == ([], 4)

@@ -35,10 +35,10 @@ _SHOWN = 5  # findings of one reading that are printed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class Reading:
     """A reading of a cluster. `reports`: the finalized levels by each node half that responded;
-    None if it cannot know them (a controller before 3.6, a broker without /feature). `epochs`: of
-    each report; in KRaft an offset of the metadata log."""
+    None if the node cannot know them (a controller before 3.6, a broker without /feature).
+    `epochs`: the epoch of each report; in KRaft an offset of the metadata log."""
 
     sight: ClusterView
     reports: Mapping[Node, Levels | None]
@@ -47,7 +47,7 @@ class Look:
 
     @property
     def is_unproven(self) -> bool:
-        """True if the controller may ask a node that no source shows."""
+        """True if the controller may check a node that no source shows."""
         return not tagged("unproven").isdisjoint(self.sight.judged.findings["code"].to_pylist())
 
     def seen(self, features: Iterable[str]) -> LevelsSeen:
@@ -62,8 +62,8 @@ class Look:
         return LevelsSeen(levels=levels, unknown=frozenset(unsure))
 
     def seen_after(self, passed: Passed, features: Collection[str]) -> LevelsSeen | None:
-        """Return the levels from a source that has everything applied before `passed`; None if no
-        source is known to. In ZooKeeper mode that is the `/feature` znode."""
+        """Return the levels from a source that has everything applied before `passed`; None if
+        there is no such source. In ZooKeeper mode that is the `/feature` znode."""
         if passed.offset is not None:
             nodes = [node for node, epoch in self.epochs.items() if epoch >= passed.offset]
             levels = next((report for node in nodes if (report := self.reports[node])), None)
@@ -86,7 +86,7 @@ class Watcher:
     max_age: int  # microseconds
     say: Say
 
-    def look(self, cluster: str | None = None, *, say: Say | None = None) -> Look:
+    def read(self, cluster: str | None = None, *, say: Say | None = None) -> Reading:
         """Query every node. Raises UnreachableError, NoEvidenceError, and ProtocolError if it is
         another cluster than `cluster`."""
         texts = list[str]()
@@ -113,20 +113,20 @@ class Watcher:
             for node, c in answers.items()
         }
         epochs = {node: a.epoch for node, a in answers.items()}
-        return Look(sight=sight, reports=reports, epochs=epochs, at=at)
+        return Reading(sight=sight, reports=reports, epochs=epochs, at=at)
 
     def _terms(self) -> Terms:
         now = time.time_ns() // 1000
         return Terms(catalogue=self.catalogue, as_of=now, max_age=self.max_age, fleet=self.fleet)
 
-    def as_if_seen(self, look: Look) -> Look:
+    def as_if_seen(self, reading: Reading) -> Reading:
         """Return the same reading, judged as if every node was seen that the controller asks."""
         terms = replace(self._terms(), controller_decides=True)
-        return replace(look, sight=terms.see(look.sight.rows))
+        return replace(reading, sight=terms.see(reading.sight.rows))
 
-    def found(self, look: Look, plan: Plan, steps: Sequence[Step]) -> Situation:
+    def found(self, reading: Reading, plan: Plan, steps: Sequence[Step]) -> Situation:
         """Return the state that `plan` depends on, as of now; `steps` are still to apply."""
-        evidence, sight = look.sight.evidence, look.sight
+        evidence, sight = reading.sight.evidence, reading.sight
         features, mode = features_of(plan.steps), self.backend.abilities().mode
         refusals = judge_again(sight.cluster, sight.releases, mode, steps, self.catalogue)
         return Situation(
@@ -134,7 +134,7 @@ class Watcher:
             requirements=require(evidence, 0, features, self.catalogue),
             dialects=sight.dialects,
             catalogue=self.catalogue.label,
-            unknown=look.seen(features).unknown,
+            unknown=reading.seen(features).unknown,
             missing=self._missing(sight, features),
             against=tuple(
                 f"{refusal.judge}: {refusal.feature} {refusal.level}: {refusal.message}"
@@ -144,8 +144,7 @@ class Watcher:
         )
 
     def _missing(self, sight: ClusterView, features: Sequence[str]) -> tuple[str, ...]:
-        """Return missing evidence that could change the answer, as sentences; it prevents a plan,
-        too."""
+        """Return the missing evidence that prevents a plan, as sentences."""
         usual = wordings(load(STRICT))
         codes: list[str] = sight.judged.findings["code"].to_pylist()
         if all(usual[code].severity is not Severity.UNKNOWN for code in codes):
@@ -156,11 +155,11 @@ class Watcher:
         return (*texts[:_SHOWN], *tail)
 
 
-def late_nodes(before: Look, now: Look, expected: Levels) -> tuple[list[str], int]:
-    """Return nodes that do not report `levels`, of those that answered before, and how many were
-    asked. A process that is broker and controller is one node.
+def late_nodes(before: Reading, now: Reading, expected: Levels) -> tuple[list[str], int]:
+    """Return the nodes that responded before and do not report the expected levels, and the number
+    of nodes that responded before. A process that is broker and controller is one node.
 
-    A half that could not report before and cannot now does not count.
+    A half that could report levels neither before nor now does not count.
     """
     late, node_ids = dict[int, dict[str, list[str]]](), set[int]()
     for node, report in sorted(before.reports.items(), key=lambda item: item[0]):
