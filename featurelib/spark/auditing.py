@@ -93,7 +93,7 @@ def audit(
     read_from = (tables.LANDING_LINE, tables.CLUSTER_SNAPSHOT)
     waiting, inputs = read_waiting(store)
     inputs |= {table.full_name: store.version(table) for table in read_from}
-    for name in _older(store, inputs):
+    for name in store.find_older(inputs):
         say(f"warning: {name} is older than the last run left it, as a backup is: lines are lost.")
     newest = pc.max(known["observed_at"].cast(pa.int64())).as_py() or 0
     as_of_run = newest if as_of is None else as_of
@@ -228,14 +228,6 @@ def lost_clusters(store: Store, known: pa.ChunkedArray) -> list[str]:
         silent = clusters(tables.FINDINGS, of, ("code", "=", code_of("no_data")))
         landed |= clusters(tables.UPGRADE_PLANS, of) - silent
     return sorted(landed.difference(known.to_pylist()))
-
-
-def _older(store: Store, inputs: dict[str, int]) -> list[str]:
-    """Return the tables that have an older version than the last run read."""
-    if (last := store.newest_run(tables.AUDIT_RUN)) is None:
-        return []
-    [read] = store.fetch(tables.AUDIT_RUN, [("run", "=", last)], ["inputs"])["inputs"].to_pylist()
-    return [of["table"] for of in read or () if inputs.get(of["table"], 0) < of["version"]]
 
 
 def judge_snapshots(store: Store, judging: Judging, absent: pa.Table | None = None) -> pa.Table:

@@ -60,6 +60,8 @@ def refine(
             "Run ./spark-submit.sh ingest first."
         )
     store.create(*HISTORIES, CLUSTER_SNAPSHOT)
+    for name in store.find_older({CLUSTER_SNAPSHOT.full_name: store.version(CLUSTER_SNAPSHOT)}):
+        say(f"warning: {name} is older than the last run left it, as a backup is. It is updated.")
     done = store.newest_run(CLUSTER_SNAPSHOT)
     until = None if as_of is None else latest(as_of)
     known, waited, late = None, False, False

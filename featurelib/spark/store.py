@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -35,7 +35,7 @@ from featurelib.rows import TableRows
 from featurelib.spark import log
 from featurelib.spark.hold import HoldingRun, Lease, expect_lock, hold_folder, telling
 from featurelib.spark.log import LOCAL, CatalogLog, Head, Mode, PathLog, Rows, Wanted
-from featurelib.tables import CHANGED, GOLD, LANDING_LINE, Table, is_name
+from featurelib.tables import AUDIT_RUN, CHANGED, GOLD, LANDING_LINE, Table, is_name
 
 USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 # Operations of other writers that leave every row as it was.
@@ -220,6 +220,15 @@ class Store:
         if newest >= known:
             return None
         return f"its newest run is {newest or 'none'}, and {last.full_name} knows run {known}"
+
+    def find_older(self, versions: Mapping[str, int]) -> list[str]:
+        """Return those of the tables, given with their versions, of which the last audit read a
+        later version."""
+        if (last := self.newest_run(AUDIT_RUN)) is None:
+            return []
+        [inputs] = self.fetch(AUDIT_RUN, [("run", "=", last)], ["inputs"])["inputs"].to_pylist()
+        read = {of["table"]: of["version"] for of in inputs or ()}
+        return [name for name, version in versions.items() if version < read.get(name, 0)]
 
     def expect_ahead(self, last: Table, *tables: Table) -> None:
         """Raise SurroundingsError if `last`, which is written after `tables`, has a later run than

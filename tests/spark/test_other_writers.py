@@ -135,6 +135,12 @@ HARMS = {
 
 
 @pytest.mark.parametrize("name", HARMS)
+def verdicts_of(nights: Nights) -> dict[object, object]:
+    """Return the verdicts of the newest run, by cluster and feature."""
+    rows = nights.newest(FEATURE_READINESS)
+    return {(row["cluster"], row["feature"]): row["verdict"] for row in rows}
+
+
 def narrower() -> list[bytes]:
     """Return lines of k37-forgotten of a day later, whose nodes support no level above 13."""
     lines = []
@@ -162,27 +168,23 @@ def test_a_restored_snapshot_never_makes_a_feature_ready(
 ) -> None:
     """Brokers of the second night support less than those of the first."""
 
-    def verdicts() -> dict[object, object]:
-        rows = nights.newest(FEATURE_READINESS)
-        return {(row["cluster"], row["feature"]): row["verdict"] for row in rows}
-
-    first, folder = verdicts(), nights.tables / CLUSTER_SNAPSHOT.path
+    first, folder = verdicts_of(nights), nights.tables / CLUSTER_SNAPSHOT.path
     shutil.copytree(folder, backup := nights.tables.parent / "backup")
     nights.land("later", narrow := narrower())
     nights.run()
-    second = verdicts()
+    second = verdicts_of(nights)
     cluster = json.loads(narrow[0])["cluster_id"], "metadata.version"
     assert (first[cluster], second[cluster]) == ("READY", "BLOCKED")
     session.sql(f"RESTORE TABLE delta.`{folder}` TO VERSION AS OF 1")
     nights.run("audit", code=2)
     assert "(RESTORE in version 3). All clusters are folded" in nights.run()
-    assert verdicts() == second
+    assert verdicts_of(nights) == second
     shutil.rmtree(folder)
     backup.rename(folder)
     nights.run("audit", code=2)
     assert "and silver.node_advertisement knows run" in nights.run("refine")
     nights.run("audit")
-    assert verdicts() == second
+    assert verdicts_of(nights) == second
 
 
 def test_a_cluster_whose_newest_lines_are_lost_is_unknown_until_it_is_collected(
@@ -246,6 +248,20 @@ def test_a_backup_of_bronze_and_silver_beside_newer_results_is_said(nights: Nigh
     (nights.landing / "later.jsonl").unlink()
     said = nights.run()
     assert "warning: bronze.landing_line is older than the last run left it, as a backup is" in said
+    assert "is older than" not in nights.run()
+
+
+def test_silver_of_a_backup_is_said_and_brought_up_to_date(nights: Nights) -> None:
+    backup = nights.tables.parent / "backup"
+    shutil.copytree(nights.tables / "silver", backup)
+    nights.land("later", narrower())
+    nights.run()
+    before = verdicts_of(nights)
+    shutil.rmtree(nights.tables / "silver")
+    backup.rename(nights.tables / "silver")
+    warning = "warning: silver.cluster_snapshot is older than the last run left it, as a backup is"
+    assert warning in nights.run()
+    assert verdicts_of(nights) == before
     assert "is older than" not in nights.run()
 
 
