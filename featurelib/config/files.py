@@ -167,7 +167,7 @@ def open_catalogue(overlay: str | None, say: Callable[[str], None] = quietly) ->
     no overlay. Raises ConfigError."""
     if overlay is None:
         return load()
-    path, shipped = Path(overlay), Path(example(f"overlays/{overlay}.toml"))
+    path, shipped = Path(overlay), CHECKOUT.parent / example(f"overlays/{overlay}.toml")
     try:
         text = read_limited(shipped if shipped.is_file() and not path.exists() else path)
     except OSError as error:

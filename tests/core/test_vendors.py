@@ -132,6 +132,7 @@ def test_our_overlays_are_named_without_a_path(
     with pytest.raises(ConfigError, match="--overlay other: expected a TOML file"):
         open_catalogue("other")
     monkeypatch.chdir(tmp_path)
+    assert "automq.version" in open_catalogue("automq").features
     (tmp_path / "automq").write_text("no table")
     with pytest.raises(ConfigError, match="automq"):
         open_catalogue("automq")
