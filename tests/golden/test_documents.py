@@ -81,5 +81,5 @@ def test_what_is_printed_is_of_the_published_type(path: Path) -> None:
 
 
 def test_every_command_has_a_published_type() -> None:
-    # One answers by the protocol, and one prints a patch.
-    assert {*COMMANDS, "plan"} - TYPES.keys() == {"mcp", "patch"}
+    # It answers by the protocol.
+    assert {*COMMANDS, "plan"} - TYPES.keys() == {"mcp"}
