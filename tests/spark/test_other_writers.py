@@ -134,7 +134,6 @@ HARMS = {
 }
 
 
-@pytest.mark.parametrize("name", HARMS)
 def verdicts_of(nights: Nights) -> dict[object, object]:
     """Return the verdicts of the newest run, by cluster and feature."""
     rows = nights.newest(FEATURE_READINESS)
@@ -152,6 +151,7 @@ def narrower() -> list[bytes]:
     return lines
 
 
+@pytest.mark.parametrize("name", HARMS)
 def test_the_next_run_says_what_another_writer_changed_and_heals_it(
     nights: Nights, session: SparkSession, name: str
 ) -> None:
