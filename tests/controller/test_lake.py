@@ -216,7 +216,7 @@ def test_a_table_of_an_earlier_version_is_read_and_of_a_later_one_is_not(tmp_pat
     assert Lake(str(tmp_path)).clusters() == []
     later = FINDINGS.version + 1
     append(tmp_path, FINDINGS, table_of(make([], FINDINGS.schema)), version=later)
-    with pytest.raises(TableError, match=f"version {FINDINGS.version} or earlier, found {later}"):
+    with pytest.raises(TableError, match=f"Version {FINDINGS.version} or earlier, found {later}"):
         Lake(str(tmp_path)).rows(FINDINGS)
 
 

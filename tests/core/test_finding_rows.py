@@ -32,7 +32,7 @@ def selected() -> set[str]:
         for path in PACKAGE.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text("utf-8")))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-        if node.func.id in ("tagged", "code_of")
+        if node.func.id in ("tagged", "_with_tags", "code_of")
     )
     given = (arg for call in calls for arg in call.args)
     return {arg.value for arg in given if isinstance(arg, ast.Constant)}
