@@ -227,6 +227,8 @@ def test_a_ghost_controller_is_unregistered_from_33_on(
     """By the request of Kafka 4.4; its tool, whose command is printed, is not on Maven Central."""
     nodes = (Node(id=1, release="4.4.0"), Node(id=102, roles="controller", release="4.4.0"))
     cluster = kraft_cluster(*nodes, release_version="4.4", dynamic=True)
+    registered = re.compile(rb"REGISTER_CONTROLLER_RECORD.*controllerId\W+102\b")
+    until(lambda: any(map(registered.search, log_lines(cluster))))  # it fetches before that
     cluster.stop_node(102)
     gone()
     sight = judged([*lines_of(cluster, tmp_path / "gone"), *log_lines(cluster)])
