@@ -17,9 +17,7 @@ A cluster is a text (an id or name of conf/fleet.toml), or the result of `connec
 from __future__ import annotations
 
 from featurelib.api.act import Carried as Carried
-from featurelib.api.act import PlanAnswer as PlanAnswer
 from featurelib.api.act import apply as apply
-from featurelib.api.act import plan as plan
 from featurelib.api.act import update_features as update_features
 from featurelib.api.approvals import approve as approve
 from featurelib.api.checking import check as check
@@ -32,6 +30,8 @@ from featurelib.api.clusters import connect as connect
 from featurelib.api.clusters import describe_features as describe_features
 from featurelib.api.collect import collect as collect
 from featurelib.api.lines import audit as audit
+from featurelib.api.plans import PlanAnswer as PlanAnswer
+from featurelib.api.plans import plan as plan
 from featurelib.api.questions import can_roll as can_roll
 from featurelib.api.questions import range_plot as range_plot
 from featurelib.api.questions import what_if as what_if

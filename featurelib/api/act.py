@@ -7,7 +7,7 @@ not known (featurelib.api.journal).
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -20,21 +20,19 @@ import msgspec
 from featurelib.api.clusters import (
     NOBODY,
     Answer,
-    AnyCluster,
     Approved,
     Live,
     Person,
-    choose,
     choose_live,
     made_at,
 )
 from featurelib.api.documents import (
     ApplyDocument,
-    PlanDocument,
     RequestDocument,
     ShowDocument,
     UpdateResultDocument,
 )
+from featurelib.api.plans import PlanAnswer
 from featurelib.catalogue import Catalogue
 from featurelib.config.files import (
     find_settings,
@@ -42,7 +40,6 @@ from featurelib.config.files import (
     open_catalogue,
     open_settings,
     read_bytes,
-    write_whole,
 )
 from featurelib.config.fleet import FleetEntry
 from featurelib.controller import apply as controller
@@ -58,16 +55,12 @@ from featurelib.errors import (
     RefusedError,
     UnreachableError,
 )
-from featurelib.model import Plan, Reason
+from featurelib.model import Plan
 from featurelib.planning import files
-from featurelib.planning.files import ForPeople, PlanFile
-from featurelib.planning.goal import Command, Intent
-from featurelib.planning.outlook import level_names, look_ahead
-from featurelib.planning.owners import expect_ours, left_over
-from featurelib.planning.planner import Planned, make_plan, plan_by_probe
-from featurelib.questions.muted import as_json, over_reason
-from featurelib.questions.setbacks import warn_lowered
-from featurelib.source import Chosen, Source, Wanted, open_fleet
+from featurelib.planning.files import PlanFile
+from featurelib.planning.outlook import look_ahead
+from featurelib.planning.owners import expect_ours
+from featurelib.source import Chosen, Wanted, open_fleet
 from featurelib.view.documents import ERROR_WORDS, fill
 from featurelib.view.layout import UNWRAPPED
 from featurelib.view.outcome import (
@@ -79,188 +72,8 @@ from featurelib.view.outcome import (
     order_page,
     sentence,
 )
-from featurelib.view.plan import Onward, contradictions, named_cluster, plan_page, planning_page
+from featurelib.view.plan import contradictions, plan_page
 from featurelib.words import clean
-
-Levels = Mapping[str, int | str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class PlanAnswer(Answer[Planned]):
-    """The result of planning: with `is_made` a plan with requests, else every reason in `refusals`,
-    or nothing to do."""
-
-    file: PlanFile | None
-    path: str | None = None  # of the plan's file
-
-    @property
-    def is_made(self) -> bool:
-        """True if there is something to send."""
-        return self.file is not None
-
-    @property
-    def refusals(self) -> tuple[Reason, ...]:
-        """The reasons that block the command or, for upgrade-all, that were left out."""
-        return self.value.refusals
-
-    def expect_made(self) -> PlanFile:
-        """Return the plan's file. Raises RefusedError with every reason if there is none."""
-        if self.file is None:
-            raise RefusedError(f"expected a plan to go on with, found none:\n{self.text}")
-        return self.file
-
-    def content(self) -> str:
-        """Return the text of the plan's file. Raises RefusedError."""
-        file = self.expect_made()
-        return files.write_plan(file.plan, file.for_people)
-
-    def save(self, path: str) -> None:
-        """Write the plan's file, whole or not at all. Raises RefusedError, ConfigError."""
-        write_whole(path, self.content().encode())
-
-
-def plan(
-    cluster: AnyCluster,
-    command: str = "upgrade-all",
-    *,
-    release_version: str | None = None,
-    up: Levels | None = None,
-    down: Levels | None = None,
-    delete: Collection[str] = (),
-    unsafe: bool = False,
-) -> PlanAnswer:
-    """A plan for one cluster, or every reason why there is none; nothing is sent.
-
-        plan("payments-eu")                                      # as far as each feature is READY
-        plan("payments-eu", "upgrade", release_version="4.1")
-        plan("payments-eu", "update", up={"group.version": 1}, down={"share.version": 0})
-
-    `command` is one of upgrade-all, downgrade-all, upgrade, downgrade, disable, update, as of
-    `featurelib plan`; levels are numbers or names. Raises ConfigError, BackendError.
-    """
-    if command not in tuple(Command):
-        raise ConfigError(
-            f"plan: expected one of the commands {', '.join(Command)}, found {command!r}."
-        )
-    intent = Intent(
-        command=Command(command),
-        release_version=release_version,
-        up={name: str(level) for name, level in (up or {}).items()},
-        down={name: str(level) for name, level in (down or {}).items()},
-        delete=tuple(delete),
-        unsafe=unsafe,
-    )
-    return plan_intent(choose(cluster), intent)
-
-
-def plan_intent(
-    chosen: Chosen,
-    intent: Intent,
-    *,
-    probe: bool = False,
-    place_of: Callable[[Source], str] | None = None,
-) -> PlanAnswer:
-    """Plan `intent`. `probe`: ask the live cluster's controller to validate the plan where
-    registrations are not known. `place_of` returns the file that the plan will be saved in."""
-    catalogue = chosen.catalogue
-    if probe:
-        source, planned = _plan_by_probe(chosen, intent)
-    else:
-        source = chosen.source()
-        planned = make_plan(source.sight, intent, catalogue, guards=source.guards)
-        planned = warn_lowered(planned, source.lake, source.wanted.run, catalogue)
-    made, entry, made_from = planned.plan, source.entry, source.made_from
-    if planned.probed:
-        made_from += f" and a probe: its controller would accept {planned.probed}"
-    unplanned = tuple(left_over(planned.shares, entry, catalogue))
-    warnings = [*planned.warnings, *(change.line for change in unplanned)]
-    file = None
-    if made is not None:
-        people = _for_people(source, planned, made_from, warnings)
-        people = msgspec.structs.replace(people, level_names=level_names(made, catalogue))
-        file = files.read_plan(files.write_plan(made, people), "the plan")
-    path = place_of(source) if place_of is not None and file is not None else None
-    muted = [over_reason(source.muted, reason) for reason in planned.refusals]
-    return PlanAnswer(
-        value=planned,
-        make_rows=lambda: map(asdict, planned.refusals),
-        make_document=lambda: fill(
-            PlanDocument,
-            source,
-            cluster=source.sight.cluster_id,
-            name=entry.name,
-            intent=planned.intent.text,
-            made_from=made_from,
-            outcome=_outcome(planned),
-            file=path,
-            digest=file.digest if file else None,
-            plan=files.plain(made) if made else None,
-            refusals=[
-                replace(reason, **as_json(over))
-                for reason, over in zip(planned.refusals, muted, strict=True)
-            ],
-            stays=planned.goal.stays,
-            warnings=warnings,
-            theirs=planned.shares.theirs,
-            later=planned.shares.later,
-        ),
-        page=lambda width: planning_page(
-            planned,
-            named_cluster(source.sight.cluster_id, entry.name),
-            f"{clean(made_from, 600)}, last seen {source.seen_at}",
-            catalogue,
-            left=unplanned,
-            muted=muted,
-            onward=Onward(
-                path=path,
-                ways=Wanted(fleet=source.wanted.fleet).ways[0],
-                why_not=(f" {quote(source.argument)} ", source.wanted.ways[0]),
-                address=source.sight.site.address,
-            ),
-            width=width,
-        ),
-        file=file,
-        path=path,
-    )
-
-
-def _plan_by_probe(chosen: Chosen, intent: Intent) -> tuple[Source, Planned]:
-    with chosen.live() as (source, backend):
-        whole = replace(source.terms, controller_decides=True)
-        planned = plan_by_probe(
-            backend,
-            source.sight,
-            intent,
-            chosen.catalogue,
-            as_if_seen=lambda: whole.see(source.sight.rows),
-            say=chosen.say,
-            guards=source.guards,
-        )
-        return source, planned
-
-
-def _for_people(
-    source: Source, planned: Planned, made_from: str, warnings: Sequence[str]
-) -> ForPeople:
-    return ForPeople(
-        name=source.entry.name,
-        written_at=files.say_time(datetime.now(UTC)),
-        made_from=made_from,
-        seen_at=source.seen_at,
-        addresses=source.wanted.addresses_anywhere,
-        left_out=tuple(reason.statement for reason in planned.refusals),
-        stays=tuple(stay.text for stay in planned.goal.stays),
-        warnings=tuple(warnings),
-    )
-
-
-def _outcome(planned: Planned) -> str:
-    """Return the result of planning in a word or two."""
-    if planned.is_refused:
-        return "refused"
-    if planned.plan is not None:
-        return "planned"
-    return "not ours" if planned.shares.theirs else "nothing to do"
 
 
 def show(plan: str, fleet: str | None = None, overlay: str | None = None) -> Answer[PlanFile]:

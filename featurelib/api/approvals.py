@@ -12,14 +12,10 @@ from shlex import quote
 
 import msgspec
 
-from featurelib.api.act import (
-    PlanAnswer,
-    expect_finalized_by_us,
-    known_entry,
-    read_plan,
-)
+from featurelib.api.act import expect_finalized_by_us, known_entry, read_plan
 from featurelib.api.clusters import NOBODY, Approved, Person, plan_ways
 from featurelib.api.documents import ApproveDocument, ApprovedUpdateDocument, WithdrawalDocument
+from featurelib.api.plans import PlanAnswer
 from featurelib.catalogue import Catalogue
 from featurelib.config.files import (
     journal_path,

@@ -6,20 +6,27 @@ import re
 import shlex
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from featurelib.api.clusters import Person
+from featurelib.api.plans import PlanAnswer
 from featurelib.api.tables import NightTables
 from featurelib.cli.entrance import say
-from featurelib.cli.options import at_terminal, confirm, read_pairs
+from featurelib.cli.options import at_terminal, confirm, print_answer, read_pairs
 from featurelib.cli.streams import INTERRUPTED, raising_at_interrupt
 from featurelib.config.files import open_catalogue, quietly
 from featurelib.config.fleet import Choice
 from featurelib.errors import ConfigError
+from featurelib.feature import METADATA_VERSION
+from featurelib.planning.goal import Command
 from featurelib.source import Chosen, Wanted, choose_entries, find_tables, open_fleet
+from featurelib.view.plan import STANDARD_OUTPUT
+
+PLANS = "plans/"
+_OF_ALL = (Command.UPGRADE_ALL, Command.DOWNGRADE_ALL)
 
 
 def chosen(options: Wanted, overlay: str | None = None) -> Chosen:
@@ -96,6 +103,98 @@ def _split(words: list[str]) -> tuple[str | None, str, str]:
     return words[0] if len(words) == 2 else None, feature, level
 
 
+def _command_of(
+    words: list[str],
+    feature: list[str] = [],  # noqa: B006  # typer reads it and no more
+    metadata: str | None = None,
+    upgrade: list[str] = [],  # noqa: B006
+    downgrade: list[str] = [],  # noqa: B006
+    delete: list[str] = [],  # noqa: B006
+) -> str:
+    """Return what to plan. Raises ConfigError for an option that this command does not have."""
+    command = _planned(words)[1]
+    by_name = {"--feature": feature, "--metadata": metadata}
+    of_update = {"--upgrade": upgrade, "--downgrade": downgrade, "--delete": delete}
+    strange = by_name if command in (Command.UPDATE, *_OF_ALL) else {}
+    strange |= of_update if command is not Command.UPDATE else {}
+    strange |= {"--metadata": metadata} if command is Command.DISABLE else {}
+    if given := [option for option, value in strange.items() if value]:
+        raise ConfigError(
+            f"{command}: expected no {given[0]}, found it. --feature and --metadata are for "
+            "upgrade and downgrade, --feature also for disable; --upgrade, --downgrade and "
+            "--delete are for update."
+        )
+    return str(command)
+
+
+def _planned(words: list[str]) -> tuple[str | None, Command]:
+    """Return the cluster and the command. Raises ConfigError."""
+    commands = [str(command) for command in Command]
+    if words[-1] in commands and len(words) < 3:
+        return words[0] if len(words) == 2 else None, Command(words[-1])
+    if len(words) == 2 and words[0] in commands:
+        line = f"{shlex.quote(words[1])} {words[0]}"
+        raise ConfigError(f"The cluster comes first:\n  featurelib plan {line}")
+    raise ConfigError(
+        f"Expected what to plan for {words[0]}: one of {', '.join(commands)}. As:\n"
+        f"  featurelib plan {shlex.quote(words[0])} upgrade-all"
+    )
+
+
+def _cluster_to_plan(words: list[str], options: Wanted, overlay: str | None = None) -> Chosen:
+    return chosen(replace(options, cluster=_planned(words)[0]), overlay)
+
+
+def _raised(
+    words: list[str],
+    feature: list[str] = [],  # noqa: B006
+    metadata: str | None = None,
+    upgrade: list[str] = [],  # noqa: B006
+) -> dict[str, str]:
+    own = _named(feature, metadata) if _planned(words)[1] is Command.UPGRADE else {}
+    return own or read_pairs("--upgrade", upgrade, "NAME:LEVEL", sign=":")
+
+
+def _lowered(
+    words: list[str],
+    feature: list[str] = [],  # noqa: B006
+    metadata: str | None = None,
+    downgrade: list[str] = [],  # noqa: B006
+) -> dict[str, str]:
+    own = _named(feature, metadata) if _planned(words)[1] is Command.DOWNGRADE else {}
+    return own or read_pairs("--downgrade", downgrade, "NAME:LEVEL", sign=":")
+
+
+def _named(texts: list[str], metadata: str | None) -> dict[str, str]:
+    levels = read_pairs("--feature", texts)
+    if metadata is not None and METADATA_VERSION in levels:
+        raise ConfigError(
+            f"--metadata {metadata}: expected {METADATA_VERSION} once, found it in --feature too. "
+            "Keep one of them."
+        )
+    return levels if metadata is None else {METADATA_VERSION: metadata, **levels}
+
+
+def _deleted(words: list[str], feature: list[str] = [], delete: list[str] = []) -> list[str]:  # noqa: B006
+    return feature if _planned(words)[1] is Command.DISABLE else delete
+
+
+def _plan_file(out: str = "", as_json: bool = False) -> str:
+    if as_json and out == STANDARD_OUTPUT:
+        raise ConfigError("--out -: expected it or --json, found both. Leave one of them out.")
+    return out or PLANS
+
+
+def _print_plan(answer: PlanAnswer, *, as_json: bool) -> int:
+    """Print the answer; with --out - the plan's file, and the answer on standard error."""
+    is_file = answer.path == STANDARD_OUTPUT
+    with redirect_stdout(sys.stderr if is_file else sys.stdout):
+        code = print_answer(answer, as_json=as_json)
+    if is_file:
+        sys.stdout.write(answer.content())
+    return code
+
+
 def typed() -> str:
     """Return the command line, quoted to be typed again."""
     return shlex.join(["featurelib", *sys.argv[1:]])
@@ -162,7 +261,13 @@ CHOOSING: dict[str, Callable[..., Any] | None] = {
     "why-not.cluster": _cluster_of,
     "why-not.feature": _feature_of,
     "why-not.level": _level_of,
+    "plan.cluster": _cluster_to_plan,
+    "plan.command": _command_of,
+    "plan.up": _raised,
+    "plan.down": _lowered,
+    "plan.delete": _deleted,
+    "plan.out": _plan_file,
     "person": _asking,
 }
 # By command that prints more than its answer: the function that prints and returns the exit code.
-PRINTING: dict[str, Callable[..., int]] = {}
+PRINTING: dict[str, Callable[..., int]] = {"plan": _print_plan}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from featurelib import what_if, why_not
-from featurelib.api.act import plan
 from featurelib.api.clusters import Stored
+from featurelib.api.plans import plan
 from featurelib.catalogue import load
 from featurelib.source import Wanted
 from tests.report.samples import SAMPLES

@@ -68,21 +68,40 @@ def test_a_broken_line_is_said_and_the_rest_goes_on() -> None:
     assert re.match(r"warning: k41-forgotten: line \d+ is set aside: ", err)
 
 
-def test_help_teaches() -> None:
-    code, out, _ = run("--help")
+def test_the_words_say_cluster_and_command() -> None:
+    code, out, _ = run("--help-all")
     assert code == 0
-    assert "Usage: featurelib plan [CLUSTER]" in out
-    assert [name for name in COMMANDS if f"  {name}" not in out] == []
-    for name in COMMANDS:
-        shown = [run(*words)[1] for words in ((name, "--help"), ("c1", name, "--help"))]
-        assert shown[0] == shown[1]
-        assert f"Usage: featurelib plan [CLUSTER] {name} [OPTIONS]" in shown[0]
-        assert f"featurelib plan payments-eu {name}" in shown[0]
-        assert "--capture PATH" in shown[0]
-    assert "..." not in out.partition("Commands:")[2]
+    assert "[CLUSTER] COMMAND" in out
+    assert [name for name in COMMANDS if name not in out] == []
     code, _, said = run("c1")
     assert (code, "As:\n  featurelib plan c1 upgrade-all" in said) == (2, True)
-    assert run("c1", "nothing")[0] == 2
+    code, _, said = run("upgrade", "c1")
+    assert (code, "first:\n  featurelib plan c1 upgrade\n" in said) == (2, True)
+    for words in (("c1", "nothing"), ("a", "b", "upgrade-all"), ()):
+        assert run(*words)[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        ("upgrade-all --feature share.version=1", "--feature"),
+        ("downgrade-all --release-version 4.0 --metadata 4.0", "--metadata"),
+        ("upgrade --feature share.version=1 --delete group.version", "--delete"),
+        ("downgrade --upgrade share.version:1", "--upgrade"),
+        ("disable --feature share.version --downgrade group.version:0", "--downgrade"),
+        ("disable --metadata 4.0", "--metadata"),
+        ("update --feature share.version=1", "--feature"),
+    ],
+)
+def test_an_option_of_another_command_is_not_dropped(words: str, option: str) -> None:
+    code, out, err = run(*words.split(), "--capture", "k41-forgotten", *NEWEST)
+    assert (code, out, f"expected no {option}, " in err) == (2, "", True)
+
+
+def test_a_folder_gets_the_file_by_the_name_of_the_cluster() -> None:
+    assert run("upgrade-all", "--capture", "k41-forgotten", *NEWEST, "--out", "a/b/")[0] == 0
+    [path] = Path("a/b").iterdir()
+    assert (path.suffix, path.read_text()[:1]) == (".json", "{")
 
 
 @pytest.mark.parametrize("asked", [("--release-version", "4.2"), ("--metadata", "4.2-IV1")])
@@ -118,21 +137,9 @@ def test_a_plan_beside_the_approval_of_another_says_so_and_an_equal_one_keeps_it
 
 
 @pytest.mark.parametrize(
-    ("typed", "read"),
-    [
-        ("--capture k41-forgotten upgrade-all", "upgrade-all --capture k41-forgotten"),
-        ("a --capture=upgrade --json upgrade-all", "a upgrade-all --capture=upgrade --json"),
-        ("--json upgrade --metadata 4.1 'a b'", ""),
-        ("--json 'a b' upgrade --metadata 4.1", "'a b' upgrade --json --metadata 4.1"),
-        ("--capture upgrade-all", ""),
-    ],
+    "typed", ["--capture k41-forgotten upgrade-all", "upgrade-all --capture=k41-forgotten"]
 )
-def test_options_before_the_command_are_answered_with_the_line_to_paste(
-    typed: str, read: str
-) -> None:
-    code, _, err = run(*shlex.split(typed))
-    lines = [line.strip() for line in err.splitlines()]
-    assert code == 2
-    assert (f"featurelib plan {read}" in lines) == bool(read)
-    if "--as-of" not in read and read.startswith("upgrade-all"):
-        assert run(*shlex.split(read), *NEWEST)[0] == 0  # and that line is read
+def test_options_stand_before_or_after_the_command(typed: str) -> None:
+    code, out, _ = run(*shlex.split(typed), *NEWEST)
+    assert code == 0
+    assert "The plan is in plans/" in out

@@ -57,7 +57,7 @@ def test_the_list_says_of_a_command_what_its_own_help_begins_with(name: str) -> 
     assert said.startswith(f"{sentence_of(COMMANDS[name])}\n")
 
 
-@pytest.mark.parametrize("words", [(), ("check",), ("plan",), ("plan", "upgrade-all")])
+@pytest.mark.parametrize("words", [(), ("check",), ("waves",), ("waves", "plan")])
 def test_help_before_a_command_is_help_after_it(words: tuple[str, ...]) -> None:
     asked = [
         subprocess.run([sys.executable, "-m", "featurelib", *line], capture_output=True, text=True)

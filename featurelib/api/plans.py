@@ -1,0 +1,242 @@
+"""Plan a change of one cluster, and write the plan's file. Only a probe sends anything.
+
+The answer has the plan, or every reason why there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from shlex import quote
+
+import msgspec
+
+from featurelib.api.clusters import Answer, AnyCluster, choose
+from featurelib.api.documents import PlanDocument
+from featurelib.config.files import read_limited, write_whole
+from featurelib.errors import ConfigError, InputError, RefusedError
+from featurelib.model import Reason
+from featurelib.planning import files
+from featurelib.planning.files import ForPeople, PlanFile
+from featurelib.planning.goal import Command, Intent
+from featurelib.planning.outlook import level_names
+from featurelib.planning.owners import left_over
+from featurelib.planning.planner import Planned, make_plan, plan_by_probe
+from featurelib.questions.muted import as_json, over_reason
+from featurelib.questions.setbacks import warn_lowered
+from featurelib.source import Chosen, Source, Wanted
+from featurelib.view.documents import fill
+from featurelib.view.plan import STANDARD_OUTPUT, Onward, named_cluster, planning_page
+from featurelib.words import clean
+
+Levels = Mapping[str, int | str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class PlanAnswer(Answer[Planned]):
+    """The result of planning: with `is_made` a plan with requests, else every reason in `refusals`,
+    or nothing to do."""
+
+    file: PlanFile | None
+    path: str | None = None  # of the plan's file
+
+    @property
+    def is_made(self) -> bool:
+        """True if there is something to send."""
+        return self.file is not None
+
+    @property
+    def refusals(self) -> tuple[Reason, ...]:
+        """The reasons that block the command or, for upgrade-all, that were left out."""
+        return self.value.refusals
+
+    def expect_made(self) -> PlanFile:
+        """Return the plan's file. Raises RefusedError with every reason if there is none."""
+        if self.file is None:
+            raise RefusedError(f"expected a plan to go on with, found none:\n{self.text}")
+        return self.file
+
+    def content(self) -> str:
+        """Return the text of the plan's file. Raises RefusedError."""
+        file = self.expect_made()
+        return files.write_plan(file.plan, file.for_people)
+
+    def save(self, path: str) -> None:
+        """Write the plan's file, whole or not at all. Raises RefusedError, ConfigError."""
+        write_whole(path, self.content().encode())
+
+
+def plan(
+    cluster: AnyCluster,
+    command: str = "upgrade-all",
+    *,
+    release_version: str | None = None,
+    up: Levels | None = None,
+    down: Levels | None = None,
+    delete: Collection[str] = (),
+    unsafe: bool = False,
+    stepwise: bool = False,
+    probe: bool = False,
+    out: str | None = None,
+) -> PlanAnswer:
+    """Make a plan for one cluster, or say why not.
+
+    \b
+        featurelib plan payments-eu upgrade-all
+        featurelib plan payments-eu downgrade-all --release-version 4.0
+        featurelib plan payments-eu upgrade --feature group.version=1
+        featurelib plan payments-eu update --upgrade f:2 --downgrade g:3 --delete h
+
+    upgrade-all raises what is READY. downgrade-all lowers every feature to what a release knows,
+    for an emergency. upgrade and downgrade take the levels of a release, or named ones: all or
+    none. disable is level 0. Then: `featurelib show`, `approve`, `apply`. Nothing is sent but what
+    --probe asks. In Python: plan("payments-eu", "update", up={"f": 2}), which writes no file.
+
+    Exit codes: 0 the plan is written, or nothing is to do; 2 usage; 3 refused, nothing is written;
+    5 the cluster could not be read.
+    """
+    if command not in tuple(Command):
+        raise ConfigError(
+            f"plan: expected one of the commands {', '.join(Command)}, found {command!r}."
+        )
+    intent = Intent(
+        command=Command(command),
+        release_version=release_version,
+        up={name: str(level) for name, level in (up or {}).items()},
+        down={name: str(level) for name, level in (down or {}).items()},
+        delete=tuple(delete),
+        unsafe=unsafe,
+        stepwise=stepwise,
+    )
+    chosen = choose(cluster)
+    answer = _plan(chosen, intent, probe=probe, out=out)
+    if answer.path is not None and answer.path != STANDARD_OUTPUT:
+        if warning := _of_replaced(answer.path, answer.expect_made().digest):
+            chosen.say(warning)
+        answer.save(answer.path)
+    return answer
+
+
+def _plan(chosen: Chosen, intent: Intent, *, probe: bool, out: str | None) -> PlanAnswer:
+    """Plan `intent`. `probe`: ask the live cluster's controller to validate the plan where
+    registrations are not known. `out`: the plan's file; a folder if it ends with a slash."""
+    catalogue = chosen.catalogue
+    if probe:
+        source, planned = _plan_by_probe(chosen, intent)
+    else:
+        source = chosen.source()
+        planned = make_plan(source.sight, intent, catalogue, guards=source.guards)
+        planned = warn_lowered(planned, source.lake, source.wanted.run, catalogue)
+    made, entry, made_from = planned.plan, source.entry, source.made_from
+    if planned.probed:
+        made_from += f" and a probe: its controller would accept {planned.probed}"
+    unplanned = tuple(left_over(planned.shares, entry, catalogue))
+    warnings = [*planned.warnings, *(change.line for change in unplanned)]
+    file = None
+    if made is not None:
+        people = _for_people(source, planned, made_from, warnings)
+        people = msgspec.structs.replace(people, level_names=level_names(made, catalogue))
+        file = files.read_plan(files.write_plan(made, people), "the plan")
+    cluster, path = source.sight.cluster_id, out if file is not None else None
+    if path and path.endswith("/"):
+        path = str(Path(path) / files.file_name(entry.name or cluster, cluster))
+    muted = [over_reason(source.muted, reason) for reason in planned.refusals]
+    return PlanAnswer(
+        value=planned,
+        make_rows=lambda: map(asdict, planned.refusals),
+        make_document=lambda: fill(
+            PlanDocument,
+            source,
+            cluster=cluster,
+            name=entry.name,
+            intent=planned.intent.text,
+            made_from=made_from,
+            outcome=_outcome(planned),
+            file=path,
+            digest=file.digest if file else None,
+            plan=files.plain(made) if made else None,
+            refusals=[
+                replace(reason, **as_json(over))
+                for reason, over in zip(planned.refusals, muted, strict=True)
+            ],
+            stays=planned.goal.stays,
+            warnings=warnings,
+            theirs=planned.shares.theirs,
+            later=planned.shares.later,
+        ),
+        page=lambda width: planning_page(
+            planned,
+            named_cluster(cluster, entry.name),
+            f"{clean(made_from, 600)}, last seen {source.seen_at}",
+            catalogue,
+            left=unplanned,
+            muted=muted,
+            onward=Onward(
+                path=path,
+                ways=Wanted(fleet=source.wanted.fleet).ways[0],
+                why_not=(f" {quote(source.argument)} ", source.wanted.ways[0]),
+                address=source.sight.site.address,
+            ),
+            width=width,
+        ),
+        file=file,
+        path=path,
+        exit_code=RefusedError.exit_code if planned.is_refused else 0,
+    )
+
+
+def _plan_by_probe(chosen: Chosen, intent: Intent) -> tuple[Source, Planned]:
+    with chosen.live() as (source, backend):
+        whole = replace(source.terms, controller_decides=True)
+        planned = plan_by_probe(
+            backend,
+            source.sight,
+            intent,
+            chosen.catalogue,
+            as_if_seen=lambda: whole.see(source.sight.rows),
+            say=chosen.say,
+            guards=source.guards,
+        )
+        return source, planned
+
+
+def _for_people(
+    source: Source, planned: Planned, made_from: str, warnings: Sequence[str]
+) -> ForPeople:
+    return ForPeople(
+        name=source.entry.name,
+        written_at=files.say_time(datetime.now(UTC)),
+        made_from=made_from,
+        seen_at=source.seen_at,
+        addresses=source.wanted.addresses_anywhere,
+        left_out=tuple(reason.statement for reason in planned.refusals),
+        stays=tuple(stay.text for stay in planned.goal.stays),
+        warnings=tuple(warnings),
+    )
+
+
+def _outcome(planned: Planned) -> str:
+    """Return the result of planning in a word or two."""
+    if planned.is_refused:
+        return "refused"
+    if planned.plan is not None:
+        return "planned"
+    return "not ours" if planned.shares.theirs else "nothing to do"
+
+
+def _of_replaced(path: str, plan: str) -> str:
+    """Return a warning if the approval beside a plan's file is not for the plan with the digest
+    `plan`; else ""."""
+    beside = Path(path).with_suffix(".approval.json")
+    try:
+        given = files.read_approval(read_limited(beside), str(beside)).approval
+    except (OSError, InputError, RefusedError):
+        return ""
+    text = (
+        f"warning: {beside}: the approval by {clean(given.approved_by)} until "
+        f"{files.say_time(given.expires_at)} is of the plan before, and not of this one. Approve "
+        f"it: {files.approve_command(quote(path))}"
+    )
+    return text if given.plan != plan else ""
