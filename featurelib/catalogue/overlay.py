@@ -13,7 +13,9 @@ import json
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, asdict, dataclass, fields, replace
+from dataclasses import dataclass
+
+import msgspec
 
 from featurelib.catalogue.catalogue import (
     Catalogue,
@@ -134,10 +136,9 @@ class _Known:
 
 def _checks(row: Row, known: _Known) -> Iterator[Check]:
     """Yield the checks of a row by itself and beside the others."""
-    for cell in fields(row):
-        value = getattr(row, cell.name)
+    for name, value in msgspec.structs.asdict(row).items():
         fits = type(value) is not int or 0 <= value <= HIGHEST_LEVEL
-        yield fits, cell.name, f"a level from 0 to {HIGHEST_LEVEL}", value
+        yield fits, name, f"a level from 0 to {HIGHEST_LEVEL}", value
     match row:
         case VersionRow():
             fits = row.name != "" and known.names[row.name] == row.level
@@ -278,11 +279,6 @@ def _needs_more_than_defaults(
 
 
 HEADER = re.compile(r"\s*\[\[\s*\"?(\w+)\"?\s*\]\]")
-CELLS: dict[str, tuple[type, str]] = {
-    "int": (int, "a whole number"),
-    "str": (str, "a text"),
-    "bool": (bool, "true or false"),
-}
 Keyed = dict[tuple[str, tuple[Cell, ...]], Row]  # table and key → row
 NEXT = "conf/catalogue-overlay.toml explains every table and key."
 
@@ -336,18 +332,11 @@ def _read(text: str | bytes, name: str) -> list[tuple[str, str, Row]]:
 
 
 def _row(place: str, kind: type[Row], entry: Mapping[str, object], name: str) -> Row:
-    columns = {column.name: column for column in fields(kind)}
-    for key, value in entry.items():
-        if key not in columns:
-            raise ConfigError(f"{place}: expected keys {', '.join(columns)}, found {key!r}. {NEXT}")
-        expected_type, words = CELLS[str(columns[key].type)]
-        if type(value) is not expected_type:
-            raise ConfigError(f"{place}: {key}: expected {words}, found {value!r}. {NEXT}")
-    missing = [n for n, column in columns.items() if column.default is MISSING and n not in entry]
-    if missing:
-        raise ConfigError(f"{place}: expected {', '.join(missing)} too, found none. {NEXT}")
-    cells: dict[str, object] = {"source": f"overlay {name}", **entry}
-    return kind(**cells)  # type: ignore[arg-type]  # types were checked above
+    try:
+        return msgspec.convert({"source": f"overlay {name}", **entry}, kind)
+    except msgspec.ValidationError as error:
+        keys = ", ".join(kind.__struct_fields__)
+        raise ConfigError(f"{place}: {error}; its keys are {keys}. {NEXT}") from error
 
 
 def _unique(placed: list[tuple[str, str, Row]]) -> Keyed:
@@ -370,7 +359,7 @@ def _merge(base: Rows, overlay: Keyed) -> Rows:
         if isinstance(build_, ReleaseRow) and build_.based_on:  # it has what its base release has
             for table, row in base.every():
                 if isinstance(row, shared) and row.release == build_.based_on:
-                    copied = replace(row, release=build_.release)
+                    copied = msgspec.structs.replace(row, release=build_.release)
                     merged.setdefault((table, key_of(copied)), copied)
     merged |= overlay
     tables = {name: tuple(r for (t, _), r in merged.items() if t == name) for name in TABLES}
@@ -383,7 +372,7 @@ def _key_text(row: Row) -> str:
 
 def _digest(rows: Keyed) -> str:
     texts = sorted(
-        json.dumps([table, {**asdict(row), "source": ""}], sort_keys=True)
+        json.dumps([table, {**msgspec.structs.asdict(row), "source": ""}], sort_keys=True)
         for (table, _), row in rows.items()
     )
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()

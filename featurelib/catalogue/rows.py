@@ -1,4 +1,4 @@
-"""The catalogue's tables in their written form: one dataclass per table, one object per row.
+"""The catalogue's tables in their written form: one type per table, one object per row.
 
 CSV files and overlays hold the same tables with the same columns. Nothing is looked up or defaulted
 here. The requests that a listener offers (`api_keys` of ApiVersions) tell its release; supported
@@ -22,8 +22,11 @@ from featurelib.feature import Role, release_number
 Cell = str | int | bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VersionRow:
+class _Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A row of a table."""
+
+
+class VersionRow(_Row, frozen=True, kw_only=True):
     """A level of metadata.version (MetadataVersion.java)."""
 
     KEY: ClassVar[tuple[str, ...]] = ("level",)
@@ -35,8 +38,7 @@ class VersionRow:
     source: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LevelRow:
+class LevelRow(_Row, frozen=True, kw_only=True):
     """A level of another feature (KIP-1022; Feature.java)."""
 
     KEY: ClassVar[tuple[str, ...]] = ("feature", "level")
@@ -49,8 +51,7 @@ class LevelRow:
     source: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReleaseRow:
+class ReleaseRow(_Row, frozen=True, kw_only=True):
     """The metadata.version range of one release's software."""
 
     KEY: ClassVar[tuple[str, ...]] = ("release",)
@@ -63,8 +64,7 @@ class ReleaseRow:
     source: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReleaseFeatureRow:
+class ReleaseFeatureRow(_Row, frozen=True, kw_only=True):
     """The levels of one feature that a release's software knows, from level 0 up."""
 
     KEY: ClassVar[tuple[str, ...]] = ("release", "feature")
@@ -75,8 +75,7 @@ class ReleaseFeatureRow:
     source: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DifferenceRow:
+class DifferenceRow(_Row, frozen=True, kw_only=True):
     """The value of a level in one release's catalogue that differs from the newest catalogue."""
 
     KEY: ClassVar[tuple[str, ...]] = ("release", "feature", "level", "what")
@@ -88,8 +87,7 @@ class DifferenceRow:
     source: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SideEffectRow:
+class SideEffectRow(_Row, frozen=True, kw_only=True):
     """The side effect of finalizing a level from below: such a level moves only by name.
 
     `from_controller`: the effect on a configuration `key` follows a rule: the active controller's

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from msgspec import structs
+
 from featurelib.catalogue import Catalogue
 from featurelib.catalogue import load as load_catalogue
 from featurelib.catalogue.catalogue import build
@@ -32,7 +34,9 @@ def catalogue_of(needs: Needs, names: str = "abcde") -> Catalogue:
         for name, top in [*((name, TOP) for name in names), (KRAFT_VERSION, 1)]
     ]
     told = tuple(
-        replace(row, dependency=";".join(f"{other}={least}" for other, least in wanted.items()))
+        structs.replace(
+            row, dependency=";".join(f"{other}={least}" for other, least in wanted.items())
+        )
         if (wanted := needs.get((row.feature, row.level)))
         else row
         for row in levels

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from msgspec import structs
+
 from featurelib.catalogue import load, with_overlay
 from featurelib.catalogue.overlay import contradictions
 from featurelib.catalogue.rows import read_rows
@@ -74,7 +76,9 @@ def test_the_package_s_own_rows_contradict_nothing() -> None:
 
 def test_every_contradiction_is_found_not_only_the_first() -> None:
     rows = read_rows()
-    broken = [replace(row, dependency="?", stable_since="?") for row in rows.feature_level[:2]]
+    broken = [
+        structs.replace(row, dependency="?", stable_since="?") for row in rows.feature_level[:2]
+    ]
     found = list(contradictions(replace(rows, feature_level=(*broken, *rows.feature_level[2:]))))
     assert [fault.column for fault in found] == ["stable_since", "dependency"] * 2
 
