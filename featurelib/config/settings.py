@@ -3,10 +3,10 @@ defaults. Unknown keys are refused: a misspelt one must not pass for a default."
 
 from __future__ import annotations
 
-import tomllib
+import re
 from collections.abc import Collection, Iterable, Iterator
 from datetime import date, timedelta
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 
@@ -106,13 +106,25 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return self.forgotten_nights * 24 * MICROSECONDS_AN_HOUR
 
 
+_STRANGE = re.compile(r"unknown field `(.*?)`(?: - at `\$\.(\w+))?")
+_PARTS: dict[str, tuple[str, type[msgspec.Struct]]] = {
+    "mute": ("in [[mute]], ", MuteEntry),
+    "places": ("in [places], ", NamedPlaces),
+}
+
+
 def parse_settings(text: str, source: str) -> Settings:
     """Return the settings in `text`; ConfigError names `source`, key and expected value."""
-    for fault in _unknown_keys(text):
-        raise ConfigError(f"{source}: {fault} All are explained in {example('audit.toml')}.")
     try:
         settings = msgspec.toml.decode(text, type=Settings)
     except msgspec.MsgspecError as error:
+        if strange := _STRANGE.search(str(error)):
+            part, form = _PARTS.get(strange[2], ("", Settings))
+            near = nearest(strange[1], form.__struct_fields__)
+            raise ConfigError(
+                f"{source}: {part}no key is called {strange[1]!r}. {near} All are explained in "
+                f"{example('audit.toml')}."
+            ) from error
         date = " Write a date without quotes, as until = 2026-12-24." * ("`date`" in str(error))
         raise ConfigError(
             f"{source}: {error}.{date} Its keys are explained in {example('audit.toml')}."
@@ -142,22 +154,3 @@ def parse_settings(text: str, source: str) -> Settings:
             "The codes are in featurelib/findings.toml and core/dialects/strict.toml."
         )
     return settings
-
-
-def _unknown_keys(text: str) -> Iterator[str]:
-    """Yield unknown settings keys, each with the closest valid key."""
-    try:
-        table: dict[str, Any] = tomllib.loads(text)
-    except tomllib.TOMLDecodeError:
-        return  # the code that reads the values reports the fault
-    parts: list[tuple[str, dict[str, Any], type[msgspec.Struct]]] = [("", table, Settings)]
-    mutes = table.get("mute")
-    if isinstance(mutes, list):
-        parts += [("in [[mute]], ", row, MuteEntry) for row in mutes if isinstance(row, dict)]
-    if isinstance(places := table.get("places"), dict):
-        parts.append(("in [places], ", places, NamedPlaces))
-    for place, row, form in parts:
-        known = form.__struct_fields__
-        for key in row:
-            if key not in known:
-                yield f"{place}no key is called {key!r}. {nearest(key, known)}"
