@@ -15,7 +15,6 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from itertools import count
 from shlex import quote
 from typing import Annotated, TypeVar
 
@@ -70,43 +69,11 @@ def is_ensemble(text: str) -> bool:
     return all(map(is_address, hosts.split(","))) and _CHROOT.fullmatch(slash + chroot) is not None
 
 
-# Return the line of a cluster or key in an inventory, for error messages.
-#
-# TOML readers keep no places, so the text is looked through again. What is written in an unusual
-# form
-# (all clusters in one list) has no line here, and then none is said.
-
-_CLUSTER = re.compile(r"\s*\[\[\s*cluster\s*\]\]")
-_TABLE = re.compile(r"\s*\[\s*cluster\s*\.\s*\"?(\w+)\"?\s*\]")
-_KEY = re.compile(r"\s*\"?(\w+)\"?\s*[=.]")
-
-
-def line_of(text: str, position: int, key: str = "") -> int | None:
-    """Return the line, from 1, of a key of the [[cluster]] at a position, from 0; also of a key in
-    a table, such as `security.protocol`; of the [[cluster]] line if the key is not there."""
-    table, _, inner = key.rpartition(".")
-    clusters, line_number, inside = count(), None, ""
-    at = -1
-    for number, line in enumerate(text.splitlines(), start=1):
-        if _CLUSTER.match(line):
-            at, inside = next(clusters), ""
-            if at == position:
-                line_number = number
-        elif at == position:
-            head, pair = _TABLE.match(line), _KEY.match(line)
-            if head is not None:
-                inside = head[1]
-                line_number = number if inside in (table, key) else line_number
-            elif pair is not None and (inside, pair[1]) in ((table, inner), ("", table)):
-                return number
-    return line_number
-
-
 _SHOWN = 5  # names in an error
 ADDRESSES = "say how it is reached (--bootstrap HOST:PORT, --zookeeper HOST:PORT, --file PATH)"
 _SECURED = ("security", "controller_security", ZOOKEEPER)  # keys of security settings
-_PLACE = re.compile(r"`\$\.cluster\[(\d+)\]((?:\.\w+)*)")  # in errors: which entry and key
-_STRANGE = re.compile("unknown field `([^`]*)`")
+_CLUSTER = re.compile(r"\s*\[\[\s*cluster\s*\]\]")
+_PLACE = re.compile(r"`\$\.cluster\[(\d+)\]")  # in errors: which entry
 _MISSING_ID = "Object missing required field `id`"
 _NO_ID = (
     'expected an id, found none. Add the cluster\'s id, id = "…": kafka-cluster.sh cluster-id '
@@ -392,26 +359,19 @@ def parse_fleet(text: str, source: str, catalogue: Catalogue | None = None) -> F
     try:
         fleet = msgspec.toml.decode(text, type=Fleet)
     except msgspec.MsgspecError as error:
-        at, trouble = _unread(str(error), text)
         raise ConfigError(
-            f"{_place(source, at)}: {trouble}. Its keys are explained in {example('fleet.toml')}."
+            f"{_unread(str(error), text, source)}. Its keys are explained in "
+            f"{example('fleet.toml')}."
         ) from error
     ids: set[str] = set()
     for i, entry in enumerate(fleet.cluster):
+        at = _place(source, text, i)
         if not entry.id:
-            at = line_of(text, i, "id")
-            raise ConfigError(
-                f"{_place(source, at)}: a [[cluster]] has an empty id; give its cluster id."
-            )
-        fault = next(faults(entry, catalogue), None)
-        if fault is not None:
-            at = line_of(text, i, fault.partition(":")[0])
-            raise ConfigError(f"{_place(source, at)}: cluster {entry.title!r}: {fault}")
+            raise ConfigError(f"{at}: a [[cluster]] has an empty id; give its cluster id.")
+        if (fault := next(faults(entry, catalogue), None)) is not None:
+            raise ConfigError(f"{at}: cluster {entry.title!r}: {fault}")
         if entry.id in ids:
-            at = line_of(text, i, "id")
-            raise ConfigError(
-                f"{_place(source, at)}: cluster {entry.id!r} stands there twice; keep one."
-            )
+            raise ConfigError(f"{at}: cluster {entry.id!r} stands there twice; keep one.")
         ids.add(entry.id)
     if (twice := _repeated([view.name for view in fleet.view])) is not None:
         raise ConfigError(f"{source}: [[view]] {twice!r} stands there twice; keep one.")
@@ -426,24 +386,24 @@ def parse_fleet(text: str, source: str, catalogue: Catalogue | None = None) -> F
     return Fleet(cluster=clusters, view=fleet.view)
 
 
-def _place(source: str, line: int | None) -> str:
-    return source if line is None else f"{source}:{line}"
+def _place(source: str, text: str, position: int) -> str:
+    """Return the inventory with the line of its [[cluster]] at a position, from 0, for messages.
+    Clusters in one list have no line."""
+    heads = [number for number, line in enumerate(text.splitlines(), 1) if _CLUSTER.match(line)]
+    return f"{source}:{heads[position]}" if position < len(heads) else source
 
 
-def _unread(error: str, text: str) -> tuple[int | None, str]:
-    """Return the line at which the inventory in `text` is invalid, and why, with the name of the
-    cluster."""
+def _unread(error: str, text: str, source: str) -> str:
+    """Return why the inventory in `text` is invalid, with its place and the name of the cluster."""
     match = _PLACE.search(error)
     if match is None:
-        return None, error
+        return f"{source}: {error}"
     position = int(match[1])
     entry = tomllib.loads(text)["cluster"][position]  # it could be read as TOML
     title = entry.get("name") or entry.get("id") if isinstance(entry, dict) else None
     which = f"cluster {title!r}" if title else f"[[cluster]] number {position + 1}"
-    strange = _STRANGE.search(error)
-    key = (match[2] or "").removeprefix(".") + (f".{strange[1]}" if strange else "")
-    at = line_of(text, position, key.removeprefix("."))
-    return at, f"{which}: {_NO_ID if error.startswith(_MISSING_ID) else error}"
+    fault = _NO_ID if error.startswith(_MISSING_ID) else error
+    return f"{_place(source, text, position)}: {which}: {fault}"
 
 
 def faults(entry: FleetEntry, catalogue: Catalogue | None = None) -> Iterator[str]:

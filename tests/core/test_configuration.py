@@ -196,7 +196,7 @@ def test_a_way_that_cannot_be_used_is_told_and_no_secret_shows() -> None:
 
 def test_a_release_the_catalogue_does_not_know_is_refused() -> None:
     unknown = cases(RELEASES, lambda text: parsed(f"release='{text}'", load()))
-    expect_refused("inventory_releases", ConfigError, unknown, begins="conf/fleet.toml:4: cluster ")
+    expect_refused("inventory_releases", ConfigError, unknown, begins="conf/fleet.toml:1: cluster ")
 
 
 def test_a_token_endpoint_and_a_controller_can_be_named() -> None:
