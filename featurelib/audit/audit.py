@@ -16,7 +16,7 @@ from featurelib.audit.controllers import Software
 from featurelib.audit.evidence import UNEXPECTED, BatchFindings, Conditions, Details, Evidence
 from featurelib.audit.findings import set_aside, wordings
 from featurelib.audit.fleet import ANY_LEVEL
-from featurelib.audit.missing import least_software, report_nodes, report_unknown, report_unread
+from featurelib.audit.missing import report_nodes, report_unknown, report_unread
 from featurelib.audit.side_effects import say_briefly, side_effects
 from featurelib.audit.strimzi import report_strimzi
 from featurelib.audit.target import Judge, agree, bounds, report_probes
@@ -25,6 +25,7 @@ from featurelib.audit.verdict import (
     beyond_ceiling,
     find_forgotten,
     find_soaking,
+    least_software,
     nodes,
     plans,
     readiness,

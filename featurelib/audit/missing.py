@@ -22,13 +22,13 @@ import msgspec
 import numpy as np
 
 from featurelib.audit.checks import outdated
-from featurelib.audit.columns import find, latest, marked
+from featurelib.audit.columns import find, latest, marked, other_half
 from featurelib.audit.evidence import BatchFindings, Evidence, StaticVoters
 from featurelib.audit.finalized import UNSEEN, witness_text
 from featurelib.audit.majority import report_dead_voters, report_majority
 from featurelib.audit.profiles import ranges_of
 from featurelib.audit.target import Agreed, Judge
-from featurelib.audit.verdict import who_may_join
+from featurelib.audit.verdict import least_software
 from featurelib.core.dialect import GENERATIONS, load
 from featurelib.core.features_znode import elect
 from featurelib.feature import KRAFT_VERSION, UNREGISTERS_CONTROLLERS_FROM, Role, Witness
@@ -511,23 +511,23 @@ def _ghosts(judge: Judge, covered: Bool, report: BatchFindings) -> Int:
     facts: dict[str, Int | Texts] = {"cause": texts_of(cause or None for cause in causes.tolist())}
     facts["finalized_level"] = np.where(node.gone, metadata_version, NONE)[hidden]
     count = report.of_nodes("range_unknown", hidden, was, unregistered, **facts)
+    gone = broker & node.gone & ~in_zookeeper
+    runs = pick(node.answered_at * node.answers, find(node.key, other_half(node.key[gone])), 0)
+    half = texts_of(Issue.HALF if at else None for at in runs.tolist())
+    report.of_nodes(
+        "ghost_broker",
+        gone,
+        fenced,
+        gone_broker,
+        finalized_level=metadata_version[gone],
+        cause=half,
+    )
     for code, hit, place, detail in (
-        ("ghost_broker", broker & node.gone & ~in_zookeeper, fenced, gone_broker),
         ("ghost_controller", controller, quorum, software),
         ("silent_broker", broker & (node.failed_at > 0) & in_zookeeper, failed, no_answer),
     ):
         report.of_nodes(code, hit, place, detail, finalized_level=metadata_version[hit])
     return count
-
-
-def least_software(judge: Judge, clusters: Int) -> Texts:
-    """Return the oldest release that can register now, and at the ceilings; "" = none."""
-    levels = judge.asked.current, judge.bounds.ceiling
-    now, then = (who_may_join(judge.evidence, judge.catalogue, level) for level in levels)
-    kinds, codes = np.unique(clusters, return_inverse=True)
-    pairs = zip(now.take(kinds).to_pylist(), then.take(kinds).to_pylist(), strict=True)
-    words = [next((name for name in new or () if name in (old or ())), "") for old, new in pairs]
-    return Texts(words=words, codes=codes)
 
 
 def _static_voters(report: BatchFindings) -> None:

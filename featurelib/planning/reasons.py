@@ -386,6 +386,9 @@ def action_for(cluster: Cluster, node: Node, moves: Moves, codes: frozenset[str]
     level = cluster.level(METADATA_VERSION)
     issue, tag = (Issue.VOTER, "voter") if node.voter else (Issue.CONFIGURED, "configured")
     cause = None if node.registered or codes.isdisjoint(tagged(tag)) else issue
+    is_stale = not node.running and node.gone
+    if is_stale and node.node_id in {other.node_id for other in cluster.nodes if other.running}:
+        cause = Issue.HALF
     brokers = [n for n in cluster.nodes if n.registered and n.role is Role.BROKER]
     is_known = (level or cluster.has_quorum) and brokers != [node]
     levels = np.array(list(moves.values()), dtype=np.int32)
@@ -393,7 +396,7 @@ def action_for(cluster: Cluster, node: Node, moves: Moves, codes: frozenset[str]
     known = {
         "cause": cause,
         "role": node.role.text,
-        "stale": not node.running and node.gone,
+        "stale": is_stale,
         "metadata_version": level if is_known else None,
         "running": node.running,
         "migrating": cluster.migrating and node.range_of(METADATA_VERSION) == (level, level),
@@ -416,7 +419,7 @@ def _repaired(cluster: Cluster, fixes: Sequence[Fix], moves: Moves, release: str
         action = todo.get(node.half)
         if action is None:
             nodes.append(node)
-        elif action not in (Action.UNREGISTER, Action.UNREGISTER_CONTROLLER):
+        elif not action.startswith("unregister"):
             nodes.append(replace(node.widened(moves), registered=True, release=release))
             own = release if node.half == active else own
     kept = {fix.node_id for fix in fixes if fix.action is Action.RECONFIGURE}

@@ -146,6 +146,26 @@ def test_a_ghost_broker_is_unregistered_by_the_printed_command(
     assert verdict(sight) == "READY"
 
 
+def test_the_broker_half_of_a_node_that_is_a_controller_now_is_unregistered(
+    kraft_cluster: Clusters, tmp_path: Path
+) -> None:
+    cluster = kraft_cluster(Node(id=1), Node(id=2), release_version="4.1")
+    path = cluster.nodes[2].process.home / "server.properties"
+    lines = [line for line in path.read_text().splitlines() if "advertised" not in line]
+    given = dict(line.split("=", 1) for line in lines)
+    [listener] = [text for text in given["listeners"].split(",") if "CONTROLLER" in text]
+    cluster.stop_node(2)
+    write_properties(path, given | {"process.roles": "controller", "listeners": listener})
+    cluster.start_node(2)
+    sight = judged([*lines_of(cluster, tmp_path / "ghost"), *log_lines(cluster)])
+    text, command = remedy(findings(sight)["ghost_broker", "broker", 2])
+    assert text.startswith("It runs as a controller only, and its broker half is still registered.")
+    assert carry_out(cluster, command).returncode == 0
+    sight = judged([*lines_of(cluster, tmp_path / "after"), *log_lines(cluster)])
+    assert not [key for key in findings(sight) if key[1:] == ("broker", 2)]
+    assert verdict(sight) == "READY"
+
+
 def test_a_broker_unregistered_while_it_runs_is_restarted_with_newer_software(
     kraft_cluster: Clusters, tmp_path: Path
 ) -> None:
