@@ -15,15 +15,14 @@ those that vote (QuorumFeatures.quorumNodeIds; docs/decisions/0011-configured-vo
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 import msgspec
 import numpy as np
 
-from featurelib.audit.checks import outdated
+from featurelib.audit.checks import ids_text, outdated, report_static_voters
 from featurelib.audit.columns import find, latest, marked, other_half
-from featurelib.audit.evidence import BatchFindings, Evidence, StaticVoters
+from featurelib.audit.evidence import BatchFindings, Evidence
 from featurelib.audit.finalized import UNSEEN, witness_text
 from featurelib.audit.majority import report_dead_voters, report_majority
 from featurelib.audit.profiles import ranges_of
@@ -31,7 +30,7 @@ from featurelib.audit.target import Agreed, Judge
 from featurelib.audit.verdict import least_software
 from featurelib.core.dialect import GENERATIONS, load
 from featurelib.core.features_znode import elect
-from featurelib.feature import KRAFT_VERSION, UNREGISTERS_CONTROLLERS_FROM, Role, Witness
+from featurelib.feature import UNREGISTERS_CONTROLLERS_FROM, Role, Witness
 from featurelib.findings import Issue
 from featurelib.landing.responses import CONFIGS, MEMBERS, NOT_AUTHORIZED, PROBE, QUORUM, needed
 from featurelib.rows import NONE, Bool, Int, Texts, pick, texts_of
@@ -403,7 +402,7 @@ def report_nodes(judge: Judge, agreed: Agreed, report: BatchFindings) -> tuple[I
     count += _ghosts(judge, covered | (nodes.past & ~rising[nodes.cluster]), report)
     count += report_majority(report, proven)
     report_dead_voters(report)
-    _static_voters(report)
+    report_static_voters(report)
     return count, covered
 
 
@@ -468,14 +467,8 @@ def _ghosts(judge: Judge, covered: Bool, report: BatchFindings) -> Int:
     )
     known = evidence.membership.kraft & evidence.levels.trusted & (some_answer | ~silent)
     metadata_version = np.where(known, judge.metadata_version, NONE)[node.cluster]
-    # The only broker must be started, not unregistered. So must a broker that ran the same software
-    # as the others until recently.
-    has_range = node.profile >= 0
-    lately = np.flatnonzero(broker & has_range & (node.answered_at > 0) & ~node.too_old)
-    near = marked(len(evidence.clusters), node.cluster[lately])[node.cluster]
-    kind = node.cluster * (node.profile.max(initial=0) + 1) + node.profile
-    alike = np.isin(kind[lately], kind[brokers & node.answers & has_range & near])
-    metadata_version[only] = metadata_version[lately[alike]] = NONE
+    # The only broker must be started, not unregistered.
+    metadata_version[only] = metadata_version[_left_lately(evidence, broker, brokers)] = NONE
 
     def no_answer(rows: Int) -> list[str]:
         failed = ((node.failed_at > 0) & ~node.answers)[rows].tolist()
@@ -523,55 +516,27 @@ def _ghosts(judge: Judge, covered: Bool, report: BatchFindings) -> Int:
         cause=half,
     )
     for code, hit, place, detail in (
-        ("ghost_controller", controller, quorum, software),
+        (
+            "ghost_controller",
+            controller,
+            quorum,
+            lambda at: least_software(judge, node.cluster[at]),
+        ),
         ("silent_broker", broker & (node.failed_at > 0) & in_zookeeper, failed, no_answer),
     ):
         report.of_nodes(code, hit, place, detail, finalized_level=metadata_version[hit])
     return count
 
 
-def _static_voters(report: BatchFindings) -> None:
-    """Report controllers of a dynamic quorum that still have static voters, and those of a static
-    quorum that have none."""
-    evidence, known = report.evidence, report.evidence.configurations.static_voters
-    dynamic, may_be = evidence.dynamic()
-    static = evidence.membership.kraft & ~may_be
-    static[[at for at, name, _ in evidence.levels.disputed if name == KRAFT_VERSION]] = False
-    lists = [v for v in known if dynamic[v.cluster] and v.ids]
-    bare = [v for v in known if static[v.cluster] and not v.ids]
-    for code, found, text in (
-        ("dynamic_quorum_with_static_voters", lists, [*_voter_texts(evidence, lists)]),
-        ("static_quorum_without_voters", bare, None),
-    ):
-        rows = [(v.cluster, v.node_id, v.at, v.line) for v in found]
-        cluster, node_id, at, line = np.array(rows, dtype=np.int64).reshape(-1, 4).T
-        report.of_clusters(
-            code,
-            cluster,
-            detail=text,
-            role=np.full(len(found), Role.CONTROLLER),
-            node_id=node_id,
-            at=at,
-            line=line,
-        )
-
-
-def _voter_texts(evidence: Evidence, lists: Sequence[StaticVoters]) -> Iterator[str]:
-    """Yield the ids of each list, and those that are not registered."""
-    nodes = evidence.subjects
-    controllers = nodes.registered & (nodes.role == Role.CONTROLLER)
-    controllers &= marked(len(evidence.clusters), [v.cluster for v in lists])[nodes.cluster]
-    keys = nodes.cluster[controllers].tolist(), nodes.node_id[controllers].tolist()
-    registered = set(zip(*keys, strict=True))
-    for voters in lists:
-        lost = {i for i in voters.ids if (voters.cluster, i) not in registered} - {voters.node_id}
-        is_listed = lost and evidence.membership.controllers_known[voters.cluster]
-        extra = f"; {_ids(lost)} not registered" if is_listed else ""
-        yield f"{_ids(voters.ids)}{extra}"
-
-
-def _ids(ids: Iterable[int]) -> str:
-    return ", ".join(map(str, sorted(ids)))
+def _left_lately(evidence: Evidence, gone: Bool, brokers: Bool) -> Int:
+    """Return those of the nodes `gone` that ran the software of the other brokers until recently:
+    they must be started, not unregistered."""
+    node = evidence.subjects
+    has_range = node.profile >= 0
+    lately = np.flatnonzero(gone & has_range & (node.answered_at > 0) & ~node.too_old)
+    near = marked(len(evidence.clusters), node.cluster[lately])[node.cluster]
+    kind = node.cluster * (node.profile.max(initial=0) + 1) + node.profile
+    return lately[np.isin(kind[lately], kind[brokers & node.answers & has_range & near])]
 
 
 def report_unread(judge: Judge, agreed: Agreed, report: BatchFindings) -> Bool:
@@ -594,7 +559,7 @@ def report_unread(judge: Judge, agreed: Agreed, report: BatchFindings) -> Bool:
         if open_to[cluster] and not member.controllers_lately[cluster]:
             own = (node.cluster == cluster) & (node.role == Role.CONTROLLER)
             if strangers := set(voters.ids) - {voters.node_id, *node.node_id[own].tolist()}:
-                details[cluster] = f"it is configured to ask {_ids(strangers)}, and {_NO_LIST}"
+                details[cluster] = f"it is configured to ask {ids_text(strangers)}, and {_NO_LIST}"
     details = dict(sorted(details.items()))
     count = report.of_clusters("configured_voters_unknown", details, member.quorum_place)
     return rises & (count > 0)[query.cluster]

@@ -338,15 +338,18 @@ def _earlier(
 READS_BOOTSTRAP = frozenset({"4.0"})  # at each start; 4.0.1 no longer does (KAFKA-19192)
 
 
+def _is_dumped(cluster: Cluster, state: ClusterState) -> bool:
+    """Return true if a dump newer than all else shows what the only controller replays."""
+    return bool(_proven_from(cluster, state)) and state.log.at >= state.observed_at
+
+
 def _conditions(
     cluster: Cluster, state: ClusterState, levels: Levels, release: str, running: set[str]
 ) -> Iterator[str]:
     """Yield a sentence for each condition of a start that the evidence cannot show."""
     number = release_number(release)
     numbers = [release_number(r) for r in running if r]
-    # A dump that is newer than all else shows what the only controller replays.
-    is_dumped = _proven_from(cluster, state) and state.log.at >= state.observed_at
-    if any(number < r for r in numbers) and not is_dumped:
+    if number < max(numbers, default=number) and not _is_dumped(cluster, state):
         yield (
             "if a level was downgraded lately, a controller or combined node of "
             f"{release} starts only with a metadata snapshot written after the downgrade."
@@ -359,7 +362,7 @@ def _conditions(
         )
     dumped = {offset == AT_BOOTSTRAP for offset, _, _ in state.log.replayed}
     is_shown = {False, release in READS_BOOTSTRAP} <= dumped and _is_alone(cluster, state)
-    if number >= (4, 0) and not is_shown and any(r < (4, 0) for r in numbers):
+    if number >= (4, 0) and not is_shown and min(numbers, default=number) < (4, 0):
         yield (
             "a controller of 4.x ends at start if its metadata log still replays a "
             "metadata.version below 7 (3.3-IV3), and 4.0.0 also if bootstrap.checkpoint holds one "
