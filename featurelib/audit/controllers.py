@@ -94,8 +94,10 @@ class Software:
         stable = self._tables.newest_stable[:, 0].astype(np.int64)
         high = np.where(self._kinds, stable, -1).max(axis=1)
         low = np.where(self._kinds, stable, np.iinfo(np.int16).max).min(axis=1)
-        known = self._sure & (high == low)[self._kind]
         node = self._evidence.subjects
+        known = self._sure & (high == low)[self._kind]
+        # What each release that it may run calls unstable is unstable, whatever its listener shows.
+        known |= (node.stable_metadata > high[self._kind]) & (high >= 0)[self._kind]
         ends = np.where(known, high[self._kind], node.stable_metadata)
         return replace(self._evidence, subjects=replace(node, stable_metadata=ends))
 

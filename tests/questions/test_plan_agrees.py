@@ -30,6 +30,7 @@ from tests.core.random_clusters import RELEASES, kraft, zookeeper
 from tests.core.scale import WHOLE, some
 from tests.core.test_agreement import SCENES
 from tests.core.test_target import PAIRS, mixed
+from tests.laboratory import LABORATORY
 from tests.questions.nights import NAMES, TERMS, sight
 from tests.report.samples import CATALOGUE, HOURS_72, read_samples
 from tests.seeing import see
@@ -259,6 +260,19 @@ def test_ranges_of_one_release_alone_tell_which_level_is_unstable() -> None:
     [row] = [r for r in one.judged.readiness.to_pylist() if r["feature"] == METADATA_VERSION]
     assert (row["verdict"], row["target"]) == (Verdict.READY, 20)
     assert expect_agreement(one)[Verdict.READY] == 1
+
+
+def test_a_level_that_each_possible_release_calls_unstable_is_not_ready() -> None:
+    """No release ends at 28; a node that does, and lists what 4.1 lists, may run only 4.1."""
+    text = (LABORATORY / "k42-dynamic" / "landing.jsonl").read_bytes()
+    text = text.replace(b'"max_version":29', b'"max_version":28').replace(
+        b'_level":29', b'_level":27'
+    )
+    said = [line for line in text.splitlines() if b'"metadata_log"' not in line]
+    one = TERMS.see_lines(said, None)
+    [row] = [r for r in one.judged.readiness.to_pylist() if r["feature"] == METADATA_VERSION]
+    assert (row["finalized_level"], row["ceiling"]) == (27, 27)
+    assert expect_agreement(one)[Verdict.READY] == 0
 
 
 def test_what_runs_there_and_fits_may_join_again() -> None:
