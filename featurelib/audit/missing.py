@@ -507,21 +507,10 @@ def _ghosts(judge: Judge, covered: Bool, report: BatchFindings) -> Int:
     gone = broker & node.gone & ~in_zookeeper
     runs = pick(node.answered_at * node.answers, find(node.key, other_half(node.key[gone])), 0)
     half = texts_of(Issue.HALF if at else None for at in runs.tolist())
-    report.of_nodes(
-        "ghost_broker",
-        gone,
-        fenced,
-        gone_broker,
-        finalized_level=metadata_version[gone],
-        cause=half,
-    )
+    level = metadata_version[gone]
+    report.of_nodes("ghost_broker", gone, fenced, gone_broker, finalized_level=level, cause=half)
     for code, hit, place, detail in (
-        (
-            "ghost_controller",
-            controller,
-            quorum,
-            lambda at: least_software(judge, node.cluster[at]),
-        ),
+        ("ghost_controller", controller, quorum, software),
         ("silent_broker", broker & (node.failed_at > 0) & in_zookeeper, failed, no_answer),
     ):
         report.of_nodes(code, hit, place, detail, finalized_level=metadata_version[hit])

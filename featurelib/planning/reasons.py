@@ -381,22 +381,25 @@ def _choices(cluster: Cluster, catalogue: Catalogue, moves: Moves) -> Iterator[M
     yield moves
 
 
+def _issue(cluster: Cluster, node: Node, codes: frozenset[str]) -> Issue | None:
+    """Return why the usual action does not help; None = it does."""
+    if node.gone and node.node_id in {other.node_id for other in cluster.nodes if other.running}:
+        return Issue.HALF
+    issue, tag = (Issue.VOTER, "voter") if node.voter else (Issue.CONFIGURED, "configured")
+    return None if node.registered or codes.isdisjoint(tagged(tag)) else issue
+
+
 def action_for(cluster: Cluster, node: Node, moves: Moves, codes: frozenset[str]) -> Action:
     """Return the action for a node that blocks `moves`, if these rules refuse them."""
     level = cluster.level(METADATA_VERSION)
-    issue, tag = (Issue.VOTER, "voter") if node.voter else (Issue.CONFIGURED, "configured")
-    cause = None if node.registered or codes.isdisjoint(tagged(tag)) else issue
-    is_stale = not node.running and node.gone
-    if is_stale and node.node_id in {other.node_id for other in cluster.nodes if other.running}:
-        cause = Issue.HALF
     brokers = [n for n in cluster.nodes if n.registered and n.role is Role.BROKER]
     is_known = (level or cluster.has_quorum) and brokers != [node]
     levels = np.array(list(moves.values()), dtype=np.int32)
     lowest = np.array([node.range_of(name)[0] for name in moves], dtype=np.int32)
     known = {
-        "cause": cause,
+        "cause": _issue(cluster, node, codes),
         "role": node.role.text,
-        "stale": is_stale,
+        "stale": not node.running and node.gone,
         "metadata_version": level if is_known else None,
         "running": node.running,
         "migrating": cluster.migrating and node.range_of(METADATA_VERSION) == (level, level),
