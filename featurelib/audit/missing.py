@@ -504,11 +504,11 @@ def _ghosts(judge: Judge, covered: Bool, report: BatchFindings) -> Int:
     facts: dict[str, Int | Texts] = {"cause": texts_of(cause or None for cause in causes.tolist())}
     facts["finalized_level"] = np.where(node.gone, metadata_version, NONE)[hidden]
     count = report.of_nodes("range_unknown", hidden, was, unregistered, **facts)
-    gone = broker & node.gone & ~in_zookeeper
-    runs = pick(node.answered_at * node.answers, find(node.key, other_half(node.key[gone])), 0)
+    stale = broker & node.gone & ~in_zookeeper
+    runs = pick(node.answered_at * node.answers, find(node.key, other_half(node.key[stale])), 0)
     half = texts_of(Issue.HALF if at else None for at in runs.tolist())
-    level = metadata_version[gone]
-    report.of_nodes("ghost_broker", gone, fenced, gone_broker, finalized_level=level, cause=half)
+    level = metadata_version[stale]
+    report.of_nodes("ghost_broker", stale, fenced, gone_broker, finalized_level=level, cause=half)
     for code, hit, place, detail in (
         ("ghost_controller", controller, quorum, software),
         ("silent_broker", broker & (node.failed_at > 0) & in_zookeeper, failed, no_answer),
@@ -517,12 +517,12 @@ def _ghosts(judge: Judge, covered: Bool, report: BatchFindings) -> Int:
     return count
 
 
-def _left_lately(evidence: Evidence, gone: Bool, brokers: Bool) -> Int:
-    """Return those of the nodes `gone` that ran the software of the other brokers until recently:
+def _left_lately(evidence: Evidence, stale: Bool, brokers: Bool) -> Int:
+    """Return those of the nodes `stale` that ran the software of the other brokers until recently:
     they must be started, not unregistered."""
     node = evidence.subjects
     has_range = node.profile >= 0
-    lately = np.flatnonzero(gone & has_range & (node.answered_at > 0) & ~node.too_old)
+    lately = np.flatnonzero(stale & has_range & (node.answered_at > 0) & ~node.too_old)
     near = marked(len(evidence.clusters), node.cluster[lately])[node.cluster]
     kind = node.cluster * (node.profile.max(initial=0) + 1) + node.profile
     return lately[np.isin(kind[lately], kind[brokers & node.answers & has_range & near])]

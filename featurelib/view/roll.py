@@ -45,9 +45,9 @@ def _may_join(roll: Roll) -> str:
     if roll.may_join:
         waits = roll.mend_first or roll.replays
         yet = "can register, but not yet" if waits else "can register now"
-        shown = () if roll.levels_known else ("it is as shown",)
+        proof = () if roll.levels_known else ("it is as shown",)
         hold = ("the conditions below hold", "the condition below holds")[len(roll.conditions) == 1]
-        ifs = " and ".join((*shown, hold) if roll.conditions else shown)
+        ifs = " and ".join((*proof, hold) if roll.conditions else proof)
         return f"{yet}, if {ifs}" if ifs else yet
     return "can NOT register now" if roll.misfits or roll.refused else "joins or not: UNKNOWN"
 
