@@ -323,6 +323,7 @@ def test_every_other_printed_command_is_taken_by_the_real_tools(
     for command in sorted(said - {"", "{way}", "{collect}"}):
         # Tried where tests/docs/test_remedies.py says.
         elsewhere = ("featurelib plan", "featurelib why-not", "kubectl", "grep", "zookeeper-shell")
+        elsewhere += ("featurelib check",)
         if command.startswith(elsewhere) or re.search("--metadata 3.3|remove-controller", command):
             continue
         if command.startswith("featurelib"):

@@ -51,6 +51,19 @@ def test_a_cluster_in_zookeeper_mode_is_collected_planned_and_updated(
     assert version(zookeeper_cluster) == 1
 
 
+def test_the_printed_command_names_zookeeper_and_shows_the_mode(
+    zookeeper_cluster: RunningCluster, tmp_path: Path
+) -> None:
+    run = Desk(folder=tmp_path, said=[], environment={}).run
+    shown = run("check", "--bootstrap", zookeeper_cluster.bootstrap)
+    assert "Nothing shows whether ZooKeeper or a KRaft quorum runs this cluster." in shown
+    [line] = [line for line in shown.splitlines() if line.endswith("--zookeeper ZOOKEEPER")]
+    words = shlex.split(line.replace("ZOOKEEPER", zookeeper_cluster.zookeeper))
+    after = run(*words[1:])
+    assert "ZooKeeper mode" in after
+    assert "Nothing shows whether" not in after
+
+
 def test_a_features_node_that_was_deleted_is_written_back_by_the_printed_command(
     zookeeper_cluster: RunningCluster, tmp_path: Path
 ) -> None:

@@ -67,6 +67,9 @@ COMMANDS_TRIED = {
         "questions/test_why_not.py::test_what_a_controller_would_refuse_is_explained_by_its_command"
     ),
     "featurelib version-mapping": EVERY_OTHER,
+    "featurelib check {cluster}{live} --zookeeper {zookeeper}": (
+        "backends/test_zookeeper_smoke.py::test_the_printed_command_names_zookeeper_and_shows_the_mode"
+    ),
     "{collect}": "report/test_gold.py::test_the_command_that_collects_again_is_filled_in_and_works",
     "zookeeper-shell.sh {zookeeper} create /feature {znode_text}": (
         "backends/test_zookeeper_smoke.py::"
