@@ -17,6 +17,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -27,7 +28,7 @@ import msgspec
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from featurelib.cli.options import with_options
+from featurelib.cli.options import FLAGS, with_options
 from featurelib.cli.streams import leave, say_interrupted, take_over
 from featurelib.errors import ConfigError
 from featurelib.faults import explain
@@ -82,13 +83,24 @@ def _show(error: typer.TyperException) -> None:
 def _text(error: typer.TyperException) -> str:
     """Return the error text; for an option without its value, the allowed values. A command in the
     last line stays in one line."""
-    text, context = error.format_message().rstrip("."), getattr(error, "ctx", None)
+    context, strange = getattr(error, "ctx", None), getattr(error, "possibilities", None)
+    if strange is not None and context is not None:
+        _suggest(error, {name for option in context.command.params for name in option.opts})
+    text = error.format_message().rstrip(".")
     text = re.sub("Input should be a valid (integer|number).*", "expected a number", text)
     name = getattr(error, "option_name", None)
     for option in context.command.params if context is not None else ():
         if name in option.opts and not option.is_flag:
             text += f": {option.get_help_record(context)[0]}"
     return text if text.endswith("?") or "\n" in text else f"{text}."
+
+
+def _suggest(error: Any, own: set[str]) -> None:
+    """Add to the error the nearest option of all commands, and say if it is not this command's."""
+    near = get_close_matches(error.option_name, own | FLAGS, n=1)
+    error.possibilities = near if own.issuperset(near) else []
+    if near != error.possibilities:
+        error.message += f" ({near[0]} is an option of other commands)"
 
 
 class CommandGroup(TyperGroup):

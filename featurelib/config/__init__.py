@@ -20,7 +20,8 @@ def example(name: str) -> str:
 
 def nearest(word: str, known: Collection[str], most: int | None = None) -> str:
     """Return `Did you mean a, or b?`, or the known words: all, or the first `most`."""
-    near = get_close_matches(word, known, n=NEAR, cutoff=0.5)
+    near = get_close_matches(word, known, n=1, cutoff=0.85)  # others are no help beside it
+    near = near or get_close_matches(word, known, n=NEAR, cutoff=0.5)
     if near:
         return f"Did you mean {', or '.join(near)}?"
     return f"Known are {some(sorted(known), most or len(known))}."

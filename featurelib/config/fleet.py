@@ -481,12 +481,10 @@ def _owner_faults(entry: FleetEntry, catalogue: Catalogue | None) -> Iterator[st
     if catalogue is None:
         return
     if strange := [name for name in names if name not in catalogue.features]:
-        near = get_close_matches(strange[0], sorted(catalogue.features), n=1, cutoff=0.4)
-        meant = f" (did you mean {near[0]}?)" if near else ""
         yield (
-            f"{key}: expected features that the catalogue of {catalogue.label} knows "
-            f"({', '.join(sorted(catalogue.features))}), found {strange[0]!r}{meant}. One of a "
-            "vendor's is added by an overlay (--overlay FILE)."
+            f"{key}: the catalogue of {catalogue.label} has no feature {strange[0]!r}. "
+            f"{nearest(strange[0], catalogue.features)} One of a vendor's is added by an overlay "
+            "(--overlay FILE)."
         )
 
 

@@ -14,6 +14,7 @@ from enum import StrEnum
 
 from featurelib.audit.side_effects import say_more
 from featurelib.catalogue import Catalogue, ReleaseCatalogue
+from featurelib.config import nearest
 from featurelib.core.cluster import Cluster
 from featurelib.core.dialect import load
 from featurelib.errors import ConfigError
@@ -258,6 +259,8 @@ class _Ground:
         listed |= {METADATA_VERSION, *cluster.finalized, *(software.features if software else ())}
         if name not in listed and cluster.nodes:  # without any node the feature may exist
             fault = f"Nobody knows a feature {name}: no node, and not the controller's release."
+            if name not in self.catalogue.features:
+                fault += f" {nearest(name, self.catalogue.features)}"
             return _fault("unknown_feature", name, level, fault)
         if unknown := self.unknown(name, level):
             return unknown

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
-from difflib import get_close_matches
 from enum import StrEnum
 from itertools import filterfalse
 from typing import Any, NamedTuple
@@ -25,6 +24,7 @@ from featurelib.audit.findings import wordings
 from featurelib.audit.target import agreed_levels
 from featurelib.audit.verdict import TIMEOUT_MS
 from featurelib.catalogue import ANY, Catalogue
+from featurelib.config import nearest
 from featurelib.core.cluster import Cluster, Range
 from featurelib.core.dialect import GENERATIONS, STRICT, Dialect, load
 from featurelib.core.dry_run import dialect_of, refusals_by, request_of, try_requests, who_may_lead
@@ -441,10 +441,9 @@ def named_level(sight: ClusterView, feature: str, text: str, catalogue: Catalogu
     listed = {name for node in cluster.nodes for name in node.supported}
     known = sorted({*listed, *cluster.finalized, *catalogue.features})
     if feature not in known:
-        near = get_close_matches(feature, known, n=3, cutoff=0.4) or known[:8]
         raise ConfigError(
-            f"{feature}={text}: expected a feature that a node or the catalogue knows, found none "
-            f"of that name; the nearest are {', '.join(map(clean, near))}."
+            f"{feature}={text}: no node and no release of the catalogue has a feature of that "
+            f"name. {nearest(feature, [*map(clean, known)])}"
         )
     level = read_level(feature, text, cluster, catalogue)
     if level is None or not 0 <= level <= HIGHEST_LEVEL:
