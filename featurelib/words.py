@@ -14,7 +14,9 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
 
 from featurelib.feature import METADATA_VERSION
 
@@ -41,6 +43,15 @@ def clean(text: str, length: int = LENGTH) -> str:
 def printable(text: str) -> str:
     """Return `text` in one line, with escapes for what cannot be printed."""
     return text if text.isprintable() else "".join(map(_escape, text))
+
+
+def pretty_json(value: object, order: Literal["sorted"] | None = None) -> bytes:
+    """Return JSON for people, ending in a line end; unprintable characters and those that change
+    the direction of writing are escaped."""
+    text = msgspec.json.format(msgspec.json.encode(value, order=order), indent=2).decode()
+    if not text.replace("\n", "").isprintable():
+        text = "".join(c if c == "\n" or c.isprintable() else json.dumps(c)[1:-1] for c in text)
+    return text.encode() + b"\n"
 
 
 def toml_text(text: str) -> str:

@@ -26,6 +26,7 @@ from featurelib.audit.columns import SKEW_MINUTES
 from featurelib.errors import ApprovalError, ConfigError, PlanError
 from featurelib.model import Plan
 from featurelib.planning.requirements import plan_faults
+from featurelib.words import pretty_json
 
 VERSION: Literal[1] = 1  # of plan and approval files
 PLAN: Literal["featurelib.plan"] = "featurelib.plan"
@@ -126,19 +127,13 @@ def digest(value: Plan | Approval) -> str:
     return "sha256:" + hashlib.sha256(canonical(value)).hexdigest()
 
 
-def _pretty(value: object) -> bytes:
-    """Return JSON for review; unprintable and direction-changing characters are escaped."""
-    text = msgspec.json.format(msgspec.json.encode(value, order="sorted"), indent=2).decode()
-    if not text.replace("\n", "").isprintable():
-        text = "".join(c if c == "\n" or c.isprintable() else json.dumps(c)[1:-1] for c in text)
-    return text.encode() + b"\n"
-
-
 def write_plan(plan: Plan, for_people: ForPeople | None = None) -> str:
     """Return the plan file's text: readable, and equal for equal arguments."""
     people = for_people or ForPeople()
     file = PlanFile(format=PLAN, version=VERSION, digest=digest(plan), plan=plan, for_people=people)
-    return _pretty(msgspec.to_builtins(file) | {"meaning": plain(plan)}).decode()
+    return pretty_json(
+        msgspec.to_builtins(file) | {"meaning": plain(plan)}, order="sorted"
+    ).decode()
 
 
 def add_warning(text: str, warning: str) -> str:
@@ -150,7 +145,8 @@ def add_warning(text: str, warning: str) -> str:
 
 def write_approval(approval: Approval, signature: str | None = None) -> bytes:
     """Return the approval file's bytes: readable, and unique for approval and signature."""
-    return _pretty(ApprovalFile(approval=approval, digest=digest(approval), signature=signature))
+    file = ApprovalFile(approval=approval, digest=digest(approval), signature=signature)
+    return pretty_json(file, order="sorted")
 
 
 def _parsed(raw: bytes | str, kind: type[File], source: str, again: str) -> tuple[File, object]:
@@ -207,7 +203,8 @@ def read_plan(text: str | bytes, source: str) -> PlanFile:
     file, given = _parsed(text, PlanFile, source, AGAIN)
     assert isinstance(given, dict)
     try:
-        stored, written = _pretty(given), _pretty(given | {"meaning": plain(file.plan)})
+        of_plan = given | {"meaning": plain(file.plan)}
+        stored, written = (pretty_json(value, order="sorted") for value in (given, of_plan))
     except ValueError as error:  # a lone surrogate
         raise PlanError(f"{source}: expected a plan, found: {error}. {AGAIN}") from error
     _expect_form(stored, written, source, AGAIN)

@@ -7,17 +7,15 @@ generated from the types, with the class docstrings as descriptions; a test comp
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Annotated, Literal
 
-import msgspec
 from msgspec import Meta
 
 from featurelib.feature import ClusterMode, Phase, Severity, Verdict
 from featurelib.findings import NodeAdvice, Verb
-from featurelib.words import clean
+from featurelib.words import clean, pretty_json
 
 Count = Annotated[int, Meta(ge=0)]
 Time = Annotated[datetime, Meta(tz=True)]
@@ -537,14 +535,6 @@ class Report:
 
 
 def render_json(report: Report) -> bytes:
-    """Return the whole report, indented, ending in a line end."""
-    text = msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n"
-    if all(cluster.key.isprintable() for cluster in report.clusters):
-        return text
-    # Keys are exact, but must not control the reader's terminal.
-    lines = text.decode().split("\n")
-    return "\n".join("".join(map(_escape, line)) for line in lines).encode()
-
-
-def _escape(character: str) -> str:
-    return character if character.isprintable() else json.dumps(character)[1:-1]
+    """Return the whole report, indented, ending in a line end. Keys are exact, but do not control
+    the reader's terminal."""
+    return pretty_json(report)
