@@ -73,7 +73,7 @@ _SAFE = re.compile(r"[^A-Za-z0-9_-]")
 _GZIP = b"\x1f\x8b"
 STDIN = "-"
 ENDINGS = tuple(f".{end}{packed}" for end in ("jsonl", "ndjson", "json") for packed in ("", ".gz"))
-_LONGEST_FILE = 512 << 20  # bytes of a landing file that is read whole, and of a line
+_LONGEST_LINE = 512 << 20  # bytes
 LONGEST_ID = 100  # characters of an id in a name; real ones have 22
 
 
@@ -112,24 +112,25 @@ def write_lines(path: Path, lines: Iterable[bytes]) -> int:
     return number
 
 
-def read_lines(name: str) -> Iterator[bytes]:
-    """Yield the lines of a file, gzipped or not, or of stdin (`-`). Raises LandingError."""
+def read_lines(
+    name: str, expected: str = "a file that can be read", advice: str = "Nothing was written."
+) -> Iterator[bytes]:
+    """Yield the lines of a file, gzipped or not, or of stdin (`-`). Raises LandingError with what
+    was `expected`, and `advice`."""
     number = 0
     try:
         with open(0 if name == STDIN else name, "rb", closefd=name != STDIN) as raw:
             zipped = raw.peek(2)[:2] == _GZIP
             stream = gzip.GzipFile(fileobj=raw) if zipped else raw
-            while line := stream.readline(_LONGEST_FILE + 1):
-                if len(line) > _LONGEST_FILE:
-                    raise OSError(errno.EFBIG, f"a line of more than {_LONGEST_FILE >> 20} MiB")
+            while line := stream.readline(_LONGEST_LINE + 1):
+                if len(line) > _LONGEST_LINE:
+                    raise OSError(errno.EFBIG, f"a line of more than {_LONGEST_LINE >> 20} MiB")
                 number += 1
                 yield line
     except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or error
         place = f"{name}:{number + 1}" if number else name
-        raise LandingError(
-            f"{place}: expected a file that can be read, found: {reason}. Nothing was written."
-        ) from error
+        raise LandingError(f"{place}: expected {expected}, found: {reason}. {advice}") from error
 
 
 def strimzi_resources(name: str) -> StrimziFleet:
@@ -170,17 +171,8 @@ def landing_lines(option: str, path: str) -> Iterator[bytes]:
             "that holds the landing files."
         )
     for file in files:
-        try:
-            with file.open("rb") as raw:
-                stream = gzip.GzipFile(fileobj=raw) if file.suffix == ".gz" else raw
-                content = stream.read(_LONGEST_FILE + 1)
-            if len(content) > _LONGEST_FILE:
-                raise OSError(f"more than {_LONGEST_FILE >> 20} MiB. The nightly reads such a file")
-            yield from content.splitlines()
-        except (OSError, EOFError, zlib.error) as error:
-            raise LandingError(
-                f"{file}: expected a whole landing file, found: {error}. Copy it again."
-            ) from error
+        for line in read_lines(str(file), "a whole landing file", "Copy it again."):
+            yield line.removesuffix(b"\n").removesuffix(b"\r")
 
 
 def _slug(cluster_id: str) -> str:

@@ -31,7 +31,7 @@ def test_a_file_without_end_is_one_line(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(files, "LONGEST_FILE", 1 << 20)
-    monkeypatch.setattr(collecting, "_LONGEST_FILE", 1 << 20)
+    monkeypatch.setattr(collecting, "_LONGEST_LINE", 1 << 20)
     code, _, error = run(*words)
     assert code in (2, 5)
     assert "more than 1 MiB" in error
