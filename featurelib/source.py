@@ -108,7 +108,7 @@ class Wanted:
     @property
     def addresses_anywhere(self) -> dict[str, str]:
         """The same addresses as they are valid in any folder."""
-        return self.addresses | ({"file": _absolute(self.file)} if self.file else {})
+        return self.addresses | ({"file": os.path.abspath(self.file)} if self.file else {})
 
     @property
     def ways(self) -> tuple[str, str]:
@@ -191,16 +191,6 @@ class ReachedCluster:
         """Return the inventory's entry of the cluster that responded: the owner's declarations
         apply at any address."""
         return self.fleet.of(cluster_id, self.entry)
-
-
-def reach(options: Wanted, catalogue: Catalogue, *, advice: str = ADDRESSES) -> ReachedCluster:
-    """Return the cluster that options choose. Raises ConfigError for none and for contradictions.
-
-    `advice`: the end of the message about a name that the inventory lacks.
-    """
-    source, fleet = open_fleet(options.fleet, catalogue)
-    entry = choose(options, fleet, source, advice)
-    return ReachedCluster(entry=entry, fleet=fleet, catalogue=catalogue, timeout=options.timeout)
 
 
 def choose(options: Wanted, fleet: Fleet, source: str, advice: str = ADDRESSES) -> FleetEntry:
@@ -321,10 +311,6 @@ def demo_places() -> dict[str, str]:
     return {name: str(relative(path)) for name, path in places.items()}
 
 
-def _absolute(path: str) -> str:
-    return os.path.abspath(path)
-
-
 def relative(path: Path) -> Path:
     """Return a path relative to the current folder, as a user types it."""
     folder = Path.cwd()
@@ -394,9 +380,13 @@ class Chosen:
         """The keys of conf/audit.toml."""
         return open_settings(self.wanted.config)
 
-    def reached(self) -> ReachedCluster:
-        """Reach the cluster. Raises ConfigError if no option or inventory has an address."""
-        return reach(self.wanted, self.catalogue)
+    def reached(self, advice: str = ADDRESSES) -> ReachedCluster:
+        """Return the cluster and its addresses. Raises ConfigError for none and contradictions;
+        `advice` ends the message about a name that the inventory lacks."""
+        options, catalogue = self.wanted, self.catalogue
+        source, fleet = open_fleet(options.fleet, catalogue)
+        entry, timeout = choose(options, fleet, source, advice), options.timeout
+        return ReachedCluster(entry=entry, fleet=fleet, catalogue=catalogue, timeout=timeout)
 
     def way(self, journal: str | None = None, *, cluster: str = "") -> ClusterArgs:
         """Return the options that reach the cluster from any folder, and a named journal."""
@@ -404,8 +394,8 @@ class Chosen:
         given = options.addresses_anywhere.items()
         words = [f"--{option} {shlex.quote(value)}" for option, value in given if value]
         reach = " ".join(words) or shlex.quote(options.cluster or cluster)
-        journal = (named := named_journal(journal)) and _absolute(named)
-        fleet = options.fleet and _absolute(options.fleet)
+        journal = (named := named_journal(journal)) and os.path.abspath(named)
+        fleet = options.fleet and os.path.abspath(options.fleet)
         return ClusterArgs(reach=reach, fleet=fleet, journal=journal)
 
     @contextmanager
@@ -418,7 +408,7 @@ class Chosen:
         """Read the cluster: a live one now. Raises ConfigError, InputError, BackendError."""
         if self.wanted.is_stored:
             return self._stored()
-        with self._read_live() as (source, _):
+        with self.live() as (source, _):
             return source
 
     def question(self) -> Source:
@@ -447,8 +437,8 @@ class Chosen:
         if self.wanted.is_stored:
             option = "--tables" if self.wanted.capture is None else "--capture"
             raise ConfigError(f"--probe: expected a live cluster to ask, found {option}. Keep one.")
-        with self._read_live() as found_live:
-            yield found_live
+        with self.reader() as (read, backend):
+            yield read(), backend
 
     def _stored(self) -> Source:
         """Read landing files or a run of the tables."""
@@ -475,16 +465,11 @@ class Chosen:
         return replace(self._seen(sight_of, as_of, fleet, entry, "tables in", place), lake=lake)
 
     @contextmanager
-    def _read_live(self) -> Iterator[tuple[Source, Backend]]:
-        with self.reader() as (read, backend):
-            yield read(), backend
-
-    @contextmanager
     def reader(self) -> Iterator[tuple[Callable[[], Source], Backend]]:
         """Yield a function that reads the live cluster anew at each call, until the block ends; and
         its backend. Raises ConfigError."""
         find_settings(self.wanted.config)  # report a fault before the first query
-        reached = reach(self.wanted, self.catalogue, advice=_OTHERS)
+        reached = self.reached(_OTHERS)
         with closing(reached.open()) as backend:
             yield partial(self._read, reached, backend), backend
 

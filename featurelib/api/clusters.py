@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from shlex import join, quote, split
 from typing import Any, Generic, TypeVar, Unpack
 
@@ -21,7 +21,7 @@ from featurelib.config.fleet import FleetEntry
 from featurelib.errors import ConfigError, UnreachableError, install_line
 from featurelib.planning.files import ApprovalFile, PlanFile
 from featurelib.questions.describe import Description, describe
-from featurelib.source import NEWEST, RUN_TIME, WAYS, Chosen, Wanted, Ways
+from featurelib.source import WAYS, Chosen, Wanted, Ways
 from featurelib.view.describe import describe_page
 from featurelib.view.documents import as_json, fill
 from featurelib.view.layout import WIDEST, Page
@@ -224,12 +224,7 @@ def describe_features(cluster: AnyCluster) -> Described:
         describe_features("payments-eu").finalized["metadata.version"].max_version_level
     """
     chosen = choose(cluster)
-    options = chosen.wanted
-    if options.tables is not None:
-        options = replace(options, as_of=options.as_of or RUN_TIME)
-    elif options.capture is not None:
-        options = replace(options, as_of=options.as_of or NEWEST)
-    source = replace(chosen, wanted=options).source()
+    source = chosen.question()
     described, entry = describe(source.sight, chosen.catalogue), source.entry
     trusted = all(level.level is not None for level in described.levels) and any(
         witness.is_believed for witness in described.witnesses

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from featurelib.catalogue import load
-from featurelib.source import Wanted, reach
+from featurelib.source import Chosen, Wanted
 
 FLEET = """
 [[cluster]]
@@ -25,7 +25,7 @@ def test_addresses_beside_a_name_replace_the_inventory_s_and_keep_the_owner_s_wo
     fleet = tmp_path / "fleet.toml"
     fleet.write_text(FLEET)
     wanted = Wanted(cluster="payments", fleet=str(fleet), bootstrap="b:1, c:2")
-    reached = reach(wanted, load())
+    reached = Chosen(wanted=wanted, catalogue=load()).reached()
     entry = reached.entry
     assert (entry.bootstrap, entry.controller_bootstrap) == (("b:1", "c:2"), ())
     assert (entry.security.protocol, entry.managed_by, entry.id) == ("SSL", "strimzi", "id-one")

@@ -245,7 +245,7 @@ def _discover(reach: Reach, say: Say) -> Search:
     search = Search(reach, Map(), say, asks=True).run()
     nodes = search.answers
     silent = [f"{n.target.title}: {n.error}" for n in nodes if n.error is not None]
-    if search.known.is_full:
+    if max(len(search.known.brokers), len(search.known.controllers)) >= MOST_NODES:
         say(f"{reach.where}: {MOST_NODES:,} nodes or more are named; no more than that are asked")
     if search.znodes is None and len(silent) == len(nodes):
         cluster_id = search.known.cluster_id  # "" = no node returned it

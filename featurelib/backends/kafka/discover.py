@@ -76,11 +76,6 @@ class Map:
         """The number of known addresses, of all nodes."""
         return sum(map(len, self.brokers.values())) + sum(map(len, self.controllers.values()))
 
-    @property
-    def is_full(self) -> bool:
-        """True if nodes may have been left out."""
-        return max(len(self.brokers), len(self.controllers)) >= MOST_NODES
-
     def targets(self) -> list[Target]:
         """Return every half of every known node, controllers first."""
         parts = ((Role.CONTROLLER, self.controllers), (Role.BROKER, self.brokers))
