@@ -35,6 +35,7 @@ __all__ = [
     "open_tables",
     "plan",
     "range_plot",
+    "report",
     "update_features",
     "what_if",
     "why_not",

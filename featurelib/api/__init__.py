@@ -1,6 +1,7 @@
 """Use featurelib from a program or a notebook; the commands do the same.
 
     connect, open_tables                the cluster it is about, or a whole fleet
+    report                              the report of a run, as the nightly prints it
     collect                             landing files, of live clusters or of tools' output
     check                               what may be finalized now, in one cluster or in many
     audit                               a table of landing lines, of Arrow, Polars, DuckDB, pandas
@@ -38,6 +39,7 @@ from featurelib.api.questions import what_if as what_if
 from featurelib.api.questions import why_not as why_not
 from featurelib.api.tables import NightTables as NightTables
 from featurelib.api.tables import open_tables as open_tables
+from featurelib.api.tables import report as report
 from featurelib.controller.apply import FeatureResult as FeatureResult
 from featurelib.controller.apply import FeatureUpdate as FeatureUpdate
 from featurelib.controller.apply import UpdateResult as UpdateResult

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from featurelib.api.clusters import INSTALL, Answer, AnyCluster, Value, choose
-from featurelib.api.documents import OfCluster, document, row_of
+from featurelib.api.documents import OfCluster, document, plain
 from featurelib.audit.audit import Judged
 from featurelib.config.files import journal_path
 from featurelib.controller.journal import Journal
@@ -33,10 +33,6 @@ from featurelib.view.roll import roll_page
 if TYPE_CHECKING:
     from featurelib.view.html import RangePlot
 
-PROOF_ROW = row_of(
-    "node feature level min_version max_version rule=code judge says=message source line muted "
-    "muted_until"
-)
 VERDICT = ("verdict", "finalized_level", "target", "ceiling")
 Row = dict[str, object]
 
@@ -95,14 +91,9 @@ def why_not(cluster: AnyCluster, feature: str, level: int | str) -> Answer[WhyNo
     return answer_about(
         answer,
         source,
-        lambda: map(_proof_row, (*answer.proofs, *answer.unknown)),
+        lambda: map(plain, (*answer.proofs, *answer.unknown)),
         lambda width: why_not_page(answer, source, width),
     )
-
-
-def _proof_row(proof: Proof) -> Row:
-    row: Row = {key: getattr(proof, attribute) for key, attribute in PROOF_ROW.items()}
-    return row | {"node": proof.node or None}
 
 
 def what_if(

@@ -11,7 +11,7 @@ from functools import cached_property
 from os.path import isdir
 from typing import Any
 
-from featurelib.api.clusters import Stored, to_frame
+from featurelib.api.clusters import Answer, Stored, to_frame
 from featurelib.audit.audit import Judged
 from featurelib.audit.evidence import Conditions, read
 from featurelib.audit.findings import NO_SITE, Mute
@@ -44,6 +44,7 @@ from featurelib.view.report import (
     summarize,
 )
 from featurelib.view.report import MOST as MOST_SHOWN
+from featurelib.view.text import LIMIT, report_page
 from featurelib.view.trend import PreviousRuns, ask_first
 from featurelib.words import clean, microseconds
 
@@ -308,6 +309,28 @@ def open_tables(
     options = Wanted(tables=folder, run=run, as_of=RUN_TIME, fleet=fleet, config=config)
     choice = Choice(owner=owner, label=label, view=view)
     return NightTables(options, open_catalogue(overlay), choice)
+
+
+def report(night: NightTables, limit: int = LIMIT) -> Answer[Report]:
+    """Print the report of a run.
+
+    The output equals the nightly's:
+
+    \b
+        featurelib report --owner payments --tables TABLES
+        featurelib report --run 20261121060000 --tables TABLES --json
+
+    Counts, causes and tasks are computed for the chosen clusters only. For a spreadsheet or a CI
+    server: featurelib export. In Python: report(open_tables(...)); a row is a cluster.
+
+    Exit codes: 0 done; 2 usage; 5 there is no run, or it judged none of these clusters.
+    """
+    return Answer(
+        value=night.report,
+        make_rows=lambda: map(_row, night.report.clusters),
+        make_document=lambda: night.report,
+        page=lambda width: report_page(night.report, width, limit),
+    )
 
 
 def _row(cluster: ReportedCluster) -> dict[str, object]:

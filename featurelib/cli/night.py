@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ from featurelib.audit.evidence import Conditions
 from featurelib.audit.findings import NO_SITE, Mute
 from featurelib.catalogue import Catalogue, load, with_overlay
 from featurelib.cli.entrance import say
+from featurelib.cli.options import print_page
 from featurelib.config.files import (
     INVENTORY,
     OVERLAY,
@@ -52,7 +52,7 @@ from featurelib.view.digest import is_reached
 from featurelib.view.html import FOLDER as PAGES
 from featurelib.view.html import OWNERS, VIEWS, pages_of
 from featurelib.view.model import Report, render_json
-from featurelib.view.text import render_text, write_text
+from featurelib.view.text import render_text, report_page
 from featurelib.words import count
 
 if TYPE_CHECKING:
@@ -257,7 +257,7 @@ def judge_and_publish(
         pages = pages_of(report, places.fleet, places.listed_in, say, last.keeps if last else None)
         plans = dict(plan_files(audited.judged, places.fleet.names, report).values())
         files = publish(store, places.out, report, plans, pages, last)
-    write_text(report, sys.stdout, limit=limit)
+    print_page(report_page(report, limit=limit))
     if report.run.newest_line and report.run.newest_line > report.run.as_of + timedelta(hours=1):
         say("warning: the newest line is younger than --as-of; is that the time you meant?")
     code = int(fail_on is not None and is_reached(fail_on, report))

@@ -19,10 +19,12 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 import msgspec
 import typer
 
+from featurelib.cli.streams import has_styles
 from featurelib.errors import ConfigError, RefusedError
 
 if TYPE_CHECKING:
     from featurelib.api.clusters import Answer
+    from featurelib.view.layout import Page
 
 YES = ("y", "yes")
 # What Kafka's tools strip of NAME and LEVEL (FeatureCommand.parseNameAndLevel; Java's String.trim).
@@ -55,6 +57,13 @@ OPTIONS = msgspec.toml.decode(
     resources.files(__package__).joinpath("options.toml").read_bytes(),
     type=dict[str, OptionWords | str | bool],
 )
+
+
+FLAGS = {
+    row.flag or f"--{name.rpartition('.')[2].replace('_', '-')}"
+    for name, row in OPTIONS.items()
+    if isinstance(row, OptionWords) and not row.is_argument
+}
 
 
 def _words(name: str, command: str) -> OptionWords | str | bool | None:
@@ -197,5 +206,13 @@ def confirm(question: str, *, yes: bool) -> None:
 
 def print_answer(answer: Answer[Any], *, as_json: bool) -> int:
     """Print an answer of featurelib.api as text for this terminal, or as JSON. Return its code."""
-    print(answer.json() if as_json else answer.page(None))
+    if as_json:
+        print(answer.json())
+    else:
+        print_page(answer.page(None))
     return answer.exit_code
+
+
+def print_page(page: Page) -> None:
+    """Print a page, with its styles if the terminal shows them."""
+    print(page.painted if has_styles() else page)

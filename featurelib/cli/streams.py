@@ -13,6 +13,7 @@ import codecs
 import errno
 import io
 import os
+import re
 import select
 import shutil
 import signal
@@ -30,6 +31,7 @@ MESSAGE = "error: interrupted; run it again, nothing is done twice"
 ONLY_READ = "error: interrupted; no cluster was changed"
 _says = [MESSAGE]
 _interrupted = threading.RLock()
+_PARTS = re.compile(r"(\x1b\[[0-7;]{1,6}m)|[^\n]")  # a style of view.layout.paint, or a character
 _ESCAPED = "featurelib.escaped"  # the name of the error handler that writes escapes as in JSON
 
 
@@ -71,12 +73,25 @@ class Sink(io.RawIOBase):
 
 
 class CleanText(io.TextIOWrapper):
-    """A text stream without control characters for a terminal; line ends are kept."""
+    """A text stream without control characters for a terminal; line ends are kept, and with
+    `has_styles` colours and bold."""
+
+    has_styles = False
 
     def write(self, text: str, /) -> int:
         if not text.replace("\n", "").isprintable():
-            text = "".join(c if c.isprintable() or c == "\n" else _escape(c) for c in text)
+            text = _PARTS.sub(self._clean, text)
         return super().write(text)
+
+    def _clean(self, part: re.Match[str]) -> str:
+        is_style = part[1] is not None and self.has_styles
+        is_clean = is_style or part[0].isprintable()
+        return part[0] if is_clean else "".join(map(_escape, part[0]))
+
+
+def has_styles() -> bool:
+    """Return true if standard output is a terminal that shows colours."""
+    return isinstance(sys.stdout, CleanText) and sys.stdout.has_styles
 
 
 def _escape(text: str) -> str:
@@ -112,7 +127,10 @@ def _is_open(number: int) -> bool:
 def _text(sink: Sink, before: object, errors: str) -> CleanText:
     encoding = getattr(before, "encoding", None) or "utf-8"
     # Flush every line also into a pipe: a log of both streams must keep their order.
-    return CleanText(io.BufferedWriter(sink), encoding, errors, line_buffering=True)
+    stream = CleanText(io.BufferedWriter(sink), encoding, errors, line_buffering=True)
+    is_dumb = os.environ.get("TERM", "dumb") == "dumb" or os.environ.get("NO_COLOR")
+    stream.has_styles = sink.isatty() and not is_dumb
+    return stream
 
 
 def leave(run: Callable[[], object]) -> NoReturn:
@@ -206,7 +224,7 @@ def raising_at_interrupt() -> Iterator[None]:
 
 
 def _at_interrupt(number: int, frame: object) -> None:
-    _leave()
+    os._exit(say_interrupted())
 
 
 def say_interrupted() -> int:
@@ -218,7 +236,3 @@ def say_interrupted() -> int:
                 os.write(2, f"{_says[-1]}\n".encode())
             _says.clear()
     return INTERRUPTED
-
-
-def _leave() -> None:
-    os._exit(say_interrupted())

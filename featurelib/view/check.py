@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from featurelib.feature import Severity, Verdict
 from featurelib.findings import tagged
 from featurelib.view import digest
-from featurelib.view.layout import Page, wrap
+from featurelib.view.layout import STYLES, Page, paint
 from featurelib.view.model import Readiness, Report, ReportedCluster
 from featurelib.words import count, time_text
 
@@ -66,7 +66,9 @@ def check_page(report: Report, steps: Mapping[str, NextStep], width: int | None 
             _cluster(cluster, page)
             sentence, commands = steps[cluster.key]
             for command in commands:
-                page.lines(["", *wrap(f"Next: {sentence}", page.width), f"  {command}"])
+                page.line()
+                page.text(f"{paint('Next', 'bold')}: {sentence}")
+                page.line(paint(f"  {command}", "bold"))
     return page
 
 
@@ -76,7 +78,9 @@ def _verdict(cluster: ReportedCluster) -> str:
 
 
 def _cluster(cluster: ReportedCluster, page: Page) -> None:
-    page.item(f"{cluster.name}: {_verdict(cluster)}: {cluster.summary}")
+    verdict = _verdict(cluster)
+    verdict = paint(verdict, STYLES[verdict.partition(",")[0]])
+    page.item(f"{paint(cluster.name, 'bold')}: {verdict}: {cluster.summary}")
     known = cluster.id if cluster.id != cluster.name else ""
     read_at = time_text(cluster.newest_line)
     facts = (read_at and f"seen {read_at}", known, cluster.mode, count(cluster.nodes, "node"))
@@ -119,7 +123,7 @@ def _findings(cluster: ReportedCluster, page: Page) -> None:
             continue
         page.line()
         for message in filter(None, (*group.messages, group.others)):
-            page.item(f"{group.severity}: {message}")
+            page.item(f"{paint(group.severity, STYLES[group.severity])}: {message}")
         if group.first.action:
             page.item(f"→ {group.first.action}", 2)
         page.lines(group.commands, 4)

@@ -2,7 +2,8 @@
 
 Text is wrapped between words. A word wider than its line (a command, a file name) stays whole, so
 that it can be copied; columns, and pages with `parts`, split it, a reference `file:line` from its
-end. Nothing depends on colour: `paint` adds styles, which have no width, `plain` removes them.
+end. Nothing depends on colour: `paint` adds styles, which have no width, `plain` removes them. A
+page's text has none; `painted` is for a terminal.
 """
 
 from __future__ import annotations
@@ -18,6 +19,12 @@ ROOM = 24  # columns that the last column of a table needs; with less each row i
 _STYLES = {
     "bold": "1", "dim": "2", "underline": "4", "red": "31", "green": "32", "yellow": "33",
     "magenta": "35", "cyan": "36",
+}  # fmt: skip
+# Words that have a style of their own as a cell of a table.
+STYLES = {
+    "UNKNOWN": "magenta", "BLOCKED": "red", "READY": "cyan", "UP_TO_DATE": "green",
+    "CRITICAL": "bold red", "critical": "bold red", "blocker": "red", "unknown": "magenta",
+    "warning": "yellow", "info": "dim",
 }  # fmt: skip
 _ESCAPE = re.compile(r"\x1b\[[\d;]*m")
 _WORD = re.compile(r"[^ \n]+")
@@ -102,9 +109,10 @@ def _parted(word: str, room: int) -> list[str]:
     return [f"{escapes[0]}{piece}{escapes[-1]}" for piece in pieces] if escapes else pieces
 
 
-def _widest(cells: Sequence[str]) -> int:
-    """Return the columns of the widest line of these cells."""
-    return max(width_of(line) for cell in cells for line in cell.split("\n"))
+def _toned(cell: str) -> str:
+    """Return a cell in the style of its first word, if that has one."""
+    style = STYLES.get(re.split(r"\W", cell, maxsplit=1)[0])
+    return paint(cell, style) if style else cell
 
 
 def _is_number(cell: str) -> bool:
@@ -112,7 +120,7 @@ def _is_number(cell: str) -> bool:
 
 
 class Page:
-    """A page of paragraphs, tables and lists; `str` and iteration give its lines."""
+    """A page of paragraphs, tables and lists; `str` and iteration give its lines, unpainted."""
 
     def __init__(
         self, width: int | None = None, *, parts: bool = False, lines: Iterable[str] = ()
@@ -123,9 +131,14 @@ class Page:
         self._lines = [*lines]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._lines)
+        return map(plain, self._lines)
 
     def __str__(self) -> str:
+        return "\n".join(self)
+
+    @property
+    def painted(self) -> str:
+        """The text with its styles."""
         return "\n".join(self._lines)
 
     def text(self, text: str, indent: int = 0, below: int | None = None, start: str = "") -> None:
@@ -143,8 +156,8 @@ class Page:
         self._lines.append(text)
 
     def head(self, text: str) -> None:
-        """Add an empty line, and a heading unchanged."""
-        self._lines += ["", text]
+        """Add an empty line, and a heading in one line."""
+        self._lines += ["", paint(text, "bold")]
 
     def lines(self, lines: Iterable[str], indent: int = 0) -> None:
         """Add lines unchanged, `indent` columns in."""
@@ -169,18 +182,19 @@ class Page:
         head: bool = True,
         most: Sequence[int] = (),
     ) -> None:
-        """Add rows, below a head, as columns. Numbers end below each other, and empty columns are
+        """Add rows, below a dim head, as columns. Numbers end below each other; empty columns are
         left out. The last column is wrapped if ROOM is left for it; else each row is a paragraph:
         its first cell, then `head cell` for the others. `most`: the maximum width of each column, 0
         = as wide as its cells; wider words are split."""
         full = [i for i, cells in enumerate(zip(*rows, strict=True)) if any(cells[head:])]
         if not full:  # a head without rows
             return
-        kept = [[row[i] for i in full] for row in rows]
+        kept = [[_toned(row[i]) for i in full] for row in rows]
+        kept[:head] = [[cell if "\x1b" in cell else paint(cell, "dim") for cell in kept[0]]] * head
         columns = list(zip(*kept, strict=True))
         caps = dict(enumerate(most))
         widths = [
-            min(_widest(column), caps.get(i) or self.width)
+            min(max(map(width_of, "\n".join(column).split("\n"))), caps.get(i) or self.width)
             for i, column in zip(full, columns, strict=True)
         ]
         before = indent + sum(widths[:-1]) + 2 * (len(widths) - 1)

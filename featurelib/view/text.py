@@ -1,18 +1,16 @@
 """Render the report as terminal text: the fleet, then the clusters, then the actions for each.
 
-The text is as wide as the terminal. Without a terminal it has 100 columns and no colour, as with
-NO_COLOR. No verdict is shown by colour alone. The module counts nothing.
+No verdict is shown by colour alone. The module counts nothing.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TextIO
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from featurelib.feature import Severity, Verdict
 from featurelib.view import digest, model
-from featurelib.view.layout import WIDEST, Page, paint, plain
+from featurelib.view.layout import STYLES, WIDEST, Page, paint, plain
 from featurelib.view.today import MOST
 from featurelib.view.trend import gather_levels, gather_moves, other_changes
 from featurelib.view.words import (
@@ -43,39 +41,14 @@ LABEL = 12  # columns for the labels of one cluster's details
 Entry = tuple[str, Sequence[str]]  # a label, and the lines beside it
 NAME, PHASE = 30, 23  # the widest columns of names and of phases
 
-STYLES: dict[Verdict | Severity, str] = {
-    Verdict.UNKNOWN: "magenta",
-    Verdict.BLOCKED: "red",
-    Verdict.READY: "cyan",
-    Verdict.UP_TO_DATE: "green",
-    Severity.CRITICAL: "bold red",
-    Severity.BLOCKER: "red",
-    Severity.UNKNOWN: "magenta",
-    Severity.WARNING: "yellow",
-    Severity.INFO: "dim",
-}
 
-
-def write_text(
-    report: model.Report,
-    stream: TextIO,
-    *,
-    limit: int = LIMIT,
-    environment: Mapping[str, str] = os.environ,
-) -> None:
-    """Write the report to `stream` with the width and colours that it supports."""
-    width = os.get_terminal_size(stream.fileno()).columns or WIDEST if stream.isatty() else None
-    no_colour = width is None or environment.get("NO_COLOR") or environment.get("TERM") == "dumb"
-    text = render_text(report, width=width or WIDEST, colour=not no_colour, limit=limit)
-    encoding = stream.encoding or "utf-8"
-    # A letter that the terminal lacks becomes a question mark, not a stack trace.
-    stream.write(text.encode(encoding, "replace").decode(encoding))
-
-
-def render_text(
-    report: model.Report, *, width: int = WIDEST, colour: bool = False, limit: int = LIMIT
-) -> str:
+def render_text(report: model.Report, *, width: int = WIDEST, limit: int = LIMIT) -> str:
     """Return the report as text of `width` columns; `limit` 0 shows every row."""
+    return f"{report_page(report, width, limit)}\n"
+
+
+def report_page(report: model.Report, width: int | None = None, limit: int = LIMIT) -> Page:
+    """Return the report as a page of `width` columns; `limit` 0 shows every row."""
     page = Page(width, parts=True)
     _head(report, page)
     _today(report, limit, page)
@@ -92,8 +65,7 @@ def render_text(
     sentence, command = next_step(report)
     page.text(f"{paint('Next', 'bold')}  {sentence}", below=0)
     page.lines([paint(line, "bold") for line in command.splitlines()])  # unchanged, to be copied
-    text = f"{page}\n"
-    return text if colour else plain(text)
+    return page
 
 
 def _parts(
@@ -148,7 +120,7 @@ def _today(report: model.Report, limit: int, page: Page) -> None:
         rows.append([paint(task.verb, "bold"), place, task_text])
     page.line()
     page.text(paint("Today", "bold underline"))
-    _table(rows, page, most=(0, NAME))
+    page.table(rows, most=(0, NAME))
     if hidden := report.today[len(tasks) :]:
         verbs = [f"{task.verb}: {code_text(''.join(task.codes))}" for task in hidden]
         page.text(_dim(f"… and {count(len(hidden), 'more group')} ({', '.join(verbs)}): {ALL}"))
@@ -228,12 +200,7 @@ def _causes(causes: Sequence[model.Cause], limit: int, page: Page) -> None:
         rows.append([f"{cause.clusters:,}", f"{cause.alone:,}", nodes, about])
     if limit and (hidden := len(causes) - CAUSES) > 0:
         rows.append(["", "", "", _dim(f"… and {count(hidden, 'more cause')}")])
-    _table(rows, page)
-
-
-def _table(rows: Sequence[Sequence[str]], page: Page, most: Sequence[int] = ()) -> None:
-    """Show a table with a dim head."""
-    page.table([[_dim(name) for name in rows[0]], *rows[1:]], most=most)
+    page.table(rows)
 
 
 def _lines(*texts: str) -> str:
@@ -252,7 +219,7 @@ def _moves(clusters: Sequence[model.ReportedCluster], limit: int, page: Page) ->
         requests = len({step.request for step in cluster.steps})
         about = _lines(*steps, _dim(beyond), _dim(_people(cluster)))
         rows.append([paint(cluster.name, "bold"), f"{requests:,}", about])
-    _table(rows, page, most=(NAME,))
+    page.table(rows, most=(NAME,))
 
 
 def _clusters(clusters: Sequence[model.ReportedCluster], limit: int, page: Page) -> None:
@@ -265,7 +232,7 @@ def _clusters(clusters: Sequence[model.ReportedCluster], limit: int, page: Page)
         people = _people(cluster) if cluster.needs_person else ""
         about = _lines(cluster.summary, _dim(people))
         rows.append([_verdict(cluster), _lines(*_names(cluster)), *sizes, about])
-    _table(rows, page, most=(0, NAME, 0, PHASE))
+    page.table(rows, most=(0, NAME, 0, PHASE))
 
 
 def _verdict(cluster: model.ReportedCluster) -> str:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import os
-import pty
 import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -27,7 +24,7 @@ from featurelib.view.layout import width_of, wrap
 from featurelib.view.model import render_json
 from featurelib.view.plan import Onward, planning_page
 from featurelib.view.report import add_details, report_run, summarize
-from featurelib.view.text import render_text, write_text
+from featurelib.view.text import render_text, report_page
 from featurelib.view.trend import other_changes
 from featurelib.words import LONGEST_PATH
 from tests.report.page import read_page
@@ -71,7 +68,7 @@ def test_no_line_ends_in_blanks_and_no_gap_is_two_lines_high() -> None:
 
 
 def test_colour_changes_no_letter() -> None:
-    plain, colourful = (render_text(report_samples(), colour=on) for on in (False, True))
+    plain, colourful = render_text(report_samples()), report_page(report_samples(), 100).painted
     assert "\x1b" not in plain
     assert "\x1b[31m" in colourful
     bare = "\n".join(line.rstrip() for line in ESCAPES.sub("", colourful).splitlines())
@@ -103,7 +100,8 @@ def test_hostile_values_stay_text(hostile: str, colour: bool) -> None:
         inventory = Fleet(cluster=(Entry(id=hostile, **entry),))
         said = report(tables, inventory=inventory, plan_files={hostile: hostile})
         for width in (40, 80):
-            text = render_text(said, width=width, colour=colour, limit=0)
+            page = report_page(said, width, limit=0)
+            text = page.painted if colour else str(page)
             assert all(line.isprintable() for line in ESCAPES.sub("", text).split("\n"))
             assert widest(text) <= width
         if not colour:
@@ -157,61 +155,6 @@ def test_a_plan_is_the_next_step_where_nothing_is_broken(out: str, command: str)
     text = " ".join(render_text(said).split())
     next_step = "Next Approve b: f 0 (not finalized) → 1. Read the plan, then approve it. "
     assert text.endswith(next_step + command)
-
-
-def test_a_file_gets_a_hundred_columns_and_no_colour() -> None:
-    stream = io.StringIO()
-    write_text(report_samples(), stream, environment={"COLUMNS": "40", "FORCE_COLOR": "1"})
-    assert stream.getvalue() == render_text(report_samples(), width=100)
-
-
-@pytest.mark.parametrize(
-    ("environment", "colour"),
-    [
-        ({}, True),
-        ({"NO_COLOR": ""}, True),
-        ({"NO_COLOR": "1"}, False),
-        ({"TERM": "dumb"}, False),
-    ],
-)
-def test_a_terminal_gets_its_width_and_colour(environment: dict[str, str], colour: bool) -> None:
-    small = replace(report_samples(), clusters=report_samples().clusters[:1], today=())
-    assert _on_a_terminal(small, environment) == render_text(small, width=64, colour=colour)
-
-
-def _on_a_terminal(said: object, environment: dict[str, str]) -> str:
-    import fcntl
-    import struct
-    import termios
-    import threading
-
-    main, other = pty.openpty()
-    fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 64, 0, 0))
-    read: list[bytes] = []
-
-    def drain() -> None:
-        try:
-            while chunk := os.read(main, 4096):
-                read.append(chunk)
-        except OSError:  # how Linux says that the other end is closed
-            pass
-
-    reader = threading.Thread(target=drain)
-    reader.start()
-    with os.fdopen(other, "w", encoding="utf-8") as stream:
-        write_text(said, stream, environment=environment)  # type: ignore[arg-type]
-        stream.flush()
-    reader.join(timeout=5)
-    os.close(main)
-    return b"".join(read).decode().replace("\r\n", "\n")
-
-
-def test_a_terminal_without_the_letters_gets_question_marks() -> None:
-    raw = io.BytesIO()
-    stream = io.TextIOWrapper(raw, encoding="ascii")
-    write_text(report_samples(), stream, environment={})
-    stream.flush()
-    assert b"gr??e" in raw.getvalue()
 
 
 def test_evidence_names_the_last_folder_and_the_json_the_whole_path() -> None:
