@@ -17,15 +17,7 @@ from shlex import quote
 
 import msgspec
 
-from featurelib.api.clusters import (
-    NOBODY,
-    Answer,
-    Approved,
-    Live,
-    Person,
-    choose_live,
-    made_at,
-)
+from featurelib.api.clusters import NOBODY, Answer, Approved, Live, Person, choose_live, made_at
 from featurelib.api.documents import (
     ApplyDocument,
     RequestDocument,

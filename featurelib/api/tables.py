@@ -20,11 +20,7 @@ from featurelib.config.files import find_settings, open_catalogue
 from featurelib.config.fleet import Choice, Fleet, FleetEntry, FleetPart
 from featurelib.config.settings import Settings, mutes_of
 from featurelib.core.dialect import STRICT, load
-from featurelib.errors import (
-    NoEvidenceError,
-    SurroundingsError,
-    TableError,
-)
+from featurelib.errors import NoEvidenceError, SurroundingsError, TableError
 from featurelib.feature import Severity, Verdict
 from featurelib.lake import Lake, LeftOut, Read, lines_of, night_before, places, read_quarantine
 from featurelib.planning.files import add_warning, file_names

@@ -10,11 +10,7 @@ from featurelib.config.fleet import FleetEntry
 from featurelib.core.dialect import generation_of, load
 from featurelib.questions.describe import Description, FindingShown, LevelShown, NodeShown, Ranges
 from featurelib.view.layout import Page, wrap
-from featurelib.words import (
-    clean,
-    nodes,
-    time_text,
-)
+from featurelib.words import clean, nodes, time_text
 
 WHO_WIDTH = 36
 MOST = 20  # findings that are shown

@@ -17,13 +17,7 @@ from featurelib.feature import Severity, Verdict
 from featurelib.findings import Todo, row_of, tagged
 from featurelib.snapshot.history import LATE
 from featurelib.view import digest, words
-from featurelib.view.model import (
-    Change,
-    ReportedCluster,
-    ReportedFinding,
-    ReportedRun,
-    Task,
-)
+from featurelib.view.model import Change, ReportedCluster, ReportedFinding, ReportedRun, Task
 from featurelib.view.trend import METADATA_FELL, setbacks
 from featurelib.words import count, some, time_text
 

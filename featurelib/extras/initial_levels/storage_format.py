@@ -16,11 +16,7 @@ from typing import Final
 
 from featurelib.catalogue import Catalogue, ReleaseCatalogue
 from featurelib.errors import ConfigError
-from featurelib.feature import (
-    KRAFT_VERSION,
-    METADATA_VERSION,
-    SILENT_METADATA_VERSION,
-)
+from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, SILENT_METADATA_VERSION
 
 DYNAMIC, STATIC = 1, 0  # kraft.version of a dynamic and of a static quorum (KIP-853)
 
