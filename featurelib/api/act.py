@@ -35,7 +35,7 @@ from featurelib.config.files import (
 )
 from featurelib.config.fleet import FleetEntry
 from featurelib.controller import apply as controller
-from featurelib.controller.apply import Applying, ApplyOrder, FeatureUpdate, Mode, UpdateResult
+from featurelib.controller.apply import ApplyOrder, FeatureUpdate, Mode, UpdateResult
 from featurelib.controller.journal import Clearance, Journal, Withdrawal
 from featurelib.controller.send import Waits
 from featurelib.controller.signing import check_approval, find_writable, needs_none
@@ -214,8 +214,10 @@ def apply(
     way, or not every node reports it; 2 usage; 3 refused, nothing written; 4 unknown, run
     featurelib resume; 5 could not look.
     """
-    how = Applying(dry_run=dry_run, validate_only=validate_only, wait=wait, journal=journal)
-    is_sent, file = how.mode is Mode.SEND, read_plan(plan)
+    if dry_run and validate_only:
+        raise ConfigError("expected --dry-run or --validate-only, found both. Leave one out.")
+    mode = Mode.REHEARSE if dry_run else Mode.VALIDATE if validate_only else Mode.SEND
+    is_sent, file = mode is Mode.SEND, read_plan(plan)
     chosen = choose_live(cluster or Chosen(wanted=Wanted(), catalogue=open_catalogue(None)))
     options, path = chosen.wanted, plan if isinstance(plan, str) else ""
     beside = Path(path or "PLAN").with_suffix(".approval.json")
@@ -235,7 +237,9 @@ def apply(
         chosen = replace(chosen, wanted=replace(options, cluster=entry.id))
     try:
         content = approval.content if isinstance(approval, Approved) else approval
-        return _carry_out(file, chosen, how, person, approval=content, path=path or "PLAN")
+        return _carry_out(
+            file, chosen, person, mode, wait, journal=journal, approval=content, path=path or "PLAN"
+        )
     except UnreachableError as error:
         error.args = (f"{error} {other}".rstrip(),)
         raise
@@ -244,15 +248,17 @@ def apply(
 def _carry_out(
     file: PlanFile,
     chosen: Chosen,
-    how: Applying,
     person: Person,
+    mode: Mode,
+    wait: float,
     *,
+    journal: str | None,
     approval: bytes | str | None,
     path: str,
 ) -> Carried:
     """Apply the plan of the file `path`. The person is asked after all checks that need no look at
     the cluster. An error has the known facts of the plan in `facts`."""
-    plan, reached, journal = file.plan, chosen.reached(), how.journal
+    plan, reached = file.plan, chosen.reached()
     settings, ruled = find_settings(chosen.wanted.config)
     if writable := find_writable(Path(ruled)):
         chosen.say(f"warning: every user of this machine can write {writable}: {ruled} is no guard")
@@ -268,10 +274,10 @@ def _carry_out(
     order = ApplyOrder(
         plan=plan,
         check_approval=check,
-        mode=how.mode,
+        mode=mode,
         command=person.command or "featurelib.apply",
         way=replace(chosen.way(journal, cluster=plan.cluster), intent=plan.intent),
-        waits=Waits(nodes=how.wait),
+        waits=Waits(nodes=wait),
         name=entry.name,
         settings=ruled,
     )
@@ -283,7 +289,7 @@ def _carry_out(
         clearance = check(datetime.now(UTC))
         rules = [("settings", clean(ruled, 400)), ("approval", clean(clearance.text, 2000))]
         rules, address = rules if clearance.by else rules[:1], reached.entry.address
-        if how.mode is Mode.SEND:
+        if mode is Mode.SEND:
             person.show(str(order_page(file, name, rules, known, address)))
             person.confirm(f"Apply this plan to cluster {name}?")
         else:

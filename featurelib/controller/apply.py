@@ -67,23 +67,6 @@ class Mode(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Applying:
-    """The options of applying a plan. `wait` in seconds."""
-
-    dry_run: bool = False
-    validate_only: bool = False
-    wait: float = Waits().nodes
-    journal: str | None = None
-
-    @property
-    def mode(self) -> Mode:
-        """The mode of a run. Raises ConfigError for both options."""
-        if self.dry_run and self.validate_only:
-            raise ConfigError("expected --dry-run or --validate-only, found both. Leave one out.")
-        return Mode.REHEARSE if self.dry_run else Mode.VALIDATE if self.validate_only else Mode.SEND
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ApplyOrder:
     """A plan and its approval. `check_approval` returns the approval as of a time, or raises
     ApprovalError; it is called before each request. `way` has the options that chose the cluster,
