@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from itertools import chain
 from operator import attrgetter
 from typing import Final
 
@@ -49,6 +50,7 @@ _KEPT: Final = {
 }
 
 
+_HALVES = frozenset(role.text for role in Role)
 _OF_NO_NODE = (
     StrimziLine,
     kinds.NotReachedLine,
@@ -122,6 +124,8 @@ class Fold:
         """Settle the state: equal input gives equal bytes."""
         for name, entries in self._entries.items():
             setattr(self.state, name, sorted(entries.values(), key=_KEPT[name][0]))
+        others = (s for s in self.state.statements if s.witness not in _HALVES)
+        self.state.statements = list(others)  # the listeners have their own
         kept.settle(self.state)
         return self.state
 
@@ -442,6 +446,9 @@ def begin(stored: bytes | None, catalogue: Catalogue) -> Fold:
     fold._positions = {features: i for i, features in enumerate(state.maps)}
     for name, (key, _) in _KEPT.items():
         fold._entries[name] = {key(entry): entry for entry in getattr(state, name)}
+    of_listeners = chain.from_iterable(map(kept.newest_statements, state.listeners))
+    key, _ = _KEPT["statements"]
+    fold._entries["statements"] |= {key(entry): entry for entry in of_listeners}
     return fold
 
 

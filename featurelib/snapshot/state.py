@@ -12,6 +12,7 @@ and QuorumFeatures; tried on 3.7 to 4.4). A broker's listener shows the true ran
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 
 import msgspec
@@ -333,6 +334,22 @@ def freeze(state: ClusterState) -> bytes:
 
 
 _MAPS_OF_LISTENERS = ("full", "partial", "levels", "scraped", "scraped_levels")
+
+
+def newest_statements(listener: Listener) -> Iterator[NewestStatement]:
+    """Yield the newest statements of a listener: they are not stored, because its fields have
+    them."""
+    source = Role(listener.role).text, listener.node_id
+    moment = listener.levels_at, listener.levels_line
+    at, line, ranges = max(
+        (listener.full_at, listener.full_line, listener.full),
+        (listener.partial_at, listener.partial_line, listener.partial),
+    )
+    if ranges != NOTHING:
+        epoch = listener.epoch if (at, line) == moment else None
+        yield NewestStatement(*source, False, "", at, line, epoch, ranges)
+    if listener.levels != NOTHING:
+        yield NewestStatement(*source, True, "", *moment, listener.epoch, listener.levels)
 
 
 _MARKS = 16  # the kept marks that are later than the log's dump

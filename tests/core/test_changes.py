@@ -13,7 +13,7 @@ from featurelib.extras.history.timeline import timeline
 from featurelib.landing import Landing
 from featurelib.snapshot import begin
 from featurelib.snapshot.history import Learned, epochs_back, history_rows, level_changes, pack
-from featurelib.snapshot.state import freeze
+from featurelib.snapshot.state import freeze, newest_statements, thaw
 from featurelib.tables import FINALIZED_FEATURES, NODE_ADVERTISEMENT
 from tests.core.lines import answer_line, landings, line_of
 from tests.core.oracle import Node
@@ -59,6 +59,24 @@ def test_a_reading_that_shows_nothing_new_has_no_row() -> None:
     ranges, levels, _ = fold_runs(*(look(9 - run, 1, 100 * run) for run in range(5)))
     assert [len(ranges), len(levels)] == [3, 3]
     assert {row["run"] for row in (*ranges, *levels)} == {1}
+
+
+def test_a_state_stores_no_statement_that_its_listeners_have() -> None:
+    """A state of before the listeners were enough stored them twice; it is read alike."""
+    *_, stored = fold_runs(look(9, 1, 100))
+    state = thaw(stored)
+    assert state.statements == []
+    before = thaw(stored)
+    before.statements = [own for entry in state.listeners for own in newest_statements(entry)]
+    assert len(before.statements) == 6
+    for earlier in (stored, freeze(before)):
+        fold = begin(earlier, load_catalogue())
+        fold.run, fold.learned = 2, Learned()
+        for landing, line_id in landings(look(8, 1, 200, wide=1)):
+            fold.add(landing, line_id)
+        fold.close_run()
+        assert [entry.node_id for entry in fold.learned.statements] == [0]
+        assert fold.finish().statements == []
 
 
 def test_one_node_with_newer_software_has_a_row_of_its_own() -> None:
