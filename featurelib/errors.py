@@ -15,7 +15,8 @@ process, so that no command chooses its own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import ClassVar
 
@@ -109,6 +110,15 @@ class NoEvidenceError(BackendError):
 
 class SurroundingsError(BackendError):
     """A failing disk, store, worker or table file: fix it, and run again."""
+
+
+@contextmanager
+def needing(need: str, extra: str) -> Iterator[None]:
+    """Turn an ImportError in the block into a ConfigError: the `need`, and how to install it."""
+    try:
+        yield
+    except ImportError as error:
+        raise ConfigError(f"{need}. Install it, {install_line(extra)}") from error
 
 
 def install_line(extra: str) -> str:

@@ -25,7 +25,7 @@ from featurelib.config.files import find_settings, write_whole
 from featurelib.config.fleet import Fleet, FleetEntry
 from featurelib.config.settings import mutes_of
 from featurelib.core.dialect import STRICT
-from featurelib.errors import BackendError, ConfigError, FeatureLibError, install_line
+from featurelib.errors import BackendError, ConfigError, FeatureLibError, needing
 from featurelib.feature import Severity, Verdict
 from featurelib.findings import tagged
 from featurelib.planning.outlook import with_texts
@@ -68,12 +68,8 @@ def check(
         raise ConfigError("check: expected a cluster, found none. Name one that can be reached.")
     find_settings(chosen[0].wanted.config)  # report faulty settings before the first query
     if html is not None:
-        try:
+        with needing("--html needs the package jinja2", "kafka"):
             from featurelib.view.html import pages_of
-        except ImportError as error:
-            raise ConfigError(
-                f"--html needs the package jinja2. Install it, {install_line('kafka')}"
-            ) from error
     with ThreadPoolExecutor(parallel, thread_name_prefix="check") as pool:
         readings = list(pool.map(_read_once, chosen))
     failed = [reading.error for reading in readings if reading.error is not None]

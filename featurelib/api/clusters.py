@@ -18,7 +18,7 @@ from featurelib.api.documents import OfDescribed, document
 from featurelib.backends.base import Say
 from featurelib.config.files import open_catalogue, quietly
 from featurelib.config.fleet import FleetEntry
-from featurelib.errors import ConfigError, UnreachableError, install_line
+from featurelib.errors import ConfigError, UnreachableError, needing
 from featurelib.planning.files import ApprovalFile, PlanFile
 from featurelib.questions.describe import Description, describe
 from featurelib.source import WAYS, Chosen, Wanted, Ways
@@ -27,7 +27,6 @@ from featurelib.view.documents import as_json, fill
 from featurelib.view.layout import WIDEST, Page
 from featurelib.words import clean
 
-INSTALL = f"Install it, {install_line('notebook')}"
 Value = TypeVar("Value")
 
 
@@ -113,15 +112,11 @@ def made_at(command: str, file: PlanFile, entry: FleetEntry) -> str:
 
 def to_frame(rows: Iterable[dict[str, object]]) -> Any:
     """Return the rows as a pandas DataFrame. Raises ConfigError if pandas is not installed."""
-    try:
+    with needing("tables in a notebook need the packages pandas and pyarrow", "notebook"):
         import pyarrow as pa
 
         table = pa.Table.from_pylist(list(rows))
         return table.to_pandas(integer_object_nulls=True)  # otherwise a level is the float 27.0
-    except ImportError as error:
-        raise ConfigError(
-            f"tables in a notebook need the packages pandas and pyarrow. {INSTALL}"
-        ) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

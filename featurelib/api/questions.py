@@ -10,12 +10,12 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from featurelib.api.clusters import INSTALL, Answer, AnyCluster, Value, choose
+from featurelib.api.clusters import Answer, AnyCluster, Value, choose
 from featurelib.api.documents import OfCluster, document, plain
 from featurelib.audit.audit import Judged
 from featurelib.config.files import journal_path
 from featurelib.controller.journal import Journal
-from featurelib.errors import ConfigError
+from featurelib.errors import ConfigError, needing
 from featurelib.questions.muted import as_json, over_reason, over_row
 from featurelib.questions.roll import Roll
 from featurelib.questions.roll import roll as ask_roll
@@ -227,11 +227,9 @@ def range_plot(cluster: AnyCluster, features: Sequence[str] = ()) -> RangePlot:
     Lines mark the finalized level, the target and the maximum. Without `features` all features are
     drawn. Raises ConfigError for a feature that no node lists, BackendError.
     """
-    try:
+    with needing("drawing needs the package jinja2", "notebook"):
         from featurelib.view.html import RangePlot
         from featurelib.view.plot import draw
-    except ImportError as error:
-        raise ConfigError(f"drawing needs the package jinja2. {INSTALL}") from error
     chosen = choose(cluster)
     source = chosen.source()
     report = summarize(

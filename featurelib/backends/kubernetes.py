@@ -14,7 +14,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
-from featurelib.errors import ConfigError, UnreachableError, install_line
+from featurelib.errors import ConfigError, UnreachableError, needing
 from featurelib.landing.strict import show
 from featurelib.words import clean
 
@@ -36,13 +36,9 @@ def list_resources(context: str) -> Iterator[object]:
     Raises ConfigError if no settings reach the server, UnreachableError if it does not respond or
     refuses.
     """
-    try:
+    need = f"{PREFIX}{context}: expected the package kubernetes, found none"
+    with needing(need, "kubernetes"):
         client, config = (import_module(f"kubernetes.{name}") for name in ("client", "config"))
-    except ImportError as error:
-        raise ConfigError(
-            f"{PREFIX}{context}: expected the package kubernetes, found none. Install it: "
-            f"{install_line('kubernetes')}"
-        ) from error
     settings = _settings(context, client, config)
     with client.ApiClient(settings) as api:
         try:

@@ -23,20 +23,15 @@ import msgspec
 from featurelib.backends.credentials import Credentials
 from featurelib.backends.kafka.connection import words
 from featurelib.config.security import ZOOKEEPER, Security
-from featurelib.errors import ConfigError, UnreachableError, install_line
+from featurelib.errors import ConfigError, UnreachableError, needing
 from featurelib.landing.kinds import BROKER_IDS
 from featurelib.words import REFUSED_LOGIN
 
-try:
+with needing("Clusters in ZooKeeper mode need the client kazoo, found none", "zookeeper"):
     from kazoo.client import KazooClient
     from kazoo.exceptions import ConnectionClosedError, KazooException, NoNodeError
     from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
     from kazoo.retry import KazooRetry
-except ImportError as error:
-    raise ConfigError(
-        "Clusters in ZooKeeper mode need the client kazoo, found none. Install it, "
-        + install_line("zookeeper")
-    ) from error
 
 # This module reports failures itself.
 logging.getLogger("kazoo").setLevel(logging.CRITICAL)

@@ -12,23 +12,18 @@ import warnings
 from enum import IntEnum
 from typing import Any
 
-from featurelib.errors import ConfigError, install_line
+from featurelib.errors import needing
 
 with warnings.catch_warnings():
     # It reads its schemas with functions that Python 3.11, and not 3.13, calls deprecated.
     warnings.simplefilter("ignore", DeprecationWarning)
-    try:
+    with needing("Kafka clusters need the client kafka-python, found none", "kafka"):
         from kafka.net.connection import KafkaConnection as KafkaConnection
         from kafka.net.sasl.oauth import AbstractTokenProvider
         from kafka.net.selector import NetworkSelector as NetworkSelector
         from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
         from kafka.protocol import admin, metadata
         from kafka.version import __version__
-    except ImportError as error:
-        raise ConfigError(
-            "Kafka clusters need the client kafka-python, found none. Install it, "
-            + install_line("kafka")
-        ) from error
 
 # The client's debug lines contain every request, also SASL PLAIN's password, so they are off.
 logging.getLogger("kafka").setLevel(logging.CRITICAL)
