@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from featurelib.audit.findings import NO_SITE
 from featurelib.catalogue import Catalogue
 from featurelib.config.fleet import Fleet
 from featurelib.config.settings import Settings
-from featurelib.errors import ConfigError
-from featurelib.lake import INSTALL
+from featurelib.errors import needing
 
 if TYPE_CHECKING:
     import pyarrow
@@ -23,6 +23,8 @@ def audit(
     as_of: datetime | str | None = None,
     settings: Settings | None = None,
     catalogue: Catalogue | None = None,
+    landing: str = NO_SITE.landing,
+    listed_in: str = NO_SITE.inventory,
 ) -> Results[pyarrow.Table]:
     """Audit a table of landing lines of any number of clusters, without Spark.
 
@@ -32,12 +34,11 @@ def audit(
     `lines` is a table of Arrow, Polars, DuckDB or pandas with a column `raw` or `value`, a landing
     line a row. The result has the pyarrow tables clusters, readiness, incompatible_brokers, nodes,
     findings and plans. `fleet` are the expected clusters, `as_of` is the time to judge ages as of
-    (None = the newest line's). Raises InputError for another table, ConfigError without pyarrow.
+    (None = the newest line's). `landing`, the landing folder, and `listed_in`, the inventory's
+    file, stand in the commands of findings. Raises InputError for another table, ConfigError
+    without pyarrow.
     """
-    try:
-        import pyarrow  # noqa: F401  # an operator's install has none
-    except ImportError as error:
-        raise ConfigError(f"audit of a table needs the package pyarrow. {INSTALL}") from error
-    from featurelib.spark.arrow_tables import audit as audit_table
-
-    return audit_table(lines, fleet, as_of, settings, catalogue)
+    with needing("audit of a table needs the package pyarrow", "lake"):
+        from featurelib.spark.arrow_tables import audit as audit_table
+    places = landing, listed_in
+    return audit_table(lines, fleet or Fleet(), settings or Settings(), catalogue, as_of, places)

@@ -12,63 +12,43 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from featurelib import arrow
-from featurelib.audit.columns import latest
 from featurelib.catalogue import Catalogue
 from featurelib.catalogue import load as load_catalogue
 from featurelib.config.fleet import Fleet
 from featurelib.config.settings import Settings
-from featurelib.landing.line import ZNODE
 from featurelib.spark import gold
-from featurelib.spark.folding import ENTRY, FOLDED, LATE, fold_batches
+from featurelib.spark.folding import ENTRY, FOLDED, LATE, SORTED, entries_of, fold_batches
 from featurelib.spark.judging import CELLS, CORE_COLUMNS, expected_rows, judge_as_of, judged_in
 from featurelib.spark.lines import SCHEMA, limit_of, line_column, parse_lines, wrong_lines
 
 
 def audit(
     lines: object,
-    fleet: Fleet | None = None,
-    as_of: datetime | str | None = None,
-    settings: Settings | None = None,
-    catalogue: Catalogue | None = None,
+    inventory: Fleet,
+    settings: Settings,
+    catalogue: Catalogue | None,
+    as_of: datetime | str | None,
+    places: tuple[str, str],
 ) -> gold.Results[pa.Table]:
-    """Audit the clusters of a table of landing lines, like featurelib.spark.audit.
-
-    `lines` is anything that Arrow reads as a table, with the lines in `raw` or `value`. Raises
-    InputError.
-    """
-    inventory, known = fleet or Fleet(), catalogue or load_catalogue()
+    """Audit the clusters of a table of landing lines: see featurelib.audit."""
     limit, batches = limit_of(as_of), _lines_of(lines).to_batches()
     parsed = pa.Table.from_batches(parse_lines(batches), SCHEMA)
     accepted = parsed.filter(pc.is_null(parsed["reason"]))
     newest = pc.max(accepted["observed_at"].cast(pa.int64())).as_py() or 0
-    folded = _fold(parsed, limit).select(CORE_COLUMNS)
+    entries = pa.Table.from_batches(entries_of(limit, parsed.to_batches()), ENTRY)
+    gathered = entries.sort_by([(name, "ascending") for name in SORTED]).to_batches()
+    states = pa.Table.from_batches(fold_batches(gathered, done=0, since=LATE), FOLDED)
+    folded = states.select(CORE_COLUMNS)
     rows = pa.concat_tables([folded, expected_rows(folded["cluster"], inventory)])
     moment = newest if limit is None else limit
-    judge = judge_as_of(moment, inventory, settings or Settings(), catalogue)
+    judge = judge_as_of(moment, inventory, settings, catalogue)
     judged = judged_in(pa.Table.from_batches(judge(rows.to_batches()), CELLS))
-
+    known = catalogue or load_catalogue()
     made = {
-        name: arrow.table_of(gold.rows_of(table, judged, inventory, known))
+        name: arrow.table_of(gold.rows_of(table, judged, inventory, known, places))
         for name, table in gold.RESULTS.items()
     }
     return gold.Results(**made)
-
-
-def _fold(parsed: pa.Table, limit: int | None) -> pa.Table:
-    """Return FOLDED, a row per cluster. See featurelib.spark.frames.snapshots."""
-    # A damaged line of a znode still shows that its path was read.
-    unread = pc.and_(pc.equal(parsed["kind"], ZNODE), pc.is_valid(parsed["cluster"]))
-    rows = parsed.filter(pc.or_kleene(pc.is_null(parsed["reason"]), unread))
-    at, run = rows["observed_at"].cast(pa.int64()), pa.repeat(1, rows.num_rows)
-    if limit is not None:
-        is_late = pc.fill_null(pc.greater(at, latest(limit)), False)
-        run = pc.if_else(is_late, LATE, run)
-    state = pa.nulls(rows.num_rows, pa.binary())
-    columns = [run, rows["cluster"], rows["line_id"], rows["raw"], state]
-    entries = pa.table(columns, schema=ENTRY)
-    by = [(name, "ascending") for name in ("cluster", "run", "line_id")]
-    batches = entries.sort_by(by).to_batches()
-    return pa.Table.from_batches(fold_batches(batches, done=0, since=LATE), FOLDED)
 
 
 def _lines_of(lines: object) -> pa.Table:

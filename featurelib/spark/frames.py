@@ -28,25 +28,25 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from featurelib import arrow, tables
-from featurelib.audit.columns import latest
-from featurelib.audit.evidence import Conditions, Evidence
+from featurelib.audit.evidence import Conditions, Evidence, read
 from featurelib.audit.evidence import finalized_levels as _finalized
 from featurelib.audit.evidence import supported_ranges as _supported
+from featurelib.audit.findings import NO_SITE
 from featurelib.catalogue import Catalogue
 from featurelib.catalogue import load as load_catalogue
 from featurelib.config.fleet import Fleet
 from featurelib.config.settings import Settings
+from featurelib.core.dialect import STRICT
+from featurelib.core.dialect import load as load_dialect
 from featurelib.errors import InputError
 from featurelib.feature import METADATA_VERSION, SILENT_METADATA_VERSION
-from featurelib.landing.line import ZNODE
 from featurelib.rows import TableRows
 from featurelib.schema import FINALIZED_LEVEL, SNAPSHOT, SUPPORTED_RANGE, Schema
 from featurelib.spark import gold
-from featurelib.spark.folding import FOLDED, LATE, fold_batches
-from featurelib.spark.judging import CELLS, CORE_COLUMNS, judge_as_of, judged_in, read_evidence
+from featurelib.spark.folding import ENTRY, FOLDED, LATE, SORTED, entries_of, fold_batches
+from featurelib.spark.judging import CELLS, CORE_COLUMNS, judge_as_of, judged_in
 from featurelib.spark.lines import SCHEMA, limit_of, line_column, parse_lines, wrong_lines
 
-SORTED = ("cluster", "run", "line_id")
 _LINE = ["content_hash", "line_id", "kind", "cluster", "observed_at", "reason", "raw"]
 _AS_OF = "as_of"  # microseconds, on each judged snapshot row
 _TEXT_TYPES, _NUMBERS = (T.StringType, T.BinaryType), (T.ShortType, T.IntegerType, T.LongType)
@@ -81,18 +81,9 @@ def snapshots(lines: DataFrame, as_of: datetime | str | None = None) -> DataFram
     Lines dated more than five minutes after `as_of` (None = no limit) wait: the row has only their
     number. Its binary columns are for the audit. Raises InputError.
     """
-    parsed, limit = parse(lines), limit_of(as_of)
-    # A damaged line of a znode still shows that its path was read.
-    unread = (F.col("kind") == ZNODE) & F.col("cluster").isNotNull()
-    accepted = parsed.accepted.unionByName(parsed.quarantined.where(unread))
-    run = F.lit(1)
-    if limit is not None:
-        is_late = F.col("observed_at") > F.timestamp_micros(F.lit(latest(limit)))
-        run = F.when(is_late, F.lit(LATE)).otherwise(run)
-    no_state = F.lit(None).cast("binary").alias("state")
-    entries = accepted.select(
-        run.cast("bigint").alias("run"), "cluster", "line_id", "raw", no_state
-    )
+    enter = partial(_entries, limit_of(as_of))
+    raw = lines.select(_line_column(lines).cast("binary").alias("raw"))
+    entries = raw.mapInArrow(enter, from_arrow_schema(ENTRY)).select(*ENTRY.names)
     return fold_frame(entries, done=0, since=LATE).select(*SNAPSHOT.names)
 
 
@@ -174,13 +165,16 @@ def audit(
     as_of: datetime | str | None = None,
     settings: Settings | None = None,
     catalogue: Catalogue | None = None,
+    landing: str = NO_SITE.landing,
+    listed_in: str = NO_SITE.inventory,
 ) -> Audit:
     """Audit the clusters of a DataFrame of landing lines, and those that `fleet` expects.
 
     The verdicts, findings and plans are those of a first nightly on the same lines. `as_of` (a
     datetime or ISO-8601, UTC unless it says otherwise; None = the newest line's time) decides which
     evidence is too old or from the future. `settings` holds ages, severities and mutes; `catalogue`
-    is the packaged one with or without an overlay. Raises InputError.
+    is the packaged one with or without an overlay. `landing`, the landing folder, and `listed_in`,
+    the inventory's file, stand in the commands of findings. Raises InputError.
     """
     inventory, rules = fleet or Fleet(), settings or Settings()
     known, entries = catalogue or load_catalogue(), inventory.cluster
@@ -189,7 +183,8 @@ def audit(
     judged = rows.mapInArrow(judge, from_arrow_schema(CELLS)).select(*CELLS.names)
     made = {}
     for name, table in gold.RESULTS.items():
-        schema, unpack = arrow.schema_of(table.audited), partial(_unpack, table, inventory, known)
+        schema = arrow.schema_of(table.audited)
+        unpack = partial(_unpack, table, inventory, known, (landing, listed_in))
         rows = judged.mapInArrow(unpack, from_arrow_schema(schema))
         made[name] = rows.select(*schema.names)
     return Audit(judged=judged, **made)
@@ -220,8 +215,8 @@ def _relation(
 ) -> DataFrame:
     rows = _with_as_of(snapshots(lines, as_of), lines, as_of)
     conditions = Conditions(as_of=0, max_age=Settings().max_age)
-    read = partial(_read, relation, conditions)
-    return rows.mapInArrow(read, from_arrow_schema(arrow.schema_of(schema))).select(*schema.names)
+    relate = partial(_relate, relation, conditions)
+    return rows.mapInArrow(relate, from_arrow_schema(arrow.schema_of(schema))).select(*schema.names)
 
 
 def _with_as_of(
@@ -244,6 +239,10 @@ def _with_as_of(
     return rows.crossJoin(F.broadcast(parse(lines).accepted.agg(newest)))
 
 
+def _entries(limit: int | None, batches: _Batches) -> Iterator[pa.RecordBatch]:
+    return entries_of(limit, parse_lines(batches))
+
+
 def _judge(
     fleet: Fleet, settings: Settings, catalogue: Catalogue | None, batches: _Batches
 ) -> Iterator[pa.RecordBatch]:
@@ -251,11 +250,13 @@ def _judge(
         yield from judge_as_of(as_of, fleet, settings, catalogue)([batch])
 
 
-def _read(
+def _relate(
     relation: Callable[[Evidence], TableRows], conditions: Conditions, batches: _Batches
 ) -> Iterator[pa.RecordBatch]:
+    absent = load_dialect(STRICT).can.absent_metadata_version
     for batch, moment in _dated(batches):
-        yield read_evidence(relation, replace(conditions, as_of=moment), batch)
+        of_moment = replace(conditions, as_of=moment)
+        yield arrow.batch_of(relation(read(arrow.rows_of(batch, SNAPSHOT), of_moment, absent)))
 
 
 def _dated(batches: _Batches) -> Iterator[tuple[pa.RecordBatch, int]]:
@@ -265,10 +266,14 @@ def _dated(batches: _Batches) -> Iterator[tuple[pa.RecordBatch, int]]:
 
 
 def _unpack(
-    table: tables.Table, fleet: Fleet, catalogue: Catalogue, batches: _Batches
+    table: tables.Table,
+    fleet: Fleet,
+    catalogue: Catalogue,
+    places: tuple[str, str],
+    batches: _Batches,
 ) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        yield arrow.batch_of(gold.rows_of(table, judged_in(batch), fleet, catalogue))
+        yield arrow.batch_of(gold.rows_of(table, judged_in(batch), fleet, catalogue, places))
 
 
 def _line_column(lines: DataFrame) -> Column:

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from featurelib import arrow, schema, tables
 from featurelib.audit.audit import Judged, judge
-from featurelib.audit.evidence import Conditions, Evidence, Waiting, read
+from featurelib.audit.evidence import Conditions, Waiting
 from featurelib.catalogue import Catalogue
 from featurelib.catalogue import load as load_catalogue
 from featurelib.config.fleet import Fleet
@@ -125,12 +125,3 @@ def expected_rows(known: pa.ChunkedArray, fleet: Fleet, lost: Sequence[str] = ()
     rows["cluster"] = pa.array([*missing, *lost], pa.string())
     rows["checksum"] = pa.array([*[None] * len(missing), *[0] * len(lost)], pa.int64())
     return pa.table(rows, schema=schema)
-
-
-def read_evidence(
-    relation: Callable[[Evidence], TableRows], conditions: Conditions, snapshots: pa.RecordBatch
-) -> pa.RecordBatch:
-    """Return the rows of `relation` from a batch of snapshot rows, as Arrow."""
-    absent = load_dialect(STRICT).can.absent_metadata_version
-    rows = arrow.rows_of(snapshots, SNAPSHOT)
-    return arrow.batch_of(relation(read(rows, conditions, absent)))

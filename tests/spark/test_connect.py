@@ -13,10 +13,13 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from featurelib.rows import TableRows
+from benchmarks.facts import Shape, draw
+from benchmarks.fleet import write_night
+from featurelib.config.fleet import Fleet
+from featurelib.spark.store import Store
 from featurelib.tables import ALL, Table
-from tests.report.samples import judge_samples
-from tests.spark.nights import ROOT, RUN, SAMPLES, run_job
+from tests.spark.nights import ROOT, RUN, SAMPLES, run_job, sample_lines
+from tests.spark.test_frames import nightly_of
 
 pytestmark = pytest.mark.spark
 
@@ -27,39 +30,47 @@ import sys
 from pyspark.sql import SparkSession
 from featurelib import spark as fl
 
-def rows(frame, *names):
-    return [list(row) for row in frame.select(*names).collect()]
-
 builder = SparkSession.builder.remote("local[2]").config("spark.sql.shuffle.partitions", "1")
 session = builder.config("spark.ui.enabled", "false").getOrCreate()
 assert type(session).__module__ == "pyspark.sql.connect.session"
-lines = session.read.text(sys.argv[1])
-audit = fl.audit(lines).persist()
-joined = fl.incompatible(fl.supported_ranges(lines), fl.finalized_levels(lines))
-print(json.dumps({
-    "readiness": rows(audit.readiness, "cluster", "feature", "verdict", "target"),
-    "findings": audit.findings.count(),
-    "plans": rows(audit.plans, "cluster", "verdict"),
-    "incompatible": rows(joined, "cluster", "node_id", "feature"),
-}))
+for lines in map(session.read.text, sys.argv[1:]):
+    audit = fl.audit(lines, landing="/data/landing", listed_in="/etc/fleet.toml").persist()
+    joined = fl.incompatible(fl.supported_ranges(lines), fl.finalized_levels(lines))
+    frames = {"joined": joined} | {
+        name: getattr(audit, name)
+        for name in ("clusters", "readiness", "incompatible_brokers", "findings", "nodes", "plans")
+    }
+    rows = {name: sorted(map(repr, frame.toArrow().to_pylist())) for name, frame in frames.items()}
+    print(json.dumps(rows))
+    audit.unpersist()
 session.stop()
 """
 
 
-def test_a_client_of_spark_connect_gets_the_verdicts_of_the_core() -> None:
+def test_a_client_of_spark_connect_gets_what_a_classic_nightly_writes(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    """The samples, and a fleet that is drawn from a seed."""
+    shape = Shape(clusters=30, nodes=6, features=8, ghosts=0.05, disagreeing=0.2, rolling=0.2)
+    write_night(draw(shape), tmp_path)
+    landings = [f"{SAMPLES}/*/landing.jsonl", f"{tmp_path}/night-00"]
     env = os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-    command = [sys.executable, "-c", CLIENT, f"{SAMPLES}/*/landing.jsonl"]
-    answer = subprocess.run(command, env=env, cwd=ROOT, capture_output=True, text=True)
+    answer = subprocess.run(
+        [sys.executable, "-c", CLIENT, *landings], env=env, cwd=ROOT, capture_output=True, text=True
+    )
     assert answer.returncode == 0, answer.stderr
-    found = json.loads(answer.stdout.splitlines()[-1])
-    judged = judge_samples()
-    expected = {
-        "readiness": columns_of(judged.readiness, "cluster", "feature", "verdict", "target"),
-        "plans": columns_of(judged.plans, "cluster", "verdict"),
-        "incompatible": columns_of(judged.incompatible, "cluster", "node_id", "feature"),
-    }
-    assert found.pop("findings") == len(judged.findings)
-    assert {name: sorted(rows, key=str) for name, rows in found.items()} == expected
+    printed = answer.stdout.splitlines()[-2:]
+    files = sorted(Path(landings[1]).iterdir())
+    drawn = [line for path in files for line in path.read_bytes().splitlines()]
+    for number, lines in enumerate((sample_lines(), drawn)):
+        store = Store(session, str(tmp_path / f"tables-{number}"))
+        expected = {
+            name: sorted(map(repr, rows.toArrow().to_pylist()))
+            for name, rows in nightly_of(store, lines, None, Fleet()).items()
+        }
+        found = json.loads(printed[number])
+        assert len(found.pop("joined")) == len(expected["incompatible_brokers"]) > 0
+        assert found == expected
 
 
 NIGHTLY = """
@@ -106,9 +117,3 @@ def test_a_nightly_on_a_connect_session_writes_the_tables_of_a_classic_one(
 def rows_of(tables: Path, table: Table) -> list[str]:
     """The rows of a table as texts, sorted."""
     return sorted(map(repr, DeltaTable(tables / table.path).to_pyarrow_table().to_pylist()))
-
-
-def columns_of(rows: TableRows, *names: str) -> list[list[object]]:
-    """Some columns of a table, row by row, sorted."""
-    values = zip(*(rows[name].to_pylist() for name in names), strict=True)
-    return sorted(map(list, values), key=str)

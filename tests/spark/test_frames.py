@@ -11,6 +11,7 @@ import pytest
 from chispa.dataframe_comparer import assert_df_equality
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 import featurelib
 from featurelib import spark as fl
@@ -38,6 +39,7 @@ GOLD = {
 }
 SILENT = "a cluster that sent nothing"
 FLEET = Fleet(cluster=(FleetEntry(id=SILENT, name="silent", brokers=(1,)),))
+PLACES = {"landing": "/data/landing", "listed_in": "/etc/fleet.toml"}  # for commands
 RANDOM = settings(
     max_examples=2,
     deadline=None,
@@ -66,11 +68,14 @@ def frame_of(session: SparkSession, lines: list[bytes]) -> DataFrame:
     return session.createDataFrame([(line.decode(),) for line in lines], "value string")
 
 
-def nightly_of(store: Store, lines: list[bytes], as_of: int | None) -> dict[str, DataFrame]:
+def nightly_of(
+    store: Store, lines: list[bytes], as_of: int | None, fleet: Fleet = FLEET
+) -> dict[str, DataFrame]:
     """The gold tables that a first nightly writes, by name of the library's table, without run."""
     put_bronze(store, RUN, lines)
     refine(store, lambda _: None, as_of=as_of)
-    audit(store, FLEET, Settings(), run=RUN, as_of=as_of, say=lambda _: None)
+    places = (*PLACES.values(), None)
+    audit(store, fleet, Settings(), run=RUN, as_of=as_of, say=lambda _: None, places=places)
     return {name: store.read(table).drop(*tables.OF_RUN) for name, table in GOLD.items()}
 
 
@@ -85,15 +90,33 @@ def same(found: DataFrame, expected: DataFrame, table: Table) -> None:
 def test_an_audit_of_a_frame_is_the_nightly_s_gold(session: SparkSession, store: Store) -> None:
     lines = sample_lines()
     expected = nightly_of(store, lines, None)
-    result = fl.audit(frame_of(session, lines), fleet=FLEET).persist()
+    result = fl.audit(frame_of(session, lines), fleet=FLEET, **PLACES).persist()
     for name, table in GOLD.items():
         same(getattr(result, name), expected[name], table)
     assert result.clusters.where(f"cluster = '{SILENT}'").count() == 1
-    plain = featurelib.audit(pa.table({"value": [line.decode() for line in lines]}), fleet=FLEET)
+    for place in PLACES.values():
+        assert result.findings.where(F.col("command").contains(place)).count() > 0
+    texts = pa.table({"value": [line.decode() for line in lines]})
+    plain = featurelib.audit(texts, fleet=FLEET, **PLACES)
     for name, table in GOLD.items():
         order = [(column, "ascending") for column in table.grain if column != "run"]
         rows = getattr(result, name).toArrow().sort_by(order).to_pylist()
         assert getattr(plain, name).sort_by(order).to_pylist() == rows, name
+    result.unpersist()
+
+
+@RANDOM
+@given(lines=fleets())
+def test_an_audit_of_a_random_fleet_is_the_nightly_s_gold(
+    session: SparkSession, tmp_path_factory: pytest.TempPathFactory, lines: Lines
+) -> None:
+    as_of = microseconds(AS_OF)
+    store = Store(session, str(tmp_path_factory.mktemp("random")))
+    expected = nightly_of(store, lines, as_of)
+    moment = datetime.fromtimestamp(as_of / 1e6, UTC)
+    result = fl.audit(frame_of(session, lines), fleet=FLEET, as_of=moment, **PLACES).persist()
+    for name, table in GOLD.items():
+        same(getattr(result, name), expected[name], table)
     result.unpersist()
 
 
