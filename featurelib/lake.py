@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from functools import cached_property
 from heapq import nsmallest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import unquote
 
 import numpy as np
@@ -24,7 +24,7 @@ from featurelib.errors import (
     NoEvidenceError,
     SurroundingsError,
     TableError,
-    install_line,
+    needing,
 )
 from featurelib.faults import damaged, explaining, in_a_line
 from featurelib.findings import tagged
@@ -45,7 +45,9 @@ from featurelib.tables import (
 from featurelib.words import microseconds, some
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from deltalake import DeltaTable
+    from pyarrow.dataset import Dataset
     from pyarrow.fs import FileSystem
 
 # A condition on rows: a column, a comparison, a value; all must hold. Times are microseconds.
@@ -58,7 +60,6 @@ MOST_LOCATED = 5000  # lines of findings that are located
 Row = Mapping[str, Any]
 Entries = list[tuple[str, int, int]]  # name, bytes and time of each file of a log
 VERSION_PROPERTY = "featurelib.tableVersion"
-INSTALL = f"Install it, {install_line('lake')}"
 FOUND = ("run", *FINDING.names)  # the keys of a finding; its texts are made again when shown
 _SHOWN = 5
 _LISTED = 12
@@ -71,7 +72,7 @@ class Lake:
         """Open the tables; options of an object store come from the environment, as deltalake reads
         them. Raises ConfigError for a missing folder."""
         self.root = root.rstrip("/") or "/"
-        self._open: dict[tuple[str, int | None], DeltaTable] = {}
+        self._open: dict[tuple[str, int | None], TableReader] = {}
         if is_name(root) and not Path(root).is_dir():
             raise ConfigError(
                 f"tables {root}: expected a folder or URI, found a name, which only Spark can look "
@@ -118,7 +119,7 @@ class Lake:
     def version_if_whole(self, table: Table) -> int | None:
         """Return the number of a local table's newest commit; None = a file in its log is missing
         or has another size."""
-        opened = self._opened(table, None)
+        opened = self._opened(table, None).opened
         files = opened.get_add_actions(flatten=True)
         paths = [Path(self.place(table), unquote(path)) for path in files["path"].to_pylist()]
         sizes = [path.is_file() and path.stat().st_size for path in paths]
@@ -138,7 +139,7 @@ class Lake:
         if cluster is not None:
             conditions.append(("cluster", "=", cluster))
         # None = another writer. A run's own row is written last.
-        newest = self._opened(table, None).transaction_version(table.application)
+        newest = self._opened(table, None).opened.transaction_version(table.application)
         if newest is not None and newest < of:
             detail = f"its newest run is {newest}, {AUDIT_RUN.full_name} knows run {of}"
             raise damaged(detail, self.place(table))
@@ -221,16 +222,15 @@ class Lake:
     ) -> TableRows:
         """Return rows that meet all `conditions`; bounds in the log skip files, and bounds in a
         file skip its groups."""
-        opened = self._opened(table, version)
+        opened, names = self._opened(table, version), columns or table.schema.names
         from featurelib import arrow  # installed, because the table could be opened
 
-        names, uri = table.schema.names if columns is None else columns, self.place(table)
-        dataset = opened.to_pyarrow_dataset(filesystem=files_at(uri))
-        try:
-            with explaining(uri):
-                rows = arrow.read(dataset, table.schema, conditions, names)
-        except arrow.FAULTS as error:
-            raise damaged(in_a_line(str(error)), uri) from error
+        rows = opened.fetch(conditions, names)
+        if rows is None:
+            raise TableError(
+                f"table {table.full_name} at {self.place(table)}: only Spark reads it, because of "
+                "deletion vectors or renamed columns. Use featurelib.spark, or Spark's own SQL."
+            )
         return arrow.rows_of(rows, table.schema.select(names))
 
     def place(self, table: Table) -> str:
@@ -247,24 +247,18 @@ class Lake:
 
         return DeltaTable.is_deltatable(named)
 
-    def _opened(self, table: Table, version: int | None) -> DeltaTable:
+    def _opened(self, table: Table, version: int | None) -> TableReader:
         """Return the table for reading. Raises NoEvidenceError, TableError, ConfigError."""
         if (table.full_name, version) in self._open:
             return self._open[table.full_name, version]
-        try:
+        with needing("reading tables needs the packages deltalake and pyarrow", "lake"):
             import pyarrow  # noqa: F401  # what is read comes as Arrow's
-            from deltalake import DeltaTable
             from deltalake.exceptions import DeltaError, TableNotFoundError
-        except ImportError as error:
-            raise ConfigError(
-                f"reading tables needs the packages deltalake and pyarrow. {INSTALL}"
-            ) from error
         uri = f"{self.root}/{table.path}"
         try:
             with explaining(uri):
                 uri = self.place(table)
-                table_there = DeltaTable(uri, version=version)
-                expect_whole_log(log_entries(uri), uri)
+                found = TableReader(table, uri, version=version).open()
         except TableNotFoundError as error:
             raise NoEvidenceError(
                 f"table {table.full_name}: there is none at {uri}. Name the folder the nightly "
@@ -277,7 +271,7 @@ class Lake:
                 raise TableError(f"{fault}{old}.") from error
             advice = "Is it reachable, and may this user read it? Then run again"
             raise SurroundingsError(f"{fault}{advice}.") from error
-        if is_outdated(table, table_there.metadata().configuration, uri):
+        if is_outdated(table, found.opened.metadata().configuration, uri):
             which, then = "it", "Run the nightly once: it makes it anew."
             if version is not None:
                 which, then = "it for that night", f"{then} Then leave out --run."
@@ -285,8 +279,60 @@ class Lake:
                 f"table {table.full_name} at {uri}: an earlier featurelib wrote {which}, in a "
                 f"form of its own. {then}"
             )
-        self._open[table.full_name, version] = table_there
-        return table_there
+        self._open[table.full_name, version] = found
+        return found
+
+
+class TableReader:
+    """The reader of a version of a table at a folder or URI, None = the newest, through deltalake.
+    `options` are deltalake's. Open it first."""
+
+    opened: DeltaTable
+
+    def __init__(
+        self, table: Table, place: str, options: Mapping[str, str] = {}, version: int | None = None
+    ) -> None:
+        self.table, self.place, self.options = table, place, dict(options)
+        self._version = version
+        self._entries: Entries | None = None  # of the log
+
+    def open(self) -> Self:
+        """Read the log, again only if its files changed. Raises TableNotFoundError, and
+        SurroundingsError for a damaged log."""
+        from deltalake import DeltaTable
+
+        try:  # listed before it is read, so that no commit is missed
+            entries = log_entries(self.place, self.options)
+        except OSError:  # no table, or a fault that deltalake explains
+            entries = None
+        if entries is None or entries != self._entries:
+            self.opened = DeltaTable(self.place, self._version, storage_options=self.options)
+            self._entries = entries or log_entries(self.place, self.options)
+            self.__dict__.pop("dataset", None)
+        return self
+
+    @cached_property
+    def dataset(self) -> Dataset | None:
+        """The files, with their bounds in the log; None = only Spark reads the table, because of
+        deletion vectors or renamed columns."""
+        if self.opened.protocol().min_reader_version > 1:
+            return None
+        # Arrow's own file system, because deltalake's threads call Python while the process ends.
+        files = files_at(self.place, self.options)
+        dataset: Dataset = self.opened.to_pyarrow_dataset(filesystem=files)
+        return dataset
+
+    def fetch(self, conditions: Sequence[Wanted], names: Sequence[str]) -> pa.Table | None:
+        """Return columns of the rows that meet all `conditions`, or None as `dataset`. Bounds in
+        the log skip files, and bounds in a file skip its groups. Raises SurroundingsError."""
+        from featurelib import arrow
+
+        try:
+            with explaining(self.place):
+                dataset = self.dataset
+                return dataset and arrow.read(dataset, self.table.schema, conditions, names)
+        except arrow.FAULTS as error:
+            raise damaged(in_a_line(str(error)), self.place) from error
 
 
 def places(read: Read, lines: Mapping[int, int], cluster: str | None = None) -> dict[int, str]:
@@ -375,19 +421,18 @@ def is_outdated(table: Table, properties: Mapping[str, str], place: str) -> bool
     return table.is_rebuilt and int(written) < table.version
 
 
-def expect_whole_log(entries: Entries, uri: str) -> None:
-    """Raise SurroundingsError if an entry of a log is empty, as after a power failure: readers
-    would take it for a commit of nothing, and lose rows silently."""
-    for name, size, _ in entries:
-        if size == 0 and name.endswith(".json"):
-            raise damaged(f"{uri}/_delta_log/{name} is empty", uri)
-
-
 def log_entries(path: str, options: Mapping[str, str] | None = None) -> Entries:
-    """Return the log files of a table, sorted by name. Raises OSError."""
+    """Return the log files of a table, sorted by name. Raises OSError.
+
+    Raises SurroundingsError if one is empty, as after a power failure: readers would take it for a
+    commit of nothing, and lose rows silently.
+    """
     from pyarrow.fs import FileSelector
 
     files = files_at(path, options).get_file_info(FileSelector("_delta_log"))
+    for file in files:
+        if file.size == 0 and file.extension == "json":
+            raise damaged(f"{path}/_delta_log/{file.base_name} is empty", path)
     return sorted((file.base_name, file.size or 0, file.mtime_ns or 0) for file in files)
 
 

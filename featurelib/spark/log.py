@@ -22,7 +22,6 @@ import pyarrow as pa
 from deltalake.exceptions import TableNotFoundError
 from deltalake.transaction import AddAction
 from pyarrow import parquet
-from pyarrow.dataset import Dataset
 from pyarrow.fs import FileInfo, FileSelector, FileSystem
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
@@ -33,7 +32,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from featurelib import arrow
 from featurelib.errors import ConfigError, TableError
 from featurelib.faults import damaged, in_a_line
-from featurelib.lake import Entries, expect_whole_log, files_at, log_entries
+from featurelib.lake import TableReader, files_at
 from featurelib.lake import Wanted as Wanted
 from featurelib.schema import TIME
 from featurelib.tables import Table
@@ -85,29 +84,6 @@ def spark_schema(table: Table) -> T.StructType:
 Fields = Mapping[str, T.StructField]  # by the names that flatten gives them
 
 
-def alter(
-    session: SparkSession, name: str, new: Fields, bare: Fields, properties: Mapping[str, str]
-) -> None:
-    """Add new columns and parts, comments of bare columns, and properties, by Spark's SQL. `name`
-    is the table's name in SQL."""
-
-    def path(name: str) -> str:
-        return ".".join(f"`{part}`" for part in name.split("."))
-
-    columns = [  # a new column includes its parts
-        f"{path(key)} {field.dataType.simpleString()}{comment_of(field)}"
-        for key, field in new.items()
-        if key.rpartition(".")[0].removesuffix(".element") not in new
-    ]
-    comments = [f"{path(key)}{comment_of(field)}" for key, field in bare.items()]
-    if columns:
-        session.sql(f"ALTER TABLE {name} ADD COLUMNS ({', '.join(columns)})")
-    if comments:
-        session.sql(f"ALTER TABLE {name} ALTER COLUMN {', '.join(comments)}")
-    if properties:
-        session.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ({pairs(properties)})")
-
-
 def comment_of(field: T.StructField) -> str:
     """Return the comment of a column for SQL; empty = it has none."""
     comment = field.metadata.get("comment", "").replace("'", "\\'")
@@ -128,81 +104,70 @@ def flatten(schema: T.StructType, prefix: str = "") -> dict[str, T.StructField]:
     return columns
 
 
-class _Version:
-    """A version of a table; `entries` are the files of its log."""
-
-    def __init__(self, table: Table, opened: deltalake.DeltaTable, entries: object) -> None:
-        self.opened, self.entries = opened, entries
-        self.head = Head(
-            version=opened.version(),
-            run=opened.transaction_version(table.application),
-            note=next(iter(opened.history(1)), {}).get("userMetadata"),
-            schema=_schema_in(opened),
-            properties=opened.metadata().configuration,
-            commits=functools.partial(_commits, opened),
-        )
-        self.dataset: Dataset | None = None
-
-
-class PathLog:
+class PathLog(TableReader):
     """The log of a table at a URI. deltalake reads the log and commits, on the condition that no
     other run of this table came since; Spark's workers read and write the files."""
 
     def __init__(self, table: Table, uri: str, options: Mapping[str, str]) -> None:
         """Open the log; `options` are those of storage_options."""
-        self._table, self._uri, self._options = table, uri, dict(options)
-        self._place = uri.removeprefix(LOCAL)
-        self._read: _Version | None = None
-
-    def _opened(self, version: int | None = None) -> deltalake.DeltaTable:
-        return deltalake.DeltaTable(self._place, version=version, storage_options=self._options)
+        super().__init__(table, uri.removeprefix(LOCAL), options)
+        self._uri = uri
+        self._head: tuple[deltalake.DeltaTable | None, Head | None] = None, None
 
     def head(self) -> Head | None:
         """Return the newest commit; None = there is no table."""
-        return newest.head if (newest := self._newest()) is not None else None
-
-    def _newest(self) -> _Version | None:
-        """Return the newest version. A log is read again only if its files changed."""
-        try:  # listed before it is read, so that no commit is missed
-            entries = log_entries(self._place, self._options)
-        except OSError:  # no table, or a fault that deltalake explains
-            entries = None
-        if entries is None or self._read is None or self._read.entries != entries:
-            self._read = self._read_newest(entries)
-        return self._read
-
-    def _read_newest(self, entries: Entries | None) -> _Version | None:
         try:
-            opened = self._opened()
+            opened = self.open().opened
         except TableNotFoundError as error:
             if "Unknown scheme" in str(error):
                 raise
             return None
-        entries = log_entries(self._place, self._options) if entries is None else entries
-        expect_whole_log(entries, self._place)
-        return _Version(self._table, opened, entries)
+        if self._head[0] is not opened:
+            head = Head(
+                version=opened.version(),
+                run=opened.transaction_version(self.table.application),
+                note=next(iter(opened.history(1)), {}).get("userMetadata"),
+                schema=_schema_in(opened),
+                properties=opened.metadata().configuration,
+                commits=functools.partial(_commits, opened),
+            )
+            self._head = opened, head
+        return self._head[1]
+
+    def at(self, version: int | None) -> TableReader:
+        """Return the reader of a version, None = the newest."""
+        of_version = TableReader(self.table, self.place, self.options, version)
+        return (self if version is None else of_version).open()
+
+    def _by_spark(self, session: SparkSession) -> CatalogLog:
+        """Return the log for a table that deltalake does not write."""
+        return CatalogLog(session, self.table, f"delta.`{self._uri.replace('`', '``')}`")
+
+    def _fresh(self) -> deltalake.DeltaTable:
+        """Return the table to commit to: a later commit is a conflict."""
+        return deltalake.DeltaTable(self.place, storage_options=self.options)
 
     def create(self, properties: Mapping[str, str], replace: bool) -> None:
         """Make the table if it is missing; with `replace`, empty an existing one."""
         deltalake.DeltaTable.create(
-            self._place,
-            deltalake.Schema.from_json(spark_schema(self._table).json()),
+            self.place,
+            deltalake.Schema.from_json(spark_schema(self.table).json()),
             mode="overwrite" if replace else "ignore",
-            description=self._table.comment,
+            description=self.table.comment,
             configuration=properties,
-            storage_options=self._options,
+            storage_options=self.options,
             raise_if_key_not_exists=False,  # featurelib's own tables are not registered there
         )
 
     def alter(
         self, session: SparkSession, new: Fields, bare: Fields, properties: Mapping[str, str]
     ) -> None:
-        """Add columns, comments and properties, as the function `alter` does."""
-        opened = self._opened()
+        """Add new columns and parts, comments of bare columns, and properties."""
+        opened = self._fresh()
         if not _is_plain(opened):
-            return alter(session, f"delta.`{self._uri.replace('`', '``')}`", new, bare, properties)
+            return self._by_spark(session).alter(session, new, bare, properties)
         if new or bare:  # one commit; Spark would start jobs for each
-            schema, stored = spark_schema(self._table), flatten(_schema_in(opened))
+            schema, stored = spark_schema(self.table), flatten(_schema_in(opened))
             for name, field in flatten(schema).items():
                 field.metadata = field.metadata if name in {*new, *bare} else {}
                 field.nullable = name in new or stored[name].nullable
@@ -214,15 +179,13 @@ class PathLog:
     def write(self, session: SparkSession, rows: Rows, run: int, note: str, mode: Mode) -> None:
         """Write one run's rows as one commit with the run and the note; `overwrite`: replace all
         rows. A run that is not greater than the newest adds nothing, without an error."""
-        opened = self._opened()  # a later commit is a conflict
+        opened = self._fresh()
         if not _is_plain(opened):
-            fitted = _frame_of(session, self._table, rows).to(row_schema(self._table))
-            writing = fitted.write.format("delta").options(**_options(self._table, run, note))
-            return writing.mode(mode).save(self._uri)
-        newest = opened.transaction_version(self._table.application)
+            return self._by_spark(session).write(session, rows, run, note, mode)
+        newest = opened.transaction_version(self.table.application)
         if newest is not None and run <= newest:
             return None
-        commit = _commit(self._table, run, note)
+        commit = _commit(self.table, run, note)
         if not isinstance(rows, pa.Table):
             added = self._write_files(rows, run)
             opened.create_write_transaction(added, mode, opened.schema(), commit_properties=commit)
@@ -232,7 +195,7 @@ class PathLog:
         coded = any(map(pa.types.is_dictionary, rows.schema.types))
         deltalake.write_deltalake(
             opened,
-            rows.select(self._table.schema.names).cast(self._schema(coded=coded)),
+            rows.select(self.table.schema.names).cast(self._schema(coded=coded)),
             mode=mode,
             schema_mode="merge",  # columns of a later release are null
             commit_properties=commit,
@@ -242,12 +205,12 @@ class PathLog:
 
     @property
     def _form(self) -> deltalake.WriterProperties:
-        rows = min(GROUP_ROWS, self._table.file_rows or GROUP_ROWS)
+        rows = min(GROUP_ROWS, self.table.file_rows or GROUP_ROWS)
         return deltalake.WriterProperties(compression=CODEC, max_row_group_size=rows)
 
     def clean(self, joining: bool) -> None:
         """Delete files that only old versions need; first join small ones, if there are many."""
-        opened = self._opened()
+        opened = self._fresh()
         if joining and _is_plain(opened) and len(opened.file_uris()) > SMALL_FILES:
             opened.optimize.compact(writer_properties=self._form)
         opened.vacuum(dry_run=False, full=True)
@@ -260,13 +223,13 @@ class PathLog:
         unreadable elsewhere.
         """
         part, observation = f"{run}-{uuid4().hex}", Observation()
-        counting = rows.to(row_schema(self._table)).observe(
+        counting = rows.to(row_schema(self.table)).observe(
             observation, F.count(F.lit(1)).alias("rows")
         )
-        counting.write.options(**_form(self._table)).parquet(f"{self._uri}/{part}")
-        files = files_at(self._place, self._options)
+        counting.write.options(**_form(self.table)).parquet(f"{self._uri}/{part}")
+        files = files_at(self.place, self.options)
         written = files.get_file_info(FileSelector(part, allow_not_found=True))
-        entries = (_added(self._table, files, e) for e in written if e.extension == "parquet")
+        entries = (_added(self.table, files, e) for e in written if e.extension == "parquet")
         added = [e for e in entries if e is not None]
         total = sum(json.loads(e.stats)["numRecords"] for e in added)
         if total != (counted := observation.get["rows"]):
@@ -278,52 +241,30 @@ class PathLog:
             )
         return added
 
-    def dataset(self, version: int | None) -> Dataset | None:
-        """Return the files of a version, with their bounds in the log; None = Delta itself must
-        read the table, because of deletion vectors or renamed columns."""
-        newest = self._newest() if version is None else None
-        if newest is not None and newest.dataset is not None:
-            return newest.dataset
-        opened = self._opened(version) if newest is None else newest.opened
-        if opened.protocol().min_reader_version > 1:
-            return None
-        # Arrow's own file system, because deltalake's threads call Python while the process ends.
-        files = files_at(self._place, self._options)
-        dataset: Dataset = opened.to_pyarrow_dataset(filesystem=files)
-        if newest is not None:
-            newest.dataset = dataset
-        return dataset
-
-    def files(self, dataset: Dataset, conditions: Sequence[Wanted]) -> list[str]:
-        """Return the files that may hold such rows."""
-        schema = self._table.schema
-        bounds = arrow.as_expression(schema, arrow.by_bounds(schema, conditions))
-        return [f"{self._uri}/{fragment.path}" for fragment in dataset.get_fragments(bounds)]
-
     def frame(
         self, session: SparkSession, version: int | None, conditions: Sequence[Wanted]
     ) -> DataFrame:
         """Return the rows of a version, at least those that meet all `conditions`. The log is read
         here, because Delta would start some jobs for it."""
-        dataset = self.dataset(version)
+        dataset, schema = self.at(version).dataset, self.table.schema
         if dataset is None:
-            of = {} if version is None else {"versionAsOf": str(version)}
-            return session.read.format("delta").options(**of).load(self._uri)
-        files = [escape(path) for path in self.files(dataset, conditions)]
+            return self._by_spark(session).frame(session, version, conditions)
+        bounds = arrow.as_expression(schema, arrow.by_bounds(schema, conditions))
+        fragments = dataset.get_fragments(bounds)  # the files that may hold such rows
+        files = [escape(f"{self._uri}/{fragment.path}") for fragment in fragments]
         if not files:  # an Arrow table, because Python's workers would read an empty list
-            empty = arrow.schema_of(self._table.schema).empty_table()
-            return session.createDataFrame(empty, row_schema(self._table))
-        return session.read.schema(spark_schema(self._table)).parquet(*files)
+            empty = arrow.schema_of(schema).empty_table()
+            return session.createDataFrame(empty, row_schema(self.table))
+        return session.read.schema(spark_schema(self.table)).parquet(*files)
 
     def _schema(self, *, coded: bool = False) -> pa.Schema:
         """Return Arrow's schema; without comments, because a commit may not change those there."""
-        fields = arrow.schema_of(self._table.schema, coded=coded)
-        return pa.schema([f.with_nullable(f.name not in self._table.required) for f in fields])
+        fields = arrow.schema_of(self.table.schema, coded=coded)
+        return pa.schema([f.with_nullable(f.name not in self.table.required) for f in fields])
 
 
 class CatalogLog:
-    """The log of a catalog's table, by its name in SQL: through Spark's SQL and writer. Like
-    PathLog."""
+    """The log of a table by its name in SQL: through Spark's SQL and writer. Like PathLog."""
 
     def __init__(self, session: SparkSession, table: Table, name: str) -> None:
         self._session, self._table, self._name = session, table, name
@@ -372,7 +313,21 @@ class CatalogLog:
     def alter(
         self, session: SparkSession, new: Fields, bare: Fields, properties: Mapping[str, str]
     ) -> None:
-        alter(session, self._name, new, bare, properties)
+        def path(name: str) -> str:
+            return ".".join(f"`{part}`" for part in name.split("."))
+
+        columns = [  # a new column includes its parts
+            f"{path(key)} {field.dataType.simpleString()}{comment_of(field)}"
+            for key, field in new.items()
+            if key.rpartition(".")[0].removesuffix(".element") not in new
+        ]
+        comments = [f"{path(key)}{comment_of(field)}" for key, field in bare.items()]
+        if columns:
+            session.sql(f"ALTER TABLE {self._name} ADD COLUMNS ({', '.join(columns)})")
+        if comments:
+            session.sql(f"ALTER TABLE {self._name} ALTER COLUMN {', '.join(comments)}")
+        if properties:
+            session.sql(f"ALTER TABLE {self._name} SET TBLPROPERTIES ({pairs(properties)})")
 
     def clean(self, joining: bool) -> None:
         if joining:

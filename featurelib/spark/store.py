@@ -126,9 +126,8 @@ class Store:
         own = self._log(table)
         if isinstance(own, PathLog):
             self._expect_readable(table)
-            with explaining(self.path(table)):
-                if (opened := own.dataset(version)) is not None:
-                    return arrow.read(opened, table.schema, conditions, names)
+            if (rows := own.at(version).fetch(conditions, names)) is not None:
+                return rows
         # Spark infers other types for times and nullability.
         types = arrow.schema_of(table.schema.select(names))
         return self.read(table, version, conditions).select(*names).toArrow().cast(types)

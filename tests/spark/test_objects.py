@@ -10,7 +10,7 @@ import pytest
 from pyarrow import parquet
 from pyarrow.fs import FileSelector
 
-from featurelib.arrow import read, schema_of
+from featurelib.arrow import schema_of
 from featurelib.errors import BusyError
 from featurelib.lake import files_at
 from featurelib.spark import hold
@@ -66,11 +66,13 @@ def test_a_table_is_made_committed_to_and_read(
     head = log.head()
     assert head is not None
     assert (head.version, head.run, head.note) == (2, RUN + 1, "note")
-    opened = log.dataset(None)
-    assert opened is not None
-    assert sorted(read(opened, INGEST_RUN.schema, [], ["run"])["run"].to_pylist()) == [RUN, RUN + 1]
-    [file] = log.files(opened, [("run", "=", RUN + 1)])
+    assert (rows := log.at(None).fetch([], ["run"])) is not None
+    assert sorted(rows["run"].to_pylist()) == [RUN, RUN + 1]
+    log.frame(spark, None, [("run", "=", RUN + 1)])
+    [file] = spark.read.schema.return_value.parquet.call_args.args
     assert file.startswith(f"{uri}/{RUN + 1}-")
+    assert (first := log.at(1).fetch([], ["run"])) is not None
+    assert first["run"].to_pylist() == [RUN]
     log.write(spark, frame, RUN + 1, "again", "append")  # the run is there
     assert [commit[0] for commit in head.commits()] == [2, 1, 0]
 

@@ -33,7 +33,7 @@ from featurelib.errors import (
     SurroundingsError,
     TableError,
 )
-from featurelib.lake import Lake, expect_whole_log, log_entries
+from featurelib.lake import Lake, log_entries
 from featurelib.schema import INT, LONG, SHORT, TEXT, TIME, ListOf, Schema, columns
 from featurelib.spark import log
 from featurelib.spark import store as store_module
@@ -671,7 +671,7 @@ def test_an_empty_entry_of_a_log_is_not_read_past(store: Store) -> None:
     with pytest.raises(SurroundingsError, match=r"^table bronze\.thing.* is empty\. Restore"):
         Store(store.session, store.root).read(THING)
     with pytest.raises(SurroundingsError, match="json is empty"):
-        expect_whole_log(log_entries(f"file://{folder}"), f"file://{folder}")
+        log_entries(f"file://{folder}")
 
 
 def test_a_log_is_read_again_only_if_its_files_changed(
