@@ -12,8 +12,10 @@ import json
 import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 from uuid import uuid4
 
@@ -214,6 +216,10 @@ class PathLog(TableReader):
         if joining and _is_plain(opened) and len(opened.file_uris()) > SMALL_FILES:
             opened.optimize.compact(writer_properties=self._form)
         opened.vacuum(dry_run=False, full=True)
+        if "://" not in self.place:  # a disk keeps the folders of earlier runs
+            for folder in Path(self.place).iterdir():
+                with suppress(OSError):  # it has files
+                    folder.rmdir()
 
     def _write_files(self, rows: DataFrame, run: int) -> list[Any]:
         """Let workers write files into the table's folder; return their log entries. Spark's own

@@ -552,6 +552,9 @@ def test_retention_is_set_and_vacuum_keeps_what_is_younger(store: Store) -> None
     assert found["delta.deletedFileRetentionDuration"] == "interval 30 days"
     assert [row.level for row in store.read(THING, version - 1).collect()] == [1]
     assert store.newest_run(THING) == RUN + 1
+    store.maintain(THING, retention_days=0, vacuum=True)
+    folders = Path(store.path(THING).removeprefix("file:")).glob("[!_]*/")
+    assert [folder.name[:14] for folder in folders] == [str(RUN + 1)]
 
 
 def test_whatever_commits_looks_before_and_after_whether_the_tables_are_still_this_run_s(
