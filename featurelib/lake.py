@@ -258,7 +258,7 @@ class Lake:
         try:
             with explaining(uri):
                 uri = self.place(table)
-                found = TableReader(table, uri, version=version).open()
+                reader = TableReader(table, uri, version=version).open()
         except TableNotFoundError as error:
             raise NoEvidenceError(
                 f"table {table.full_name}: there is none at {uri}. Name the folder the nightly "
@@ -271,7 +271,7 @@ class Lake:
                 raise TableError(f"{fault}{old}.") from error
             advice = "Is it reachable, and may this user read it? Then run again"
             raise SurroundingsError(f"{fault}{advice}.") from error
-        if is_outdated(table, found.opened.metadata().configuration, uri):
+        if is_outdated(table, reader.opened.metadata().configuration, uri):
             which, then = "it", "Run the nightly once: it makes it anew."
             if version is not None:
                 which, then = "it for that night", f"{then} Then leave out --run."
@@ -279,8 +279,8 @@ class Lake:
                 f"table {table.full_name} at {uri}: an earlier featurelib wrote {which}, in a "
                 f"form of its own. {then}"
             )
-        self._open[table.full_name, version] = found
-        return found
+        self._open[table.full_name, version] = reader
+        return reader
 
 
 class TableReader:
@@ -396,14 +396,11 @@ def night_before(read: Read, run: int) -> tuple[list[Row], Judgement | None, lis
     judges = {(r["catalogue"], r["dialect"]) for r in nights if r["run"] in (before, run)}
     if len(judges) > 1:
         levels = [row | {"ceiling": None} for row in levels]  # another dialect has other ceilings
-    critical = read(
-        FINDINGS, [*of, ("severity", "=", "critical")], ["cluster", "muted"]
-    ).to_pylist()
-    bad = {row["cluster"] for row in critical if row["muted"] is None}
-    down = read(
-        FINDINGS, [*of, ("code", "in", sorted(tagged("down")))], ["cluster", "role", "node_id"]
-    )
-    silent = {(row["cluster"], row["role"], row["node_id"]) for row in down.to_pylist()}
+    critical: list[Wanted] = [("severity", "=", "critical"), ("muted", "is null", None)]
+    bad = {*read(FINDINGS, [*of, *critical], ["cluster"])["cluster"].to_pylist()}
+    down: Wanted = ("code", "in", sorted(tagged("down")))
+    nodes = read(FINDINGS, [*of, down], ["cluster", "role", "node_id"]).to_pylist()
+    silent = {(row["cluster"], row["role"], row["node_id"]) for row in nodes}
     judged = {r["cluster"]: (r["verdict"], r["cluster"] in bad) for r in plans}
     return nights, judged, levels, silent
 

@@ -21,12 +21,12 @@ from featurelib.cli.night import (
     expect_tables,
     go_on,
     judge_and_publish,
-    local_path,
     say_failed,
 )
 from featurelib.cli.standing import LastRun
 from featurelib.feature import Severity
 from featurelib.source import NIGHTS_BEFORE, SAMPLE_TABLES, SAMPLES_MARK
+from featurelib.spark.local_files import local_path
 from featurelib.tables import is_name
 from featurelib.view.html import compile_templates
 from featurelib.words import moment, time_text

@@ -14,7 +14,6 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterable, Iterator
-from importlib.util import find_spec
 from typing import NoReturn, TextIO, cast
 
 import msgspec
@@ -22,7 +21,7 @@ import msgspec
 from featurelib.backends.credentials import Credentials, opener, plain
 from featurelib.config.fleet import FleetEntry
 from featurelib.config.security import Security
-from featurelib.errors import ConfigError, CredentialsError, NoEvidenceError, install_line
+from featurelib.errors import ConfigError, CredentialsError, NoEvidenceError, needing
 from featurelib.landing.fields import write_line
 from featurelib.landing.samples import KIND, QUERY, Sample, metric_of, nodes_of
 from featurelib.landing.strict import FaultError
@@ -161,11 +160,8 @@ def _number(text: str) -> float:
 def metrics_lines(lines: Iterable[bytes], source: ToolOutput) -> Iterator[bytes]:
     """Yield landing lines from a scrape in a file, in Prometheus' text format. Raises LandingError,
     and ConfigError if the parser is not installed."""
-    if find_spec("prometheus_client") is None:
-        raise ConfigError(
-            "--kind metrics: expected the package prometheus-client, found none. Install it, "
-            f"{install_line('metrics')}"
-        )
+    with needing("--kind metrics: expected the package prometheus-client, found none", "metrics"):
+        import prometheus_client  # noqa: F401
     try:
         nodes = nodes_of(_parsed(lines, source), source.where)
     except FaultError as fault:

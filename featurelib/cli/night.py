@@ -26,6 +26,7 @@ from featurelib.config.files import (
 from featurelib.config.fleet import Fleet
 from featurelib.config.settings import Settings, mutes_of
 from featurelib.errors import ConfigError, NoEvidenceError
+from featurelib.faults import explaining
 from featurelib.feature import Severity
 from featurelib.lake import lines_of
 from featurelib.lake import places as find_places
@@ -40,6 +41,7 @@ from featurelib.source import (
     parse_as_of,
     relative,
 )
+from featurelib.spark.local_files import ENDINGS, local_path, missing, walk
 from featurelib.tables import (
     ALL,
     AUDIT_RUN,
@@ -138,9 +140,6 @@ def are_samples(tables: str) -> bool:
 def expect_landing(landing: str) -> None:
     """Check the landing folder before Spark starts: LandingError if a local folder does not exist,
     NoEvidenceError without a landing file, SurroundingsError if it cannot be read."""
-    from featurelib.faults import explaining
-    from featurelib.spark.local_files import ENDINGS, missing, walk
-
     path = local_path(landing)
     if path is None:
         return
@@ -165,14 +164,6 @@ def expect_folder(option: str, uri: str) -> None:
                 f"written. Name a folder with {option} FOLDER; it is made if it is not there."
             )
         path = os.path.dirname(path)
-
-
-def local_path(uri: str) -> str | None:
-    """Return `uri` as an absolute path of this machine, or None if it is elsewhere."""
-    scheme, colon, path = uri.partition(":")
-    if not colon or "/" in scheme:
-        return os.path.abspath(uri)
-    return os.path.abspath("/" + path.lstrip("/")) if scheme == "file" else None
 
 
 def go_on(store: Store, run: int | None, number: int) -> int:

@@ -19,13 +19,14 @@ import msgspec
 
 from featurelib import __version__
 from featurelib.cli.entrance import say
-from featurelib.cli.night import Places, local_path
+from featurelib.cli.night import Places
 from featurelib.config.files import quietly, write_whole
 from featurelib.errors import FeatureLibError
 from featurelib.faults import in_a_line
 from featurelib.feature import Severity
 from featurelib.lake import Lake
 from featurelib.source import now
+from featurelib.spark.local_files import list_local, local_path
 from featurelib.tables import ALL, CLUSTER_SNAPSHOT, is_name
 
 if TYPE_CHECKING:
@@ -144,8 +145,6 @@ def _digest_code() -> str:
 
 def _digest(landing: str, places: Places, fail_on: Severity | None, code: str) -> str:
     """Return a digest of everything that decides a run, except its tables."""
-    from featurelib.spark.local_files import list_local
-
     inputs = (
         sorted(list_local(landing, quietly)),
         (places.fleet, places.settings, places.catalogue.label, places.as_of, fail_on, code),

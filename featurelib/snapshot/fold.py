@@ -50,7 +50,6 @@ _KEPT: Final = {
 }
 
 
-_HALVES = frozenset(role.text for role in Role)
 _OF_NO_NODE = (
     StrimziLine,
     kinds.NotReachedLine,
@@ -124,8 +123,8 @@ class Fold:
         """Settle the state: equal input gives equal bytes."""
         for name, entries in self._entries.items():
             setattr(self.state, name, sorted(entries.values(), key=_KEPT[name][0]))
-        others = (s for s in self.state.statements if s.witness not in _HALVES)
-        self.state.statements = list(others)  # the listeners have their own
+        halves = {role.text for role in Role}  # the listeners have their own
+        self.state.statements = [s for s in self.state.statements if s.witness not in halves]
         kept.settle(self.state)
         return self.state
 

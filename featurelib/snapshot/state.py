@@ -337,8 +337,7 @@ _MAPS_OF_LISTENERS = ("full", "partial", "levels", "scraped", "scraped_levels")
 
 
 def newest_statements(listener: Listener) -> Iterator[NewestStatement]:
-    """Yield the newest statements of a listener: they are not stored, because its fields have
-    them."""
+    """Yield the newest statements of a listener, which has them in its fields."""
     source = Role(listener.role).text, listener.node_id
     moment = listener.levels_at, listener.levels_line
     at, line, ranges = max(

@@ -37,8 +37,7 @@ def audit(
     newest = pc.max(accepted["observed_at"].cast(pa.int64())).as_py() or 0
     entries = pa.Table.from_batches(entries_of(limit, parsed.to_batches()), ENTRY)
     gathered = entries.sort_by([(name, "ascending") for name in SORTED]).to_batches()
-    states = pa.Table.from_batches(fold_batches(gathered, done=0, since=LATE), FOLDED)
-    folded = states.select(CORE_COLUMNS)
+    folded = pa.Table.from_batches(fold_batches(gathered, 0, LATE), FOLDED).select(CORE_COLUMNS)
     rows = pa.concat_tables([folded, expected_rows(folded["cluster"], inventory)])
     moment = newest if limit is None else limit
     judge = judge_as_of(moment, inventory, settings, catalogue)

@@ -23,7 +23,6 @@ from featurelib.landing import Landing, Quarantined, read
 from featurelib.landing.kinds import UnreadZnode
 from featurelib.landing.line import ZNODE
 from featurelib.rows import make_rows
-from featurelib.schema import BYTES, LONG, TEXT, TIME, Schema
 from featurelib.snapshot import ClusterState, begin, snapshot_rows
 from featurelib.snapshot.history import Learned, history_rows, pack
 from featurelib.snapshot.records import SET_ASIDE
@@ -43,10 +42,8 @@ ENTRY = pa.schema(  # a line to fold (`state`: null, empty for a quarantined one
 SORTED = ("cluster", "run", "line_id")  # the order of a fold
 FOLDED = schema_of(tables.FOLDED)
 
-_OF_ENTRY = Schema.of([("run", LONG), ("cluster", TEXT), ("line_id", LONG), ("raw", BYTES)])
-_PARSED = Schema.of(
-    [*_OF_ENTRY.fields[1:], ("kind", TEXT), ("observed_at", TIME), ("reason", TEXT)]
-)
+_OF_ENTRY = tables.LANDING_LINE.schema.select(ENTRY.names[:-1])
+_PARSED = tables.LANDING_LINE.schema.select([*_OF_ENTRY.names, "kind", "observed_at", "reason"])
 _Entry = tuple[int, str, int, bytes | None, bytes | None]  # as ENTRY
 
 

@@ -19,6 +19,16 @@ from featurelib.words import count
 ENDINGS = ("jsonl", "jsonl.gz", "ndjson", "ndjson.gz", "json", "json.gz")
 
 
+def local_path(uri: str) -> str | None:
+    """Return `uri` as an absolute path of this machine, or None if it is elsewhere."""
+    scheme, colon, path = uri.partition(":")
+    if colon and "/" not in scheme and scheme != "file":
+        return None
+    path = path if colon and scheme == "file" else uri
+    # One slash: Delta treats file:///x and file:/x as two places (DELTA_AMBIGUOUS_PATHS).
+    return os.path.abspath("/" + path.lstrip("/") if path.startswith("//") else path)
+
+
 class Landed(NamedTuple):
     """A landing file in its folder; its time of change in microseconds."""
 

@@ -12,7 +12,6 @@ jobs. Tables of a catalog are Spark's, by their names. Why: docs/decisions/0021-
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -34,6 +33,7 @@ from featurelib.lake import VERSION_PROPERTY, is_outdated
 from featurelib.rows import TableRows
 from featurelib.spark import log
 from featurelib.spark.hold import HoldingRun, Lease, expect_lock, hold_folder, telling
+from featurelib.spark.local_files import local_path
 from featurelib.spark.log import LOCAL, CatalogLog, Head, Mode, PathLog, Rows, Wanted
 from featurelib.tables import AUDIT_RUN, CHANGED, GOLD, LANDING_LINE, Table, is_name
 
@@ -397,12 +397,8 @@ class Store:
 
 def resolve_uri(root_uri: str) -> str:
     """Return `root_uri` without a trailing slash; a plain path becomes an absolute `file:` URI."""
-    scheme, colon, tail = root_uri.partition(":")
-    if colon and scheme != "file" and "/" not in scheme:
-        return root_uri.rstrip("/")
-    path = tail if scheme == "file" and colon else root_uri
-    # One slash: Delta treats file:///x and file:/x as two places (DELTA_AMBIGUOUS_PATHS).
-    return "file:" + os.path.abspath("/" + path.lstrip("/") if path.startswith("//") else path)
+    path = local_path(root_uri)
+    return root_uri.rstrip("/") if path is None else f"{LOCAL}{path}"
 
 
 def _types(schema: T.StructType) -> dict[str, str]:

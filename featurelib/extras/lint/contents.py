@@ -9,7 +9,7 @@ from glob import glob
 from pathlib import Path
 
 from featurelib.config.files import read_limited
-from featurelib.errors import ConfigError, install_line
+from featurelib.errors import ConfigError, needing
 from featurelib.extras.lint.declared import Declared, Fault
 from featurelib.words import clean
 
@@ -22,10 +22,8 @@ def read_change(
     files: list[str], before: str | None, revision: str | None
 ) -> tuple[list[str], Declared, Declared]:
     """Return the files that are judged, their declarations, and those of before."""
-    try:
+    with needing("lint needs pyyaml", "lint"):
         from featurelib.extras.lint.readers import read_file
-    except ImportError as error:
-        raise ConfigError(f"lint needs pyyaml. Install it, {install_line('lint')}") from error
     now, then, unread = Declared(), Declared(), set[str]()
     names = list(dict.fromkeys(expand(files, revision, now.unmatched)))
     if before is not None and (len(names) > 1 or revision is not None):

@@ -21,7 +21,7 @@ from featurelib.api.questions import can_roll, what_if, why_not
 from featurelib.api.tables import NightTables, open_tables
 from featurelib.catalogue import NEWEST_RELEASE
 from featurelib.config.fleet import FleetPart
-from featurelib.errors import ConfigError, install_line
+from featurelib.errors import needing
 from featurelib.extras.history import diff, history
 from featurelib.extras.initial_levels.levels import feature_dependencies, version_mapping
 from featurelib.faults import explain
@@ -203,14 +203,10 @@ def mcp(
 
 def make_server(tools: TableTools) -> MCPServer:
     """Return a server with the public methods of `tools`. Raises ConfigError without the SDK."""
-    try:
+    with needing("the package mcp is missing", "mcp"):
         from mcp.server import MCPServer
         from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase
         from mcp.types import ToolAnnotations
-    except ImportError as error:
-        raise ConfigError(
-            f"the package mcp is missing. Install it, {install_line('mcp')}"
-        ) from error
     server = MCPServer(
         "featurelib", version=featurelib.__version__, instructions=INSTRUCTIONS, log_level="ERROR"
     )

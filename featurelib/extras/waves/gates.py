@@ -151,11 +151,10 @@ def _read_night(lake: Lake, run: int) -> WaveNight:
 def critical_nights(lake: Lake, first: int, last: int) -> set[tuple[int, str]]:
     """Return the runs from `first` to `last` and their clusters with a critical, unmuted
     finding."""
-    columns = ["run", "cluster", "muted"]
-    condition = [("severity", "=", Severity.CRITICAL.value)]
+    critical = ("severity", "=", Severity.CRITICAL.value), ("muted", "is null", None)
     span = ("run", ">=", first), ("run", "<=", last)
-    rows = lake.read(FINDINGS, [*span, *condition], columns).to_pylist()
-    return {(row["run"], row["cluster"]) for row in rows if row["muted"] is None}
+    rows = lake.read(FINDINGS, [*span, *critical], ["run", "cluster"]).to_pylist()
+    return {(row["run"], row["cluster"]) for row in rows}
 
 
 def waves_status(
