@@ -1,8 +1,9 @@
 """What is true of a made-up fleet on one night: drawn from a seed, told by nobody yet.
 
 Landing lines, snapshot rows and flat tables are three ways to write the same facts. One seed gives
-one fleet, on every machine; a night differs from the one before in its times, its epochs and in one
-cluster of a hundred. The first three brokers of a cluster are never ghosts or offenders.
+one fleet, on every machine; a night differs from the one before in its times, its epochs, in one
+cluster of a hundred a day, and in the brokers that are down just then. The first three brokers of a
+cluster are never ghosts or offenders.
 """
 
 from __future__ import annotations
@@ -24,10 +25,11 @@ CONTROLLERS = 3
 SAFE = 3  # brokers that carry the quorum where controllers are combined with brokers
 CONTROLLERS_FROM = 3001  # ids of separate controllers
 FIRST_NIGHT = 1_795_222_800_000_000  # 2026-11-21T01:00:00Z, microseconds
-DAY = 86_400_000_000
+MINUTE = 60_000_000
+DAY = 1440 * MINUTE
 LINE = 1_000  # microseconds from one line to the next
-RECORDS_A_DAY = 172_800  # an idle cluster writes two records a second to its metadata log
-CHANGED_A_NIGHT = 0.01
+RECORDS_A_MINUTE = 120  # an idle cluster writes two records a second to its metadata log
+CHANGED_A_DAY = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,10 +42,12 @@ class Shape:
     profiles: str = "few"  # many = no two nodes of a cluster advertise the same ranges
     offenders: float = 0.02  # run a build too old for what is finalized
     ghosts: float = 0.01  # registered, fenced, connection refused
+    down: float = 0.0  # the same for one night
     disagreeing: float = 0.005  # clusters: two brokers say different levels at one epoch
     behind: float = 0.3  # clusters: every broker was upgraded, nobody finalized
     rolling: float = 0.02  # clusters: half of the brokers still run the build before
     seed: int = 7
+    minutes: int = DAY // MINUTE  # from one night to the next
 
     def __post_init__(self) -> None:
         if self.nodes <= SAFE or self.nodes >= CONTROLLERS_FROM:
@@ -86,16 +90,20 @@ class Facts:
     epoch: Int  # [C, N], never falling from one broker to the next
 
     @property
+    def begin(self) -> int:
+        """The time of the first line of this night, microseconds."""
+        return FIRST_NIGHT + self.night * self.shape.minutes * MINUTE
+
+    @property
     def as_of(self) -> int:
         """A time after every line of this night, microseconds."""
-        return FIRST_NIGHT + self.night * DAY + DAY // 2
+        return self.begin + self.shape.minutes * MINUTE // 2
 
     def at(self, clusters: slice) -> Int:
         """When each line of these clusters was read, [C, lines], microseconds."""
         lines = self.shape.lines
         rows = np.arange(*clusters.indices(self.shape.clusters))[:, None]
-        first = FIRST_NIGHT + self.night * DAY
-        return first + LINE * (rows * lines + np.arange(lines))
+        return self.begin + LINE * (rows * lines + np.arange(lines))
 
     def answering(self, clusters: slice) -> Bool:
         """Which listeners answer, [C, L]."""
@@ -141,13 +149,18 @@ def draw(shape: Shape, night: int = 0) -> Facts:
     disagrees = random.random(clusters) < shape.disagreeing
     head_start = random.integers(1_000, 100_000, clusters)
     steps = random.integers(0, 2, (clusters, nodes))
+    share = CHANGED_A_DAY * shape.minutes * MINUTE / DAY
     for later in range(1, night + 1):
-        _change(np.random.default_rng([shape.seed, later]), release, rolling, finalized)
+        _change(np.random.default_rng([shape.seed, later]), share, release, rolling, finalized)
+    fails = np.random.default_rng([shape.seed, night, 1]).random((clusters, nodes))
+    fails[:, :SAFE] = 1.0
+    ghost |= ~offender & (fails < shape.down)
     software = _software(builds, release, rolling, finalized, offender)
     combined_software = software[:, :CONTROLLERS]
     separate_software = np.repeat(release[:, None], CONTROLLERS, axis=1)
     controllers = np.where(combined[:, None], combined_software, separate_software)
-    epoch = head_start[:, None] + night * RECORDS_A_DAY + np.cumsum(steps, axis=1)
+    passed = night * shape.minutes * RECORDS_A_MINUTE
+    epoch = head_start[:, None] + passed + np.cumsum(steps, axis=1)
     dissenter = _dissenters(ghost, disagrees)
     return Facts(
         shape=shape,
@@ -164,10 +177,12 @@ def draw(shape: Shape, night: int = 0) -> Facts:
     )
 
 
-def _change(random: np.random.Generator, release: Byte, rolling: Bool, finalized: Byte) -> None:
-    """One cluster of a hundred takes its next step: ends its roll, finalizes, or begins to roll."""
+def _change(
+    random: np.random.Generator, share: float, release: Byte, rolling: Bool, finalized: Byte
+) -> None:
+    """A share of clusters takes its next step: ends its roll, finalizes, or begins to roll."""
     newest = len(list_builds(1)) - 1
-    moves = random.random(len(release)) < CHANGED_A_NIGHT
+    moves = random.random(len(release)) < share
     ends = moves & rolling
     finalizes = moves & ~rolling & (finalized < release)
     begins = moves & ~rolling & (finalized == release) & (release < newest)

@@ -6,10 +6,10 @@ Every node is asked every night, so a night's lines are new; one cluster in a hu
 nights of a small fleet warm the session up. What counts is the median of the last five nights
 against the first; the second is shown too, because the first also makes the tables. Writing the
 lines is not counted. Seconds of the processors are shown as well: on a machine that others use
-only they tell one night from another. Last comes what each table grew by in a night after the
-first, in rows and in bytes with its log; docs/reference/settings.md has that for a year. With
---vacuum each night also maintains its tables, as vacuum = true does, and keeps no older version: a
-year of nights of a small fleet shows joined files, checkpoints and logs.
+only they tell one night from another. Last come the bytes of each table with its log after 1, 10,
+30, 60, 96 and 365 nights, and the line that fits those after the first; docs/reference/settings.md
+has them. With --vacuum each night also maintains its tables, as vacuum = true does, and keeps no
+older version. `--minutes 15 --nights 96` is a day of a fleet that is collected four times an hour.
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ import argparse
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from pathlib import Path
 from shutil import rmtree
 from statistics import median
 
+import numpy as np
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
@@ -51,6 +53,7 @@ from featurelib.tables import ALL
 THREADS = 2
 NIGHTS, NODES, FEATURES = 30, 20, 8
 LAST = 5
+MARKS = (1, 10, 30, 60, 96, 365)  # nights after which tables are measured, beside the last
 FIRST_RUN = 20260101000000
 BAR, BAR_NIGHTS, BAR_CLUSTERS = 1.3, 30, 1000
 
@@ -119,12 +122,13 @@ def measure(
     warm = replace(shape, clusters=min(shape.clusters, 50))
     for number in range(2):
         spend(Store(session, str(folder / "warm")), folder / "warm-landing", warm, number)
-    store, spent = Store(session, str(folder / "tables")), []
+    store, spent = Store(session, str(folder / "tables")), list[Night]()
+    grown: dict[int, Sizes] = {}
     for number in range(nights):
         night = spend(store, folder / "landing", shape, number, vacuum=vacuum)
         spent.append(night)
-        if number == 0:
-            first = sizes(folder / "tables")
+        if number + 1 in {*MARKS, nights}:
+            grown[number + 1] = sizes(folder / "tables")
         print(
             f"night {number + 1}: ingest {night.ingest:.1f} s, refine {night.refine:.1f} s, "
             f"audit {night.audit:.1f} s, {night.whole / spent[0].whole:.2f} of the first; "
@@ -132,7 +136,7 @@ def measure(
             flush=True,
         )
     size = f"{shape.clusters:,} × {shape.nodes} × {shape.features}"
-    show_growth(first, sizes(folder / "tables"), nights - 1, size)
+    show_growth(grown, size)
     return spent
 
 
@@ -152,18 +156,32 @@ def sizes(tables: Path) -> Sizes:
     return found
 
 
-def show_growth(first: Sizes, last: Sizes, nights: int, of: str) -> None:
-    """Print what each table grew by in a night after the first."""
-    grown = {
-        name: [(now - then) / nights for now, then in zip(last[name], first[name], strict=True)]
-        for name in last
+def show_growth(grown: dict[int, Sizes], of: str) -> None:
+    """Print the size of each table after some nights, and its growth by the line of least squares
+    through those after the first."""
+    fitted = [night for night in grown if night > 1]
+    whole = {
+        night: tuple(map(sum, zip(*tables.values(), strict=True)))
+        for night, tables in grown.items()
     }
-    grown["all"] = list(map(sum, zip(*grown.values(), strict=True)))
-    lines = [
-        (name, f"{rows:,.0f}", f"{size / 1e6:.3f}", f"{log / 1e6:.4f}")
-        for name, (rows, size, log) in grown.items()
-    ]
-    show_table(f"growth of a night, {of}", ("", "rows", "MB", "MB of log"), lines)
+    every = {night: {**tables, "all": whole[night]} for night, tables in grown.items()}
+    lines = []
+    for name in every[fitted[-1]]:
+        rows, size = (
+            [at(every[night][name]) for night in grown]
+            for at in (itemgetter(0), lambda found: found[1] + found[2])
+        )
+        slopes = [_slope(list(grown), values) for values in (rows, size)]
+        ends = [f"{value / 1e6:.2f}" for value in size]
+        lines.append((name, *ends, f"{slopes[1] / 1e6:.4f}", f"{rows[-1]:,}", f"{slopes[0]:,.0f}"))
+    heads = [f"MB, {night}" for night in grown]
+    show_table(f"growth, {of}", ("", *heads, "MB a night", "rows", "rows a night"), lines)
+
+
+def _slope(nights: list[int], values: list[int]) -> float:
+    """Return the growth of a night, by the nights after the first if there are several."""
+    start = 1 if len(nights) > 2 else 0
+    return float(np.polyfit(nights[start:], values[start:], 1)[0])
 
 
 def run(
