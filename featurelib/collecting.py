@@ -410,8 +410,8 @@ def probe(
 def _sight(
     entry: FleetEntry, lines: Sequence[bytes], catalogue: Catalogue
 ) -> tuple[ClusterView, bool]:
-    """Return the cluster as if every registration were seen and supported everything, which the
-    probe asks; and true if the probe also proves registrations."""
+    """Return the cluster with all registrations known and every level supported, as input of the
+    probe; and true if the probe also proves registrations."""
     cluster_id = id_of(lines[0])
     fleet = Fleet(cluster=(msgspec.structs.replace(entry, id=cluster_id),))
     terms = Terms(catalogue=catalogue, as_of=None, max_age=_DAY, fleet=fleet)

@@ -66,7 +66,7 @@ class Issue(StrEnum):
 
     @classmethod
     def of_login(cls, reason: str) -> Issue | None:
-        """Return the issue of a login that failed for this reason; None = none."""
+        """Return the kind of fault of a failed login, by the error's text; None = unknown."""
         causes = {REFUSED_LOGIN: cls.SECRET, OTHER_SECURITY: cls.SECURITY}
         return next((issue for words, issue in causes.items() if words in reason), None)
 

@@ -143,8 +143,7 @@ class Reason(Advice):
     level: int | None = None
     node: str = ""  # as `broker 3`
     supported: tuple[int, int] | None = None  # None: not listed, or no reason about a node
-    # Of a dialect: the controller would say just this. It says only the first of its reasons, to
-    # the others it comes once that is fixed.
+    # True if the controller would return this reason. A controller returns only its first reason.
     is_answer: bool = False
     # The reason and last day of its finding's mute, if requested.
     muted: str | None = None

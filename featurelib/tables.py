@@ -108,7 +108,7 @@ def with_run(rows: Schema) -> Schema:
 OF_RUN = ("run", "run_date", "first_seen_run")
 _SKIP_BY = ("run", "cluster")
 
-# The reason for a line whose bytes are lost; it is no evidence.
+# The reason for a line whose bytes are lost; such a line is no evidence.
 CHANGED = "the line is not what landed: another writer changed it in bronze.landing_line"
 
 LANDING_LINE = Table(

@@ -1,8 +1,8 @@
-"""What commands print with --json about clusters, plans and requests; see view/documents.py.
+"""The JSON documents of commands about clusters, plans and requests; see view/documents.py.
 
-The answer to a question is printed as it is: a key for each field of the value, in the order of the
-fields, where KEYS has no row for its type. DOCUMENTS names the head and the value that each command
-prints. Requests and their outcomes have documents of their own.
+The answer to a question has a key for each field of the value, in the order of the fields, unless
+KEYS has a row for its type. DOCUMENTS has the head and the value of each command's document.
+Requests and their outcomes have documents of their own.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ KEYS: dict[type, dict[str, str]] = {
 
 
 class OfCluster(Document):
-    """The head of what is about one cluster: what the inventory calls it, and the evidence."""
+    """The head of a document about one cluster: its name in the inventory, and its evidence."""
 
     cluster: str
     name: str | None

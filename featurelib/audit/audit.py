@@ -1,7 +1,7 @@
 """Judge a batch of clusters: every finding, every incompatible node, a verdict for every feature.
 
 A verdict never depends on the other clusters of the batch. READY needs every rule and all the
-evidence; what is missing makes UNKNOWN, unless a known node already says no.
+evidence. Missing evidence makes UNKNOWN, unless a known node already blocks the level.
 """
 
 from __future__ import annotations
@@ -240,8 +240,8 @@ def _unlisted(report: BatchFindings, conditions: Conditions) -> None:
 
 
 def _missing_lines(report: BatchFindings, conditions: Conditions) -> Int:
-    """Report clusters of which an earlier run judged newer lines than are there now; return their
-    number by cluster."""
+    """Report clusters for which an earlier run used newer lines than the tables have now; return
+    their number by cluster."""
     times, evidence = conditions.newest_lines, report.evidence
     newest = np.array([times.get(name, 0) for name in evidence.clusters], dtype=np.int64)
     is_lost = evidence.landed & (newest > evidence.snapshots.observed_at)

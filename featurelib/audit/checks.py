@@ -1,8 +1,8 @@
 """Check finalized levels: unsupported by a node, unmet dependencies, levels that would disappear.
 
-Findings only; no verdict hangs on them. Four questions, each of all clusters of a batch at once:
+The findings change no verdict. Four questions, each of all clusters of a batch at once:
 
-    find_incompatible   nodes whose range does not hold what is finalized, and what becomes of them
+    find_incompatible   nodes whose range lacks a finalized level, and the effect on these nodes
     report_unmet        levels that were lowered below what another level depends on: Kafka asks for
                         a dependency only when the level itself moves, so that breaks unseen
     find_deprecations   by KIP-584's text the highest minimum that any broker supports is finalized,
@@ -43,7 +43,7 @@ from featurelib.schema import INCOMPATIBLE_BROKER
 INCOMPATIBLE_CODE = "incompatible_with_finalized"
 DEPENDENCY_CODE = "finalized_dependency_unmet"
 MINIMUM_CODE = "minimum_would_rise"
-_ENOUGH = np.iinfo(np.int16).max  # where it is not known what is finalized, nothing is missing
+_ENOUGH = np.iinfo(np.int16).max  # an unknown finalized level satisfies every dependency
 
 
 def find_incompatible(evidence: Evidence, report: BatchFindings) -> TableRows:
@@ -99,8 +99,8 @@ def find_incompatible(evidence: Evidence, report: BatchFindings) -> TableRows:
 def _unfit(evidence: Evidence) -> tuple[Int, Int]:
     """Return every pair that does not support its finalized level, and each subject behind it.
 
-    A controller that replays a level it does not support ends. One that answers supports it, and
-    its listener only leaves the unstable level out.
+    A controller that replays an unsupported level exits. So a controller that responds supports the
+    level, and its listener only omits the unstable level.
     """
     query, node = evidence.questions, evidence.subjects
     pair, subject = evidence.expand(np.flatnonzero(query.pair_unfit))
@@ -110,8 +110,8 @@ def _unfit(evidence: Evidence) -> tuple[Int, Int]:
 
 
 def outdated(evidence: Evidence) -> Texts:
-    """Return by subject why the usual remedy does not help: its software is too old for the
-    finalized level, and it is not registered, or it does not respond and does not seem to run."""
+    """Return by subject why the usual remedy does not help: the node's software is too old for the
+    finalized level, and the node is not registered, or seems to be off."""
     query, node = evidence.questions, evidence.subjects
     pair, subject = _unfit(evidence)
     levels, lowest = query.current[query.pair_question[pair]], query.pair_min[pair]
@@ -123,8 +123,9 @@ def outdated(evidence: Evidence) -> Texts:
 
 
 def _own_answers(evidence: Evidence, question: Int, subject: Int) -> tuple[dict[int, str], Texts]:
-    """Return by position the start of a text about a node's fate, and its cause: brokers whose own
-    response shows that only the protocol version keeps them from registering features."""
+    """Return by position the start of the text about a node, and the cause: brokers whose response
+    shows that only their protocol version prevents a registration of features.
+    """
     query, node, own = evidence.questions, evidence.subjects, dict[int, str]()
     bare = node.listed_nothing[subject]
     for row in np.flatnonzero(bare & (node.answered_with[subject] != NOBODY)).tolist():
@@ -157,8 +158,8 @@ def levels_of_clusters(evidence: Evidence, level: Int, tables: Tables) -> tuple[
 
 
 def report_unmet(evidence: Evidence, own: Software, tables: Tables, report: BatchFindings) -> None:
-    """Report each finalized level whose dependency is not met by the finalized levels, as the
-    newest software declares it or the cluster's own controllers check it (KIP-1022, Feature
+    """Report each finalized level whose dependency is not met by the finalized levels, as declared
+    by the newest software or checked by the cluster's own controllers (KIP-1022, Feature
     dependencies; Feature.validateVersion)."""
     query = evidence.questions
     level = np.where(query.known, query.current, _ENOUGH)
@@ -200,7 +201,7 @@ def report_unmet(evidence: Evidence, own: Software, tables: Tables, report: Batc
 
 @cache
 def _asks(dialect: str, code: str) -> bool:
-    """Return true if controllers of a dialect apply a rule."""
+    """Return true if controllers of this dialect apply the rule."""
     return code in {row.code for row in load(dialect).rules}
 
 
@@ -210,11 +211,10 @@ def _needed(dialect: str) -> int:
 
 
 def find_deprecations(evidence: Evidence, report: BatchFindings) -> None:
-    """Report every minimum that would rise by KIP-584's text. Every registered broker's minimum
-    counts, also if its controller therefore leaves that broker out of the live ones.
-
-    Only where a features node that can be believed stores minimums, and brokers that may run there
-    keep them: 3.3 and later read the level in their place. No range begins above its level.
+    """Report every minimum that would rise by KIP-584's text. The minimum of every registered
+    broker counts, also if the controller ignores that broker because of it. Only clusters with a
+    trusted `/feature` znode that stores minimums are checked, and only if their brokers may be
+    older than 3.3. No range begins above its level.
     """
     query, node, levels = evidence.questions, evidence.subjects, evidence.levels
     brokers = (node.role == Role.BROKER) & node.registered & (evidence.answering.of_subject >= 0)
@@ -233,7 +233,7 @@ def find_deprecations(evidence: Evidence, report: BatchFindings) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RaisedMinimum:
-    """A minimum that rises with an update: levels `first_lost` to `last_lost` go away."""
+    """A minimum that an update raises: clients lose the levels `first_lost` to `last_lost`."""
 
     feature: str
     first_lost: int
@@ -252,8 +252,8 @@ class RaisedMinimum:
 def raised_by(
     cluster: Cluster, requests: Sequence[Request], dialect: Dialect, tables: Tables
 ) -> tuple[RaisedMinimum, ...]:
-    """Return the minimums that these requests would raise, sent one after the other. Where the
-    schema has no minimums, the stored one repeats the level and does not concern clients."""
+    """Return the minimums that these requests would raise, sent one after the other. A schema
+    without minimums stores the level as minimum, which has no effect on clients."""
     raised: list[RaisedMinimum] = []
     for request in requests if dialect.can.stores_min == "local" else ():
         batch = replace(build([(cluster, request)], dialect, tables), vendors=True)

@@ -55,13 +55,13 @@ class ClusterView:
 
     @property
     def evidence(self) -> Evidence:
-        """The columns from which it was judged."""
+        """The columns that decided the verdicts of the cluster."""
         assert self.judged.evidence is not None  # only rows of a table have none
         return self.judged.evidence
 
     @property
     def seen(self) -> int:
-        """The time of its newest evidence, microseconds: a later query may have reached no node."""
+        """The time of the newest evidence, microseconds; a later query may have reached no node."""
         at = int(self.evidence.snapshots.observed_at[0])
         return self.newest if at == NONE else at
 
@@ -74,9 +74,9 @@ class ClusterView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """The settings of a judgement. Times are microseconds; `as_of` None = the newest line of the
-    cluster. `controller_decides`: judge as if every node was read that the controller asks. The
-    controller itself then validates the request before it is sent (`ValidateOnly`)."""
+    """The settings of the verdicts. Times are microseconds; `as_of` None = the newest line of the
+    cluster. `controller_decides`: assume that every node that the controller requires was read. The
+    controller then validates the request before it is sent (`ValidateOnly`)."""
 
     catalogue: Catalogue
     as_of: int | None
@@ -284,7 +284,7 @@ class PlainCluster:
         )
 
     def _configured(self, nodes: tuple[Node, ...]) -> tuple[int, ...] | None:
-        """Return the ids that the active controller is configured to ask; None if not read. They
+        """Return the ids that the active controller's configuration requires; None = not read. They
         include the id of a missing node only if a list of controllers shows that the node is gone.
         Otherwise no such list was read, or the owner declares the controller compatible."""
         read, every = self._evidence.configured.get(0), self._software.fleet.nodes
@@ -295,9 +295,9 @@ class PlainCluster:
         return tuple(i for i in read.ids if i in known)
 
     def _nodes(self, metadata_version: int) -> tuple[Node, ...]:
-        """Return the nodes, except nodes that only the inventory names, and silent controllers that
-        the owner declares compatible. No declaration covers a voter that must be registered and is
-        not (QuorumFeatures.reasonNotSupported)."""
+        """Return the nodes, except nodes that only the inventory names, and controllers without a
+        response that the owner declares compatible. No declaration covers a voter that must be
+        registered and is not (QuorumFeatures.reasonNotSupported)."""
         node, profile = self._evidence.subjects, self._evidence.answering.of_subject
         controller = node.role == Role.CONTROLLER
         # Without a list, every node counts as registered. A node that responds after the list was
@@ -327,8 +327,8 @@ class PlainCluster:
         )
 
     def _finalized(self) -> dict[str, Range]:
-        """Return feature → (minimum, level) from the trusted source. Levels that the source cannot
-        show are left out. Level 0 on KRaft is left out, too: it means not finalized."""
+        """Return feature → (minimum, level) from the trusted source. The result omits levels that
+        the source cannot show, and level 0 on KRaft, which means not finalized."""
         levels, least = self._evidence.levels, 0 if self._zookeeper else 1
         columns = levels.names.to_pylist(), levels.entry_min.tolist(), levels.entry_level.tolist()
         return {
@@ -343,11 +343,10 @@ class PlainCluster:
         return "" if code < 0 else self._as_told(self._tables.releases[code])
 
     def _releases(self, may_lead: Int) -> tuple[str, ...]:
-        """Return the releases its controllers may run, those of the subjects `may_lead` first.
-
-        () = unknown. In ZooKeeper mode a release stands for its generation. A release is likelier
-        if the inventory names it, if its newest stable metadata.version is what the node's
-        controller listener shows, or if the node advertises its stable levels. Of two equal
+        """Return the releases that the cluster's controllers may run, first those of the subjects
+        `may_lead`. () = unknown. In ZooKeeper mode a release represents its generation. A release
+        is likelier if the inventory names it, if its newest stable metadata.version is what the
+        node's controller listener shows, or if the node advertises its stable levels. Of two equal
         candidates the older release wins, because it knows fewer features.
         """
         spoken = {release: dialect for dialect, release in self._software.spoken}

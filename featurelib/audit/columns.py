@@ -78,7 +78,7 @@ def firsts(keys: Int, *order: Int | Bool) -> Int:
 
 
 def place(keys: Int, order: Int, sought: Int) -> Int:
-    """Return where `sought` stand in the unsorted `keys`, which `order` sorts; -1 where not."""
+    """Return the positions of `sought` in the unsorted `keys`, which `order` sorts; -1 = absent."""
     return pick(order, find(keys[order], sought), -1)
 
 

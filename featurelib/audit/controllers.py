@@ -41,8 +41,8 @@ class Software:
         """Read the releases. `texts`: the inventory's release of each cluster, "" if none."""
         self._evidence, self._catalogue, self._tables = evidence, catalogue, catalogue.tables
         self._told, self.fleet = texts, FleetColumns(evidence, catalogue.tables)
-        # A node that lists a feature of no row, or a cluster that finalized one, is no stock Apache
-        # build: nothing says which release of Apache's it behaves like, the inventory included.
+        # A node that lists an uncatalogued feature, or a cluster that finalized it, is no stock
+        # Apache build. Nothing shows which Apache release it behaves like, not even the inventory.
         query, foreign = evidence.questions, evidence.uncatalogued(catalogue)
         pairs = query.pair_listed & foreign[query.pair_question]
         of_profile = marked(len(evidence.answering.cluster) + 1, query.pair_profile[pairs])
@@ -57,17 +57,17 @@ class Software:
         sets[self.inferred] = 0
         offers, offered_at = self._by_requests()
         agree = (sets & offers) != 0
-        # What no release that offers such requests advertises: a vendor's feature, or a node that
-        # registered with other software since.
+        # No release that offers these requests advertises this range: it is a vendor's feature, or
+        # the node registered with other software since.
         vendors = (profile >= 0) & ~agree & (offers != 0) & (offered_at >= evidence.subjects.at)
         sets = np.where(agree, sets & offers, np.where(vendors, offers, sets))
         sets[self.foreign] = 0
-        # The owner's word decides for each node that may run what it names.
+        # The release in the inventory decides for each node that may run it.
         code = pick(self._told_codes(), evidence.subjects.cluster, NOBODY)
         named = pick(self._bits, code, 0)
         fits = (sets & named) != 0
         self._sets: Int = np.where(fits, named, sets)
-        # Ranges that are all of what a release advertises tell it, where no requests were seen.
+        # Without known requests, ranges that equal all ranges of a release identify the release.
         on_zookeeper = evidence.membership.on_zookeeper[evidence.subjects.cluster]
         alone = pick(exact.astype(np.int64), profile, 0) > 0
         self._sure = agree | vendors | fits | (alone & (offers == 0) & ~on_zookeeper)
@@ -81,7 +81,7 @@ class Software:
 
     @cached_property
     def beyond(self) -> Bool:
-        """Return [subjects] nodes whose metadata.version maximum no known release has."""
+        """Return a mask of nodes with a metadata.version maximum that no known release has."""
         names, profile = self._evidence.questions.names, self._evidence.answering.of_subject
         if METADATA_VERSION not in names:
             return np.zeros(len(profile), dtype=bool)
@@ -90,7 +90,7 @@ class Software:
 
     def with_stable_ends(self) -> Evidence:
         """Return the evidence with each node's newest stable metadata.version, by its requests or
-        by the inventory: a range ends higher where unstable features are on."""
+        by the inventory. Enabled unstable features raise the end of a range."""
         stable = self._tables.newest_stable[:, 0].astype(np.int64)
         high = np.where(self._kinds, stable, -1).max(axis=1)
         low = np.where(self._kinds, stable, np.iinfo(np.int16).max).min(axis=1)
@@ -117,7 +117,7 @@ class Software:
 
     def _by_ranges(self) -> tuple[Flags, Flags]:
         """Return the releases that may advertise each profile, [answering profiles, releases], and
-        whether they advertise exactly that, [answering profiles]."""
+        whether one of them advertises exactly the profile, [answering profiles]."""
         answering, names = self._evidence.answering, self._evidence.questions.names
         ranges, features = self.fleet.ranges, self._tables.features
         low, high = np.zeros((2, len(answering.cluster), len(features)), dtype=np.int32)
@@ -128,8 +128,8 @@ class Software:
         return possible_releases(low, high, answering.partial, self._tables)
 
     def _by_requests(self) -> tuple[Int, Int]:
-        """Return [subjects] the releases that offer the same requests as each node's listener, as
-        bits, and the time of its response; 0 if it listed none, or those of no known release."""
+        """Return by subject, as bits, the releases that offer the requests of the node's listener,
+        and the time of its response; 0 without requests, or if no known release fits."""
         listeners, node = self._evidence.listeners, self._evidence.subjects
         rows = np.flatnonzero(listeners.field("releases") >= 0)
         code, told_at = listeners.field("releases")[rows], listeners.field("releases_at")[rows]
@@ -151,9 +151,9 @@ class Software:
 
     def weigh(self, subjects: Int) -> Int:
         """Return [subjects, releases] the evidence against each release, most important first: the
-        inventory names another, a controller's listener shows another stable metadata.version, the
-        range ends elsewhere. RULED_OUT = the node does not run it, or nothing is known, as in
-        ZooKeeper mode."""
+        inventory names another release, a controller's listener shows another stable
+        metadata.version, the range has another end. RULED_OUT = the node does not run this release,
+        or nothing is known, as in ZooKeeper mode."""
         node, stable = self._evidence.subjects, self._tables.newest_stable[:, 0]
         names = self._evidence.questions.names
         weight = np.where(self._kinds, np.int8(0), np.int8(RULED_OUT))[self._kind[subjects]]
@@ -172,8 +172,8 @@ class Software:
         return weight.astype(np.int64)
 
     def releases_of(self, subjects: Int) -> Texts:
-        """Return the release of each node; of several equally likely ones the oldest, which knows
-        least; null if nothing is known."""
+        """Return the release of each node, null if unknown. Of equally likely releases the oldest
+        wins, because it knows the fewest features."""
         return Texts(words=self._tables.releases, codes=self._release[subjects])
 
     @cached_property
@@ -205,7 +205,7 @@ class Software:
 
     @cached_property
     def spoken(self) -> dict[tuple[str, str], Bool]:
-        """Return (dialect, release) → the clusters whose controllers may be of it."""
+        """Return (dialect, release) → the clusters whose controllers may run that release."""
         zookeeper = self._evidence.membership.on_zookeeper
         possible = self._possible() & ~zookeeper[:, None]
         newest = GENERATIONS[-1]  # for a release newer than all
@@ -226,8 +226,8 @@ class Software:
         return spoken
 
     def spoken_in(self, cluster: int, by: str | None = None) -> list[str]:
-        """Return the dialects that a cluster's controllers may use; with `by` only those of that
-        release."""
+        """Return the dialects that a cluster's controllers may use; with `by` only the dialects of
+        that release."""
         pairs = (pair for pair, which in self.spoken.items() if which[cluster])
         return [name for name, release in pairs if by in (None, release)]
 
@@ -257,16 +257,16 @@ class Software:
         return releases
 
     def dialects(self, cluster: int) -> list[str]:
-        """Return the dialects that one cluster's controllers may use, sorted. Of dialects that
-        judge alike only one: the active controller's, if known."""
+        """Return the dialects that one cluster's controllers may use, sorted. Of dialects with
+        equal results only one is returned: the active controller's, if known."""
         spoken = [pair for pair, which in self.spoken.items() if which[cluster]]
         first = self._tables.releases[leads] if (leads := self._leading[cluster]) >= 0 else ""
         own = (name for name, release in spoken if release == first)
         return list(_unlike((*sorted({name for name, _ in spoken}), *own)))
 
     def propose(self, fleet: FleetColumns, level: Int) -> Iterator[Proposed]:
-        """Evaluate every question's `level` above the current one with each dialect that may be
-        used there."""
+        """Evaluate `level` of every question, if it is above the current level, with each dialect
+        that the cluster's controllers may use."""
         query = self._evidence.questions
         rising = query.known & (level > query.current)
         for (name, release), which in self.spoken.items():
@@ -283,7 +283,7 @@ class Software:
         speaks = np.where(has_any[node.cluster], controllers, counts)
         sets = np.zeros(len(evidence.clusters), dtype=np.int64)
         np.bitwise_or.at(sets, node.cluster[speaks], self._sets[speaks])
-        # The responses of a vendor's controller are unknown, whatever other controllers run.
+        # The responses of a vendor's controller are unknown, even if other controllers run.
         sets[node.cluster[speaks & self.foreign]] = 0
         possible = (sets[:, None] & self._bits) > 0
         # The inventory decides between candidates, or adds a candidate.
@@ -296,7 +296,7 @@ class Software:
 
 @cache
 def _unlike(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return one dialect, the last, of each group that judges alike; sorted."""
+    """Return the last dialect of each group of dialects with equal results; sorted."""
     return tuple(sorted({load(name).judges_by: name for name in names}.values()))
 
 

@@ -1,6 +1,6 @@
 """Turn snapshot rows, one per cluster, into the columns that the rules need, in four modules:
 
-    registrations.py   who must answer   Subjects: a row a node half, with its profile
+    registrations.py   which nodes count Subjects: a row a node half, with its profile
                                          Membership: a row a cluster, what is known of who is in it
     finalized.py       who is believed   Levels: entries (cluster, feature, level), and who disputes
     features.py        what is asked     Answering: a row each distinct (cluster, profile)
@@ -68,7 +68,7 @@ class Expected:
     controllers: tuple[int, ...] = ()
     vouched: bool = False  # the owner declares the registrations complete
     controllers_vouched: bool = False  # … for controllers that cannot be queried
-    # The controller, which knows the nodes it asks, validates the request before it is sent.
+    # The controller knows the required nodes, and validates the request before it is sent.
     controller_decides: bool = False
     generation: Generation | None = None  # of a ZooKeeper-mode cluster
     release: str = ""  # of the running software, such as 3.9; "" = not known
@@ -145,12 +145,12 @@ class Configurations:
         self._records = records
 
     def of(self, cluster: int, role: Role, node_id: int, key: str) -> ConfiguredValue | None:
-        """Return a node's own value; None = it was not asked, or did not respond."""
+        """Return a node's own value; None = the node was not queried, or did not respond."""
         return self._values.get((cluster, int(role), node_id, str(node_id), key))
 
     def default(self, cluster: int, key: str) -> ConfiguredValue | None:
         """Return the cluster-wide default of all brokers, from the newest response; None = no
-        response. A value of None = none is set, so each node's file or Kafka's own default
+        response. A `value` of None = no default is set, so each node's file or Kafka's own default
         applies."""
         return self._defaults.get((cluster, key))
 
@@ -172,7 +172,7 @@ class Configurations:
 
     def voters(self, active: Int, as_of: int, max_age: int) -> dict[int, StaticVoters]:
         """Return by cluster the ids in `controller.quorum.voters` of the active controller (-1 =
-        not known), if read recently: the nodes that it asks (QuorumFeatures.quorumNodeIds)."""
+        not known), if read recently: the nodes that it requires (QuorumFeatures.quorumNodeIds)."""
         return {
             voters.cluster: voters
             for voters in self.static_voters
@@ -241,7 +241,7 @@ class Evidence:
 
     def may_lead(self, counted: Bool) -> Bool:
         """Return a mask of the subjects among `counted` that are, or may be, the active controller.
-        In ZooKeeper mode that is a broker; on KRaft brokers stand in for unknown controllers."""
+        In ZooKeeper mode it is a broker; on KRaft brokers represent unknown controllers."""
         node, clusters, controller = self.subjects, len(self.clusters), self.subjects.role > 0
         led = marked(clusters, node.cluster[controller & counted]) & ~self.membership.on_zookeeper
         local = np.where(led[node.cluster], controller, ~controller) & counted
@@ -251,20 +251,20 @@ class Evidence:
 
     def uncatalogued(self, catalogue: Catalogue) -> Bool:
         """Return a mask of questions about a KRaft feature that no release of catalogue or overlay
-        has. In ZooKeeper mode features are the owner's: KIP-584's own rule applies."""
+        has. In ZooKeeper mode the owner defines features: KIP-584's own rule applies."""
         query = self.questions
         unknown = np.isin(query.feature, _unknown(query.names, catalogue))
         return unknown & ~self.membership.on_zookeeper[query.cluster]
 
     def finalized_by_vendor(self, catalogue: Catalogue) -> Bool:
-        """Return [clusters] of KRaft where any source, however old, has such a feature finalized:
-        their software is a vendor's."""
+        """Return a mask of KRaft clusters in which any source, of any age, shows such a feature as
+        finalized: their software is a vendor's build."""
         levels = self.snapshots["levels"]
         unknown = np.isin(levels.field("feature"), _unknown(self.snapshots.names, catalogue))
         return marked(len(self.clusters), levels.row[unknown]) & ~self.membership.on_zookeeper
 
     def unlisted_observers(self) -> tuple[Int, Int]:
-        """Return cluster and id of each observer of a quorum that is none of the counted nodes."""
+        """Return cluster and id of each observer of a quorum that is no counted node."""
         observers, node = self.snapshots["observers"], self.subjects
         keys = node_key(observers.row, 0, observers.field("node_id"))
         listed = distinct(node_key(node.cluster, 0, node.node_id))
@@ -272,8 +272,8 @@ class Evidence:
         return cluster, node_id
 
     def strangers(self) -> Int:
-        """Return listeners that are known only by their metrics and missing in the cluster's own
-        lists: nodes of another cluster, or new ones."""
+        """Return listeners that only metrics show and that the cluster's own lists lack: nodes of
+        another cluster, or new nodes."""
         node, member, observers = self.subjects, self.membership, self.snapshots["observers"]
         times = np.maximum(self.listeners.field("full_at"), self.listeners.field("partial_at"))
         rows = np.flatnonzero((self.listeners.field("scraped") >= 0) & (times == 0))
@@ -289,11 +289,11 @@ class Evidence:
 
     def left_out(self) -> Bool:
         """Return a mask of brokers in ZooKeeper mode that do not support the finalized levels:
-        their controller leaves them out of the live brokers and does not ask them
-        (KafkaController.partitionOnFeatureCompatibility; recorded with 2.8.2, 3.3.2 and 3.9.2).
+        their controller ignores them (KafkaController.partitionOnFeatureCompatibility; recorded
+        with 2.8.2, 3.3.2 and 3.9.2).
 
-        From 3.3 on controllers ignore the finalized minimum. Whom that alone leaves out
-        they would ask nothing but what the policy asks, so no verdict hangs on it.
+        From 3.3 on controllers ignore the finalized minimum. This difference changes no verdict,
+        because such controllers check these nodes, and so does the policy.
         """
         query = self.questions
         out = query.pair_unfit & self.membership.on_zookeeper[query.cluster][query.pair_question]
@@ -302,16 +302,16 @@ class Evidence:
         return profiles[self.answering.of_subject]
 
     def dynamic(self) -> tuple[Bool, Bool]:
-        """Return by cluster whether its quorum is dynamic (kraft.version 1 or more, KIP-853), and
-        whether it may be. A record that the raft layer contradicts does not count."""
+        """Return two masks of clusters: the quorum is dynamic (kraft.version 1 or more, KIP-853),
+        and it may be dynamic. A record that contradicts the raft layer does not count."""
         query, rows = self.questions, self.questions.of_feature(KRAFT_VERSION)
         is_dynamic = marked(len(self.clusters), query.cluster[rows & (query.current > 0)])
         is_dynamic[[at for at, name, _ in self.levels.disputed if name == KRAFT_VERSION]] = False
         return is_dynamic, is_dynamic | marked(len(is_dynamic), query.cluster[rows & ~query.known])
 
     def ranges(self) -> list[dict[str, tuple[int, int]]]:
-        """Return the ranges of each answering profile. A feature that a partial answer may have
-        left out is not listed: no response shows it."""
+        """Return the ranges of each answering profile. A feature that a partial response may have
+        omitted is not listed."""
         query, pairs = self.questions, np.flatnonzero(self.questions.pair_listed)
         ranges = [dict[str, tuple[int, int]]() for _ in self.answering.cluster]
         feature = query.feature[query.pair_question[pairs]]
@@ -404,7 +404,7 @@ def supported_ranges(evidence: Evidence) -> TableRows:
     pair, subject = evidence.expand(np.arange(len(query.pair_question)))
     question, listed = query.pair_question[pair], query.pair_listed[pair]
     low, high = query.pair_min[pair], query.pair_max[pair]
-    # A controller that runs supports what is finalized: its listener leaves unstable levels out.
+    # A running controller supports the finalized levels: its listener omits unstable levels.
     is_metadata = query.of_feature(METADATA_VERSION)[question]
     understated = node.own_word[subject] & is_metadata & listed & query.pair_unfit[pair]
     unclear = query.pair_unclear[pair] | understated

@@ -1,10 +1,10 @@
 """Read the finalized levels, and whether a source can be trusted with them.
 
-In ZooKeeper mode only the `/feature` znode is trusted. Brokers do not show its status; they
-contradict it if they read another version later. On KRaft the trusted source is the first kind of
-Witness, in that enum's order, that is recent enough, at its highest epoch. A tool's output proves
-nothing. Another source contradicts the trusted one if it shows other levels and is not older, or
-has the same epoch.
+In ZooKeeper mode only the `/feature` znode is trusted. Brokers do not show the znode's status. A
+broker contradicts the znode if it reads another version later. On KRaft the trusted source is the
+first kind of Witness, in that enum's order, that is recent enough, at its highest epoch. A tool's
+output proves nothing. Another source contradicts the trusted one if it shows other levels and is
+not older, or has the same epoch.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ Rows = list[tuple[str, int, int]]  # (feature, minimum level, level)
 class Levels:
     """The finalized levels of a batch.
 
-    `kind` is the witness believed (featurelib.feature.Witness, -1 = none); `trusted` whether it is
-    trustworthy. Entries (`entry_…`, `names`) are (cluster, feature, minimum, level). `disputed`
-    holds (cluster, feature, detail).
+    `kind` is the source of the levels (featurelib.feature.Witness, -1 = none); `trusted`: the
+    source can be trusted. Entries (`entry_…`, `names`) are (cluster, feature, minimum, level).
+    `disputed` holds (cluster, feature, detail).
     """
 
     kind: Int
@@ -208,8 +208,9 @@ def _printed(
 def _says(
     levels: Levels, maps: _Maps, listeners: Records, cluster: int
 ) -> Iterator[tuple[int, str, str]]:
-    """Yield features for which nodes of the believed kind show different levels at the believed
-    epoch: each node's level (0 = not finalized), and that of the other half of the same nodes."""
+    """Yield features for which nodes of the trusted kind show different levels at the trusted
+    epoch: each node's level (0 = not finalized), and that of the other half of the same node.
+    """
     local, node_id = listeners.field("levels"), listeners.field("node_id")
     rows = np.flatnonzero((listeners.row == cluster) & (local >= 0))
     own = _kinds(listeners, rows) == levels.kind[cluster]
@@ -237,8 +238,8 @@ def _newer_reads(
     levels: Levels, maps: _Maps, listeners: Records, rows: dict[int, Rows]
 ) -> Iterator[tuple[int, str, str]]:
     """Yield the later reads of `/feature` by brokers in ZooKeeper mode that show another version: a
-    greater one, or a lower one of a znode that was created again. A broker with a lower version
-    just after the znode was read may only lag."""
+    greater version, or a lower version of a znode that was created again. A broker with a lower
+    version just after the read of the znode may only lag."""
     cluster, local, epoch, at, highest = (
         listeners.row,
         *(listeners.field(name) for name in ("levels", "epoch", "levels_at", "highest_epoch")),
@@ -293,9 +294,9 @@ def _readings(text: str, known: Generation | None) -> tuple[DecodedNode, ...]:
 
 
 def _as_taken(node: DecodedNode) -> DecodedNode:
-    """Return the reading as brokers take it: each stops at a level that 16 bits turn below 1.
-
-    3.3 and later check the number first and truncate it then (class C: 65536 reads as 0).
+    """Return the levels as brokers read them: a broker stops at a level that becomes less than 1 in
+    16 bits. Kafka 3.3 and later check the number before they truncate it (class C: 65536 becomes
+    0).
     """
     for name, _, level in node.levels:
         if level < 1:
@@ -353,7 +354,7 @@ def _read_features_nodes(
 
 
 def _damage(readings: tuple[DecodedNode, ...], known: Generation | None) -> str:
-    """Describe the fault of a znode that no broker can read, and what brokers do about it, also if
+    """Describe the fault of a znode that no broker can read, and the reaction of brokers, also if
     the generations that may run there read it differently."""
     oldest, newest = readings[0], readings[-1]
     if known is not None:

@@ -1,7 +1,7 @@
 """Collect findings by columns (rows of featurelib.schema.FINDING), and fill in their texts.
 
-The words of a code are in findings.toml, of a rule in rules.toml. Placeholders are filled in one
-pass with cleaned texts, so that no name smuggles in another placeholder, an escape sequence or a
+findings.toml has the texts of a code, rules.toml the texts of a rule. Placeholders are filled in
+one pass with cleaned texts. So a name cannot insert another placeholder, an escape sequence or a
 second command.
 
 A muted finding stays a row with the mute's reason, and is still counted. No verdict reads mutes. A
@@ -170,7 +170,7 @@ class InForce:
         node_id: int | None = None,
         feature: str | None = None,
     ) -> SetAside | None:
-        """Return the mute of a finding, as the column `set_aside` has it; None if none."""
+        """Return the mute of a finding, in the form of the column `set_aside`; None = none."""
         texts = {"cluster": self.cluster, "code": code, "feature": feature}
         node = np.array([NONE if node_id is None else node_id])
         columns: dict[str, Column | Int] = {name: texts_of([text]) for name, text in texts.items()}
@@ -254,14 +254,14 @@ _WAY, _STALE = "{way}", "{stale}"
 _NODES = "\0"  # the place of {nodes} in an action; no text that is safe to show has it
 _SERVICES = frozenset({"msk", "aiven", "confluent"})  # whose controllers nobody else can ask
 
-# A level that stands alone: not in a level name such as 4.1-IV1, and not followed by its name.
+# A level without its name: not a part of a level name such as 4.1-IV1, and not followed by one.
 _DATED_LEVEL = re.compile(rf"\b{re.escape(METADATA_VERSION)} (\d{{1,5}})\b(?![.-]\w| \()")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """The facts of a remedy besides its finding: the cluster's name, the addresses of its brokers
-    and of ZooKeeper, its manager ("" = not known), the inventory and the landing folder."""
+    """The facts that a remedy needs in addition to its finding: the cluster's name, the addresses
+    of brokers and ZooKeeper, the manager ("" = unknown), the inventory and the landing folder."""
 
     name: str = ""
     address: str = ""
@@ -495,7 +495,7 @@ def _is_one_of(findings: TableRows, codes: Iterable[str]) -> Bool:
 
 
 def _numbers(column: Column) -> Int:
-    """Return numbers that are equal where the column's values are equal."""
+    """Return a number for each row; rows with equal values in the column get equal numbers."""
     if isinstance(column, Texts):
         return pick(texts_of(column.words).codes, column.codes, -1)  # a word may be repeated
     assert isinstance(column, Numbers)
@@ -503,7 +503,8 @@ def _numbers(column: Column) -> Int:
 
 
 def _kinds(columns: Sequence[Int]) -> tuple[Int, Int]:
-    """Return the first row of each kind, of rows alike in all columns, and each row's kind."""
+    """Return the first row of each group of rows that are equal in all columns, and each row's
+    group."""
     kind, room, rows = np.zeros_like(columns[0]), 1, len(columns[0])
     for column in columns:
         low, high = int(column.min(initial=0)), int(column.max(initial=0))
@@ -544,8 +545,8 @@ def _circumstances(columns: FindingColumns, site: Site) -> dict[str, object]:
 
 
 def _place_names(row: FindingRow) -> tuple[bool, bool]:
-    """Return whether the texts name the cluster, and whether they depend on its site (its addresses
-    or manager)."""
+    """Return two flags: the texts name the cluster, and they depend on its site (addresses or
+    manager)."""
     of_ways = (text for remedy in ways() for text in remedy.texts if _WAY in row.texts)
     texts = " ".join((row.texts, *of_ways))
     sited = re.search("{(zoo|way|stale|options|live|inventory)|HOST:PORT", texts)

@@ -1,8 +1,7 @@
-"""Turn the evidence of many clusters into one batch of requests, and return what is refused.
+"""Turn the evidence of many clusters into one batch of requests, and return the refused questions.
 
-What a cluster's evidence leaves open is never a reason for a refusal here: it is a reason for
-UNKNOWN, which the audit says elsewhere. So a node whose range nobody knows supports anything, and
-a level that nobody knows is enough for whatever depends on it.
+Missing evidence never causes a refusal here; missing.py reports it as a reason for UNKNOWN. So a
+node with an unknown range supports every level, and an unknown level satisfies every dependency.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ class FleetColumns:
     """The clusters of some evidence as columns of the engine, for any dialect.
 
     Pairs are (cluster, answering profile, registered or not). Two more profiles stand behind the P
-    profiles of the evidence: one that supports anything, and one that lists nothing.
+    profiles of the evidence: one that supports every level, and one without features.
     """
 
     def __init__(
@@ -75,11 +74,10 @@ class FleetColumns:
         beside: Int | None = None,
         release: str = ANY,
     ) -> Proposed:
-        """Ask `dialect` whether each of these questions may have its `level`, where everything else
-        in its cluster is at `beside`; None = at `level`, too, and enough where it is not known.
-
-        `release` is the controllers' own; the policy stands above all of them, and takes a KRaft
-        node without metadata.version for one at the first (KIP-778), where Kafka reads 0-0.
+        """Evaluate each question's `level` by `dialect`, with all other features of its cluster at
+        `beside`. None = the others are at `level`, too, and an unknown level satisfies every
+        dependency. `release` is that of the controllers. For the policy, a KRaft node without
+        metadata.version supports the first level (KIP-778); Kafka reads 0-0.
         """
         if beside is None:
             beside = self.known_or_enough(level)
@@ -138,8 +136,8 @@ class FleetColumns:
 
     @cached_property
     def nodes(self) -> Nodes:
-        """Return every node: the subjects of the evidence, then nodes that only an active
-        controller's configuration names and that a list shows to be gone."""
+        """Return every node: the subjects of the evidence, then unregistered nodes that only an
+        active controller's configuration names."""
         evidence, node = self.evidence, self.evidence.subjects
         listed, configured = evidence.membership.controllers_known, evidence.configured
         rows = [(at, Role.CONTROLLER, i) for at, voters in configured.items() for i in voters.ids]
@@ -183,7 +181,7 @@ class FleetColumns:
         return np.where(behind < 0, nodes.profile, shared) << 1 | nodes.registered
 
     def _group(self, asks: Asks) -> tuple[NodePairs, Int]:
-        """Return the pairs that every cluster of the evidence asks, and the code of each; cached.
+        """Return the pairs of all clusters, and the code of each pair; cached.
 
         The order of nodes does not matter: an audit lists all of them.
         """

@@ -1,10 +1,11 @@
 """Report quorums without a running majority or leader, after many voters did not respond.
 
-No answer does not show that a voter is down: a firewall may stand between. A leader that sees most
-voters fetch shows that they run; so does one that answered a probe, and so do their brokers. A node
-that names a leader shows nothing: a voter left alone names the dead one (4.3.1), a leader left
-alone still calls itself leader (3.6.2). No leader is shown by a controller that lost its leader, by
-brokers that wait for DescribeQuorum in vain (3.9.2, 4.3.1), by a leader whom no majority fetches.
+A voter without a response is not always down: a firewall may block the request. Proof of a majority
+is a leader that sees most voters fetch, a leader that answered a probe, or a response of a
+majority. A node that names a leader proves nothing: a single voter names the dead leader (4.3.1),
+and a single leader still calls itself leader (3.6.2). Proof of a missing leader is a controller
+that lost it, brokers whose DescribeQuorum times out (3.9.2, 4.3.1), or a leader without a majority
+that fetches.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ NEVER = int(np.iinfo(np.int64).max)
 
 
 def report_majority(report: BatchFindings, proven: Bool) -> Int:
-    """Add the clusters that are not shown to have a majority; in `proven` clusters the active
-    controller answered a probe. Return the number of reasons for UNKNOWN by cluster."""
+    """Add the clusters without proof of a majority; in `proven` clusters the active controller
+    answered a probe. Return the number of reasons for UNKNOWN by cluster."""
     evidence, node = report.evidence, report.evidence.subjects
     member, clusters = evidence.membership, len(evidence.clusters)
     vouched = evidence.controllers_vouched
@@ -97,8 +98,8 @@ def report_dead_voters(report: BatchFindings) -> None:
 
 
 def _without_leader(evidence: Evidence, votes: Bool) -> tuple[Int, Int]:
-    """Return the records of nodes that found no leader when voters did not respond or after one was
-    seen, and these nodes, as subjects."""
+    """Return the records of nodes that found no leader while voters did not respond, or after a
+    leader was seen. Also return these nodes as subjects."""
     node, records = evidence.subjects, evidence.snapshots["leaderless"]
     at, subject = records.field("at"), find(node.key, record_keys(records))
     since = evidence.membership.quorum_at.copy()
@@ -111,10 +112,9 @@ def _without_leader(evidence: Evidence, votes: Bool) -> tuple[Int, Int]:
 
 
 def _waited_at(evidence: Evidence, votes: Bool, records: Int, finders: Int) -> Int:
-    """Return by cluster when it was last seen without a leader; 0 = never.
-
-    Some voters may just be electing one. Brokers wait for it far longer, and none of those that
-    were asked beside them, controllers too, showed that it leads. All voters together know it.
+    """Return by cluster the time when it last had no leader; 0 = never. A few voters may only be in
+    an election, so they are no proof. Brokers wait much longer than an election takes; they are
+    proof if no node of the same reading leads. All voters together are proof.
     """
     node, clusters = evidence.subjects, len(evidence.clusters)
     by_voter, waited_at = finders[votes[finders]], np.zeros(clusters, dtype=np.int64)
@@ -127,7 +127,7 @@ def _waited_at(evidence: Evidence, votes: Bool, records: Int, finders: Int) -> I
 
 
 def _words(evidence: Evidence, rows: Int) -> tuple[list[str], tuple[int, int] | None]:
-    """Return the nodes that found no leader, from these records, and where that was read last."""
+    """Return the nodes in these records that found no leader, and the newest record's place."""
     records = evidence.snapshots["leaderless"]
     role, ids, at = (records.field(name)[rows] for name in ("role", "node_id", "at"))
     says = (Role.CONTROLLER, "found no leader"), (Role.BROKER, "asked for the leader in vain")

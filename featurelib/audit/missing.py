@@ -1,6 +1,6 @@
 """Report missing evidence, stale registrations and anomalies as findings.
 
-A reason for UNKNOWN holds for a whole cluster (a node was not asked) or for one feature (sources
+A reason for UNKNOWN applies to a whole cluster (a node was not queried) or to one feature (sources
 disagree). Every UNKNOWN has a finding. A missing permission makes UNKNOWN only if no node shows the
 voters without it.
 
@@ -8,8 +8,8 @@ A registered node that Kafka itself does not see is a ghost. A node that only th
 reach is `node_not_answering`. The remedy depends on the cluster's metadata.version, which stands in
 `finalized_level`; the least release that helps stands in the `detail` of a controller's finding.
 
-From 3.7 on the active controller asks the nodes that its own `controller.quorum.voters` names, not
-those that vote (QuorumFeatures.quorumNodeIds; docs/decisions/0011-configured-voters.md).
+From 3.7 on the active controller requires the nodes that its own `controller.quorum.voters` names,
+not the voters (QuorumFeatures.quorumNodeIds; docs/decisions/0011-configured-voters.md).
 """
 
 from __future__ import annotations
@@ -118,8 +118,8 @@ def _levels(report: BatchFindings) -> Int:
 
 
 def _gone(report: BatchFindings, cluster: int) -> str:
-    """Describe the levels of a deleted `/feature` znode, and those that the next controller
-    finalizes: all that it supports. "" = no level depends on the znode."""
+    """Describe the levels of a deleted `/feature` znode, and the levels that the next controller
+    finalizes: its own maximum levels. "" = no level depends on the znode."""
     node, (text, levels) = report.evidence.subjects, report.evidence.levels.absent[cluster]
     own = (node.cluster == cluster) & (node.role == Role.BROKER) & node.registered
     after, dialect = defaultdict[str, set[int]](set), load(GENERATIONS[0])
@@ -266,8 +266,8 @@ _REFUSED = {
 class RefusedPermission(msgspec.Struct, frozen=True, kw_only=True):
     """A request that a node refused for lack of a permission, and the half of the node.
 
-    `node_id` -1 = the active controller, whoever it was. `elsewhere`: the other half answered it.
-    `principal` "" = the collector did not know it.
+    `node_id` -1 = the active controller, whoever it was. `elsewhere`: the other half answered the
+    request. `principal` "" = unknown to the collector.
     """
 
     request: str
@@ -325,7 +325,7 @@ def _detail(refusals: list[RefusedPermission]) -> str:
 
 
 def _vouched_for(evidence: Evidence) -> Bool:
-    """Return the controllers that do not respond and that the owner declares compatible."""
+    """Return the controllers without a response that the owner declares compatible."""
     node, declared = evidence.subjects, evidence.controllers_vouched
     return declared[node.cluster] & (node.role == Role.CONTROLLER) & ~node.answers
 
@@ -494,7 +494,7 @@ def _ghosts(judge: Judge, covered: Bool, report: BatchFindings) -> Int:
         ]
 
     # A log that was dumped after a broker stopped shows it as fenced. A node that responded later
-    # is no ghost. The finding cites the line that shows the node as gone.
+    # is not stale. The finding cites the line that shows that the node is off.
     fenced, unseen = (node.fenced_at, node.fenced_line), evidence.membership.quorum_place
     quorum, was = tuple(of[node.cluster] for of in unseen), (node.at, node.line)
     failed = (node.failed_at, node.failed_line)
@@ -529,9 +529,9 @@ def _left_lately(evidence: Evidence, stale: Bool, brokers: Bool) -> Int:
 
 
 def report_unread(judge: Judge, agreed: Agreed, report: BatchFindings) -> Bool:
-    """Report clusters whose active controller may ask an unknown node, unless a probe showed that
-    none is in the way. Return the questions whose target depends on such a node; a level that
-    cannot rise does not."""
+    """Report clusters whose active controller may require an unknown node, unless a probe proved
+    that no node blocks. Return the questions whose target depends on such a node; a level that
+    cannot rise does not depend on it."""
     evidence, query, node = judge.evidence, judge.asked, judge.evidence.subjects
     member, clusters = evidence.membership, len(evidence.clusters)
     registers = judge.metadata_version >= judge.dialect.can.controllers_register_from

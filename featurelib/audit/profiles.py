@@ -10,7 +10,7 @@ from featurelib.feature import METADATA_VERSION
 from featurelib.rows import Bool, Int, pick
 from featurelib.snapshot.records import Records, Snapshots
 
-# The first metadata.version whose software has features with a minimum of 0 (3.9).
+# The first metadata.version of software with features that have a minimum of 0 (3.9).
 ZERO_MINIMUM_FROM = 21
 UNREADABLE = -2
 NOBODY = -1
@@ -64,7 +64,7 @@ class Profiles:
         """Return the profile of each listener, from its newest full and its newest partial answer.
 
         A partial answer newer than a full one confirms it if it differs only in features whose
-        minimum is 0; else the software changed, and only the partial answer is left.
+        minimum is 0; else the software changed, and only the partial answer counts.
         """
         full, partial = flat.field("full"), flat.field("partial")
         full_at, partial_at = flat.field("full_at"), flat.field("partial_at")

@@ -1,10 +1,9 @@
 """Find the nodes that belong to a cluster and must respond, with their supported ranges.
 
-A profile is one row for all nodes of a cluster that advertise the same map; row `empty` lists
-nothing. A node counts if it is registered (fenced too), a voter, expected by the fleet's inventory
-(by its range if it is there unregistered), or answered after the registrations were read. Which of
-those are believed: the newest of the metadata log and a DescribeCluster that shows fenced brokers;
-in ZooKeeper mode `/brokers/ids`.
+A profile is one row for all nodes of a cluster that advertise the same map; row `empty` has no
+features. A node counts if it is registered (fenced too), a voter, expected by the inventory, or
+responded after the registrations were read. The trusted list of registrations is the newer of the
+metadata log and a DescribeCluster that shows fenced brokers; in ZooKeeper mode `/brokers/ids`.
 """
 
 from __future__ import annotations
@@ -134,7 +133,7 @@ class Sources:
         newer = self.plain_at[cluster] > self.authority_at[cluster]
         listed = np.where(self.member_shown, ~self.from_log[cluster], newer) | (role == CONTROLLER)
         # An incomplete log shows some registrations, but not that there are no others.
-        # Two clocks differ: what a log has near a list may be newer than the list.
+        # Clocks differ: a log record from about the time of a list may be newer than the list.
         since = self.shown_at[flat.row] - ONE_MOMENT
         believed |= self.from_log[flat.row] | (flat.field("at") > since)
         return np.concatenate((self.registration_key[believed], member[listed]))
@@ -145,7 +144,7 @@ class Sources:
         flat, cluster, answered = self.listeners, self.listeners.row, self.answered_at
         listed_at = np.where(flat.field("role") == BROKER, self.authority_at[cluster], 0)
         listed_at += np.where(flat.field("role") == CONTROLLER, self.quorum_at[cluster], 0)
-        # A metric does not say of which cluster its node is; who follows the log is of this one.
+        # A metric names no cluster; a node that fetches the metadata log belongs to this one.
         own = (find(self.follow_key, self.listener_key) >= 0) & (flat.field("scraped") >= 0)
         stranger = (answered == 0) & ~own & (flat.field("role") == BROKER) & listed[cluster]
         answered = np.maximum(answered, np.where(own, flat.field("scraped_at"), 0))
@@ -154,8 +153,8 @@ class Sources:
         return np.concatenate((self.listener_key[unlisted], self.voter_key))
 
     def seen(self, counted: Int) -> Int:
-        """Return the keys of nodes that responded, or followed the metadata log and are not in
-        `counted`, in the reading of the registrations and the quorum."""
+        """Return the keys of nodes that responded in the reading of the registrations and the
+        quorum, or that fetched the metadata log and are not in `counted`."""
         flat, (cluster, _, _) = self.listeners, split_key(self.follower_key)
         listed_at = np.maximum(self.authority_at, self.quorum_at)
         listed_at = np.maximum(listed_at, self.zookeeper_at)
@@ -175,15 +174,15 @@ class Sources:
         return marked(len(keys), at[at >= 0]) & near
 
     def live(self, keys: Int, listed_at: Int, failed_at: Int) -> Bool:
-        """Return a mask of `keys` that Kafka itself saw then: listed brokers, and followers."""
+        """Return a mask of `keys` that Kafka itself saw then: listed brokers, nodes that fetch."""
         cluster, role, node_id = split_key(keys)
         listed = (role == BROKER) & (listed_at > 0) & (listed_at + ONE_READING >= failed_at)
         return listed | (self.follow(keys, failed_at) & (node_id != self.leader[cluster]))
 
     def there(self, listeners: Int, answered_at: Int) -> Bool:
         """Return a mask of these brokers' listeners: no failed request since the last response, and
-        listed as unfenced in every later list of brokers. `answered_at` is of all listeners.
-        A metadata log may be cut before it unfences a broker, so it does not count."""
+        listed as unfenced in every later list of brokers. `answered_at` is of all listeners. The
+        metadata log does not count, because a dump may end before the broker is unfenced."""
         keys, at = self.listener_key[listeners], answered_at[listeners]
         cluster = split_key(keys)[0]
         fenced = distinct(self.member_key[self.member_shown & (self.member_fenced == 1)])
@@ -193,9 +192,9 @@ class Sources:
         return ~(is_fenced | left_out | (self.listeners.field("failed_at")[listeners] > at))
 
     def half_left_out(self, keys: Int, seen_at: Int) -> Bool:
-        """Return a mask of node halves that were `seen_at` in the run in which the process' other
-        half responded, and not in the later run in which it did not. A time belongs to the nearer
-        run."""
+        """Return a mask of node halves that were last `seen_at` when the process' other half
+        responded, and that are missing in the later reading without a response of that half. A time
+        belongs to the nearer reading."""
         other = place(self.listener_key, self.listener_order, other_half(keys))
         answered_at = pick(self.answered_at, other, 0)
         failed_at = pick(self.listeners.field("failed_at"), other, 0)
@@ -203,8 +202,8 @@ class Sources:
         return (seen_at > 0) & (answered_at > 0) & (answered_at < failed_at) & is_nearer
 
     def newest_reading_at(self, keys: Int) -> Int:
-        """Return when the whole cluster, or about half of the nodes of a role among `keys`, was
-        asked last; [clusters], microseconds, 0 = never."""
+        """Return by cluster the last time when the whole cluster, or about half of the nodes of a
+        role among `keys`, was queried; microseconds, 0 = never."""
         read_at, newest = self.read_at.copy(), self.read_at.copy()
         oldest = np.minimum(self.quorum_at, self.shown_at)
         times = np.maximum(self.answered_at, self.listeners.field("failed_at"))
@@ -221,7 +220,7 @@ class Sources:
         return read_at
 
     def disputed(self, nodes: Records, log_at: Int) -> Int:
-        """Return the nodes about which lists differ and that no newer list decides."""
+        """Return the nodes about which lists disagree, unless a newer list decides."""
         authority_at = np.where(nodes.field("role") == BROKER, self.authority_at[nodes.row], 0)
         return np.flatnonzero(nodes.field("at") >= np.maximum(authority_at, log_at[nodes.row]))
 
@@ -384,7 +383,7 @@ def _describe(
     fresh: Fresh,
     reading_start: Int,
 ) -> Subjects:
-    """Return the subjects with these ascending keys; `way`: why each counts."""
+    """Return the subjects with these ascending keys; `way`: the reason why each counts."""
     cluster, role, node_id = split_key(keys)
     listener, own, answered_at, by_broker_half, stable = _own_word(base, profiles, keys)
     failed_at = pick(base.listeners.field("failed_at"), listener, 0)
@@ -394,7 +393,7 @@ def _describe(
     entry_at, entry_line = (pick(flat.field(name), entry, 0) for name in ("at", "line"))
     entry_profile = pick(profiles.of_registrations(flat), entry, NOBODY)
     in_zookeeper = pick(flat.field("witness"), entry, LOG) == ZOOKEEPER
-    # With the system off nobody registers features; brokers' answers show what they have in memory.
+    # While the feature system is off, brokers register no features, and respond from memory.
     unused = (entry_profile == profiles.empty) & (own.profile >= 0) & system_off[cluster]
     entry_word = Answers(entry_profile, entry_at < 0, entry_at, entry_line)
     word, by_entry = _newer_word(own, entry_word, in_zookeeper, unused)
@@ -447,8 +446,9 @@ def _describe(
 
 
 def _newer_word(own: Answers, entry: Answers, stored: Bool, unused: Bool) -> tuple[Answers, Bool]:
-    """Return of each half its range, by its own answer or its registration `entry`, and the mask of
-    those by registration. `stored`: in ZooKeeper; `unused`: without features, as the system is off.
+    """Return the range of each half, from its own answer or its registration `entry`, and a mask of
+    ranges from registrations. `stored`: registered in ZooKeeper; `unused`: without features, as the
+    system is off.
     """
     by_entry = (((entry.at >= own.at) & (entry.profile >= 0)) | stored) & ~unused
     word = Answers(*(np.where(by_entry, of, value) for of, value in zip(entry, own, strict=True)))
@@ -461,11 +461,10 @@ def _newer_word(own: Answers, entry: Answers, stored: Bool, unused: Bool) -> tup
 def _beside_metrics(
     word: Answers, stands: Bool, metrics: Answers, failed_at: Int, fresh: Fresh
 ) -> tuple[Answers, Bool, Bool, Int]:
-    """Return of each half: its range, from `word` where that `stands` and else from `metrics`; the
-    masks of halves that run by their metrics, and that have their range from them; and the profile
-    of metrics beside a `word` that is no newer (-1 = none).
-
-    A process with metrics from about the time of its failed request runs.
+    """Return for each half: its range, from `word` if that `stands`, else from `metrics`; masks of
+    halves that run according to metrics, and that have their range from metrics; and the profile of
+    metrics that are as new as `word` (-1 = none). A process with metrics from the time of its
+    failed request runs.
     """
     present = (metrics.profile >= 0) & fresh(metrics.at) & (metrics.at + ONE_READING >= failed_at)
     stands = stands & (word.profile >= 0)
@@ -488,8 +487,8 @@ class _Own(NamedTuple):
 def _own_word(base: Sources, profiles: Profiles, keys: Int) -> _Own:
     """Return the newest response of each node half about itself.
 
-    A response of the other half counts only if it is of the same reading, and while that half runs:
-    a combined node may have one role now, with other software."""
+    A response of the other half counts only if it is of the same reading, and that half runs. A
+    combined node may now have one role and other software."""
     _, role, _ = split_key(keys)
     order = base.listener_order
     listener = place(base.listener_key, order, keys)
@@ -497,7 +496,7 @@ def _own_word(base: Sources, profiles: Profiles, keys: Int) -> _Own:
     newest = pick(profiles.metadata_max, own.profile, -1)
 
     # A controller's listener leaves unstable levels out of its range; the broker half of the same
-    # process does not. So a controller half is taken at its broker half's word.
+    # process does not. So a controller half has the range of its broker half.
     controllers = np.flatnonzero(base.listeners.field("role") == CONTROLLER)
     controllers = controllers[own.profile[controllers] >= 0]
     brokers = place(base.listener_key, order, broker_key(base.listener_key[controllers]))

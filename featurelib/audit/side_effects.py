@@ -54,7 +54,7 @@ def side_effects(
 
 def effects_of(meaning: Plan, catalogue: Catalogue) -> tuple[SideEffect, ...]:
     """Return the side effects that a plan lists; for a plan of a release that listed none, the
-    catalogue's. Such a plan is not applied: a query of the cluster shows more than it lists."""
+    catalogue's. `apply` rejects such a plan, because the cluster has further side effects."""
     return meaning.side_effects or side_effects(catalogue, meaning.steps)
 
 
@@ -75,8 +75,8 @@ def _values(evidence: Evidence, cluster: int, key: str) -> tuple[ValueChange, ..
 def _after(evidence: Evidence, cluster: int, key: str) -> str | None:
     """Return the value after the update: a cluster default stays; else the active controller's own
     value, from its file or Kafka's default
-    (ConfigurationControlManager.maybeGenerateElrSafetyRecords). If that is unknown, the others'
-    common value is no proof."""
+    (ConfigurationControlManager.maybeGenerateElrSafetyRecords). If its value is unknown, a common
+    value of the others is no proof."""
     default = evidence.configurations.default(cluster, key)
     if default is None or default.value is not None:
         return None if default is None else default.value

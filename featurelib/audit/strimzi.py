@@ -1,11 +1,11 @@
-"""Report findings from Strimzi's resources: what the operator will do, what it could not do, and
+"""Report findings from Strimzi's resources: future changes and failed changes of the operator, and
 contradictions between resources and nodes.
 
-Kubernetes knows the wanted pods, and Kafka the registered nodes. So resources add expected nodes
-and findings, and never make READY. Resources that are too old are ignored.
+Kubernetes knows the requested pods, and Kafka the registered nodes. So resources add expected nodes
+and findings, and never make a level READY. Resources that are too old are ignored.
 
 Without spec.kafka.metadataVersion the operator raises the level as soon as all nodes run its Kafka
-version (KRaftVersionChangeCreator), and often there is no way back.
+version (KRaftVersionChangeCreator), and often the level cannot be downgraded.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class _View:
 def report_strimzi(
     report: BatchFindings, software: Software, catalogue: Catalogue, conditions: Conditions
 ) -> None:
-    """Report what the resources show. No verdict depends on it."""
+    """Report findings from the resources. No verdict depends on them."""
     evidence = report.evidence
     views = list(_views(evidence))
     if not views:
@@ -116,8 +116,8 @@ def _views(evidence: Evidence) -> Iterator[_View]:
 
 
 def _unpinned(view: _View, catalogue: Catalogue) -> Iterator[str]:
-    """Yield the change of metadata.version that the operator makes by itself, if it may choose;
-    nothing if no known release supports a higher level."""
+    """Yield the change of metadata.version that the operator makes by itself, if the resource sets
+    no level; nothing if no known release supports a higher level."""
     res, newest = view.resources, catalogue.releases[-1]
     status = res.status_metadata_version
     now = view.finalized or catalogue.whole.level_of(status or "")
@@ -140,7 +140,7 @@ def _unpinned(view: _View, catalogue: Catalogue) -> Iterator[str]:
 
 
 def _no_return(release: str, now: int, goal: int, catalogue: Catalogue) -> int:
-    """Return the first level on the way to `goal` without a downgrade; 0 or less = none."""
+    """Return the first level up to `goal` that cannot be downgraded; 0 or less = none."""
     software = catalogue.of(release)
     at = position(
         [({METADATA_VERSION: now}, [(software.oldest, software.newest_stable)])], catalogue

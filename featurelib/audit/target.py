@@ -1,14 +1,13 @@
 """Find the level that each feature can reach now (target), on the way to its ceiling.
 
-The ceiling comes from the catalogue, for features it does not know from the nodes. No target is
-above the production default at the metadata.version that is finalized or planned beside it. The
-search proposes a level for every feature of every cluster, lowers what the rules refuse, and asks
-again until nothing is refused. READY needs two judges: the policy and every dialect that the
-cluster's controllers may speak.
-
-A controller asks every registered broker, also one that nobody listed, where it only validates (a
-probe). If it agrees, no registration blocks that request; if it refuses, the level is never READY.
-A probe counts until newer data of its cluster lands, and no longer than other evidence.
+The catalogue gives the ceiling; for unknown features the nodes do. No target is above the
+production default at the finalized or planned metadata.version. The search proposes a level for
+every feature of every cluster, lowers the refused levels, and repeats until the rules refuse no
+level. READY needs two judges: the policy and every dialect that the cluster's controllers may use.
+A request that only validates (a probe) checks every registered broker, also brokers in no list. If
+the controller accepts it, no registration blocks the request. If the controller refuses, the level
+is never READY. A probe counts until newer data of its cluster is collected, and no longer than
+other evidence.
 """
 
 from __future__ import annotations
@@ -54,7 +53,8 @@ class Bounds:
 def bounds(evidence: Evidence, catalogue: Catalogue, up_to: int = 0) -> Bounds:
     """Return the ceiling of each question: the production default at the newest stable
     metadata.version of any node, without opt-in levels; for unknown features the highest level
-    seen. `up_to`: no higher metadata.version is wanted, nor features that belong to none."""
+    seen. `up_to`: the highest requested metadata.version; features without a release are excluded.
+    """
     query = evidence.questions
     highest = _reduce(np.maximum, query, query.pair_max)
     # A response that may leave the feature out proves nothing about it, least of all 0.
@@ -200,9 +200,9 @@ def search(judge: Judge, ceiling: Int) -> Int:
     """Return the highest level up to `ceiling` that passes every rule now; the current one if none
     does.
 
-    Of the levels below a refused one only the lowest of the nodes' highest can pass the node rules:
-    any higher one is above some node's range, any lower one is no better for the others. Other
-    rules count once no node blocks.
+    Below a refused level, only the lowest of the nodes' maximum levels can pass the node rules: a
+    higher level is above the range of some node, and a lower level helps no node. Other rules count
+    once no node blocks.
     """
     query, bounds, clusters = judge.asked, judge.bounds, len(judge.evidence.clusters)
     level, current = ceiling.copy(), query.current
@@ -228,11 +228,11 @@ def search(judge: Judge, ceiling: Int) -> Int:
 class Agreed:
     """The levels that both judges accept, and the results of probes.
 
-    `target` and `refusals` (findings of controllers) are by question; `dialects` are those a
-    cluster's controllers may speak, where something was asked of them, and `unanswered` the
-    questions whose target no dialect was there to judge. `probed`: what controllers agreed to, as
-    feature → (level from, level to), where that proves that no registration blocks anything that
-    could go up; `controllers`: clusters where that is so of controllers' registrations, too.
+    `target` and `refusals` (findings of controllers) are by question; `dialects` are the evaluated
+    dialects of each cluster's controllers. `unanswered` are the questions whose target no dialect
+    could judge. `probed`: the levels that controllers accepted, as feature → (level from, level
+    to), if they prove that no registration blocks an upgrade. `controllers`: clusters in which this
+    includes the controllers' registrations.
     """
 
     target: Int
@@ -283,8 +283,8 @@ def _search_own(
     judge: Judge, own: Software, target: Int
 ) -> tuple[Int, dict[tuple[int, str], tuple[str, int]]]:
     """Return the highest levels up to `target` that every own dialect accepts, and by question and
-    rule why and at which level one was refused. A refused level is lowered and tried again; levels
-    that depend on it fall with it."""
+    rule the reason and the level of a refusal. A refused level is lowered and tried again, together
+    with the levels that depend on it."""
     current, refused = judge.asked.current, dict[tuple[int, str], tuple[str, int]]()
     while rows := [(p, row) for p in own.propose(judge.fleet, target) for row in p.by_row()]:
         for proposed, (place, row, at) in rows:
@@ -301,7 +301,7 @@ def _search_own(
 
 def _who(judge: Judge, proposed: Proposed, place: int, update: int) -> str:
     """Return the end of a sentence: the nodes of the first profile that a row names, their range,
-    and the range the rule wants if it wants more than the level."""
+    and the required range if the rule requires more than the level."""
     evidence, row = judge.evidence, proposed.dialect.rules[place]
     pair = int(proposed.judged.named[place, update])
     group = proposed.batch.groups[row.asks] if row.asks is not None and pair >= 0 else None
@@ -322,8 +322,8 @@ def _who(judge: Judge, proposed: Proposed, place: int, update: int) -> str:
 
 
 class Validated(msgspec.Struct, frozen=True, kw_only=True):
-    """An update that the controller validated, with its code and message; from level -1 = unknown,
-    of a refusal that kafka-features.sh printed."""
+    """An update that the controller validated, with its code and message. A start level of -1 is
+    unknown: kafka-features.sh printed the refusal."""
 
     feature: str
     from_level: int
@@ -350,7 +350,7 @@ def report_probes(
         yes = [a for _, a in met if a.code == 0]
         if len(yes) == len(moving) > 0:
             proof[cluster] = {a.feature: (a.from_level, a.to_level) for a in yes}
-            # Whether whoever answered asks all registered controllers (KIP-919, from 3.7 on).
+            # True if the controller checks all registered controllers (KIP-919, from 3.7 on).
             least = [load(name).can.controllers_register_from for name in spoken]
             if all(0 < a <= judge.metadata_version[cluster] for a in least):
                 controllers.append(cluster)
@@ -378,8 +378,8 @@ Answers = Mapping[str, Validated]  # by feature
 
 
 def _moving(query: Questions, target: Int, cluster: int, answers: Answers) -> list[int]:
-    """Return the questions of a cluster whose level rises; if none rises, those with a response:
-    the controller must agree to the present level."""
+    """Return the questions of a cluster whose level rises. If no level rises, return those with a
+    response: the controller must accept the present level."""
     known = np.flatnonzero((query.cluster == cluster) & query.known)
     rising = known[target[known] > query.current[known]]
     named = [query.names[feature] in answers for feature in query.feature[known]]
@@ -390,7 +390,7 @@ def _moving(query: Questions, target: Int, cluster: int, answers: Answers) -> li
 def _met(
     query: Questions, target: Int, moving: Sequence[int], answers: Answers
 ) -> Iterator[tuple[int, Validated]]:
-    """Yield the responses to exactly these moves."""
+    """Yield the responses to requests with exactly these moves."""
     for question in moving:
         answer = answers.get(query.names[query.feature[question]])
         ends = (answer.from_level, answer.to_level) if answer else ()
@@ -401,7 +401,7 @@ def _met(
 def _refused_unknown(
     query: Questions, cluster: int, answers: Answers
 ) -> Iterator[tuple[int, Validated]]:
-    """Yield refusals where the current level is unknown: whatever it is, they block."""
+    """Yield refusals of updates whose current level is unknown: they block at any current level."""
     for question in np.flatnonzero((query.cluster == cluster) & ~query.known).tolist():
         answer = answers.get(query.names[query.feature[question]])
         if answer is not None and answer.code != 0:
@@ -440,7 +440,7 @@ def _answers(
 ) -> Iterator[tuple[int, dict[str, Validated], tuple[Int, Int], Sequence[str]]]:
     """Yield the responses that count: a cluster, its updates by feature, time and line, and the
     dialects its controllers may use. Only controllers known to validate count, which excludes
-    ZooKeeper mode; a response dated too far in the future does not count."""
+    ZooKeeper mode. A response dated too far in the future does not count."""
     probe = judge.evidence.snapshots["probe"]
     updates = probe.structs(Validated)
     for cluster in np.flatnonzero(probe.lengths).tolist():

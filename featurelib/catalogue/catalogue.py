@@ -157,9 +157,9 @@ class Tables:
     """The levels of every release as arrays, to judge clusters of many releases at once.
 
     Axis 0 is the release, axis 1 the feature, the last one a level; one look-up per row, no loop.
-    Use `release_code` and `feature_code` once per distinct name. -1 stands where a release does not
-    know a feature; such a look-up must be masked by the caller, since index -1 is the last one.
-    `width` = the first level no table has a place for.
+    Use `release_code` and `feature_code` once per distinct name. -1 = the release does not know the
+    feature. The caller must mask such a look-up, because index -1 is the last element. `width` =
+    the first level no table has a place for.
     """
 
     releases: tuple[str, ...]
@@ -361,7 +361,7 @@ class Catalogue:
 
         A node advertises up to the newest stable level of its release or, with unstable features
         enabled, up to the newest unstable one. A maximum that is some release's newest stable level
-        is believed; one that is only ever unstable is read as that release's stable level.
+        is unchanged; one that is always unstable counts as that release's stable level.
         """
         table = np.arange(max(self.names) + 1, dtype=np.int16)
         stable = {release.newest_stable for release in self.releases}

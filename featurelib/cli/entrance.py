@@ -206,7 +206,7 @@ def guard(main: Callable[..., int]) -> Callable[..., None]:
 
 
 def _end_line(main: Callable[..., int], options: dict[str, object]) -> int:
-    # py4j logs broken sockets after an interrupt, which the user asked for.
+    # The user interrupted the command, so py4j's log of broken sockets is not shown.
     logging.disable(logging.CRITICAL)
     try:
         return main(**options)

@@ -1,8 +1,8 @@
 """Build the options and arguments of all commands and jobs, with the texts of options.toml.
 
 A command is a function. Each of its parameters is an option: type and default are the function's,
-the words are those of the table's row of that name, or of `COMMAND.name` where a command means
-something else by it. A parameter whose type is a dataclass stands for a group of options, one for
+the help is that of the table's row of that name, or of `COMMAND.name` if the option has another
+meaning in a command. A parameter whose type is a dataclass stands for a group of options, one for
 each field; a group may also be the parameters of a function, and the command gets what it returns.
 """
 

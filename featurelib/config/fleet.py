@@ -34,8 +34,7 @@ from featurelib.landing.strimzi import RESOURCE
 from featurelib.words import clean
 
 # How listeners are written in the inventory: HOST:PORT, a controller's also as ID@HOST:PORT.
-#
-# An IPv6 address stands in brackets, with its zone where it has one: [fe80::1%eth0]:9092.
+# An IPv6 address is in brackets, with its zone if it has one: [fe80::1%eth0]:9092.
 
 KAFKA_ID = re.compile("[A-Za-z0-9_-]{22}")  # of a cluster, as Kafka makes them
 LARGEST_ID = 2**31 - 1  # of a node

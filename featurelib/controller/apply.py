@@ -200,8 +200,8 @@ class _Run:
         return decision
 
     def _validate(self, reading: Reading, step: Step, position: int) -> StepOutcome | None:
-        """Ask the controller to validate a step without writing; None = no objection, or it cannot
-        be asked."""
+        """Let the controller validate a step without writing; None = accepted, or the controller
+        cannot validate."""
         backend = self._watcher.backend
         if not is_honoured(backend, reading.sight.dialects):
             text = "This controller would apply a request to validate, so it is not asked to."

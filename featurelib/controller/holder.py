@@ -72,7 +72,7 @@ class Holder:
 
 
 def myself(command: str) -> Holder:
-    """Return this process as a holder; `command` is what it runs."""
+    """Return this process as a holder; `command` is its command line."""
     pid, host = os.getpid(), socket.gethostname()
     try:
         user = getpass.getuser()

@@ -120,7 +120,7 @@ class Watcher:
         return Terms(catalogue=self.catalogue, as_of=now, max_age=self.max_age, fleet=self.fleet)
 
     def as_if_seen(self, reading: Reading) -> Reading:
-        """Return the same reading, judged as if every node was seen that the controller asks."""
+        """Return the reading, judged as if all nodes required by the controller had responded."""
         terms = replace(self._terms(), controller_decides=True)
         return replace(reading, sight=terms.see(reading.sight.rows))
 

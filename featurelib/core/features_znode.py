@@ -339,7 +339,7 @@ def elect(
     second = bool(table.schema_2_from) and not is_before(protocol_version, table.schema_2_from)
     schema, status = 2 if second else 1, ENABLED if on else DISABLED
     if text is None:
-        # Everything that this broker supports is finalized, whatever the others support.
+        # All levels that this broker supports are finalized, even if other brokers lack them.
         ranges, whole = (supported or {}) if on else {}, table.creates_range
         levels = [(name, low if whole else high, high) for name, (low, high) in ranges.items()]
         made = ZnodeContent(schema_version=schema, status=status, levels=tuple(sorted(levels)))

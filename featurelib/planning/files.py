@@ -1,9 +1,9 @@
 """Write and read plan and approval files with one codec.
 
-Both are JSON with sorted keys and a digest: SHA-256 of the canonical form of the covered part. Only
-the form that this release writes is read: no unknown, repeated or missing key, no value in another
-form. In a plan, whitespace, key order and `for_people` have no meaning. In an approval, which may
-be signed, every byte counts. The time is an argument of the functions.
+Both are JSON with sorted keys and a digest: SHA-256 of the canonical form of the covered part. The
+reader accepts only the form that this release writes: no unknown, repeated or missing key, and no
+value in another form. In a plan, whitespace, key order and `for_people` have no meaning. In an
+approval, which may be signed, every byte counts. The time is an argument of the functions.
 """
 
 from __future__ import annotations
@@ -53,8 +53,7 @@ File = TypeVar("File")
 class ForPeople(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
-    """The part of a plan file for people. The digest does not cover it; apply never reads it.
-
+    """The part of a plan file for people. The digest does not cover it; `apply` never reads it.
     `level_names` maps a feature to the names of its levels, by number.
     """
 
@@ -183,7 +182,7 @@ def _short(text: str) -> str:
 
 
 def _expect_form(stored: bytes, written: bytes, source: str, again: str) -> None:
-    """Raise PlanError, with the first other line, unless the bytes are as written here."""
+    """Raise PlanError, with the first different line, unless this module writes the same bytes."""
     if stored != written:
         lines = zip_longest(stored.split(b"\n"), written.split(b"\n"), fillvalue=b"(nothing)")
         number, (line, expected) = next((i, p) for i, p in enumerate(lines, 1) if p[0] != p[1])
@@ -197,8 +196,8 @@ def _expect_form(stored: bytes, written: bytes, source: str, again: str) -> None
 def read_plan(text: str | bytes, source: str) -> PlanFile:
     """Return the plan in `text`; messages call it `source`.
 
-    Raises PlanError for anything but a plan as `write_plan` gives it, one that contradicts itself,
-    and a digest that is not the plan's.
+    Raises PlanError unless the text is as `write_plan` writes it, the plan does not contradict
+    itself, and the digest is that of the plan.
     """
     file, given = _parsed(text, PlanFile, source, AGAIN)
     assert isinstance(given, dict)
@@ -371,7 +370,7 @@ def file_name(title: str, cluster: str = "", *, plain: bool = True, of: str = "c
 
     Else, and if another cluster's title differs only in case (`plain` False), it is
     `cluster-…-<hash>.json` with the hash of its id `cluster`, "" = the title is its id. No title
-    becomes such a name. `of`: the kind of thing named, also an owner or a view.
+    has this form itself. `of`: the kind of the named thing, also an owner or a view.
     """
     if plain and _PLAIN.fullmatch(title) and not _RESERVED.fullmatch(title):
         return f"{title}.json"

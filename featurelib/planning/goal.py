@@ -2,8 +2,8 @@
 
 An intent is a command of the KIPs with its levels as written; a contradictory intent raises an
 error. The cluster's own release defines the names of levels. A goal has the changes with their
-upgrade types, the features that stay and why, and every fault of the request. The plan decides
-whether nodes and controllers agree. upgrade-all has no goal: it plans what the audit calls READY.
+upgrade types, the features that stay and the reasons, and every fault of the request. Nodes and
+controllers are checked by the plan. upgrade-all has no goal: it plans the READY levels.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class Intent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stay:
-    """A feature that is not changed, the level it could have had, and why it stays."""
+    """A feature that is not changed, the level that it could have, and the reason why it stays."""
 
     code: str
     feature: str
@@ -128,7 +128,7 @@ class Stay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
-    """The requested moves: with a fault they are not planned. All by feature name."""
+    """The requested moves, by feature name. Moves with a fault are not planned."""
 
     moves: tuple[Move, ...] = ()
     faults: tuple[Reason, ...] = ()
@@ -144,7 +144,7 @@ Part = Move | Reason | Stay  # the result for one feature, or for all
 
 
 def goal_of(intent: Intent, cluster: Cluster, catalogue: Catalogue) -> Goal:
-    """Return the wanted levels and every fault of a request on one cluster, without judging it."""
+    """Return the requested levels and every fault of a request on one cluster, without rules."""
     of = _Ground(cluster=cluster, catalogue=catalogue, unsafe=intent.unsafe)
     parts = list[Part]()
     if intent.command is Command.DOWNGRADE_ALL:
@@ -175,11 +175,10 @@ class _Ground:
         return software_of(self.cluster, self.catalogue)
 
     def downgrade_all(self, release: str) -> Iterator[Part]:
-        """Yield every finalized feature down to the highest level `release` has for production.
-
-        Features that the release does not know are deleted; nothing is raised (KIP-584, emergency
-        downgrade: with the tool of the older release). A tool of 2.7 to 3.2 knows no feature and
-        would delete all: that is refused unless they are named.
+        """Yield every finalized feature at the highest production level of `release`. Features that
+        the release does not know are deleted; no level rises (KIP-584, emergency downgrade: with
+        the tool of the older release). A tool of 2.7 to 3.2 knows no feature and would delete all
+        of them, so the features must be named.
         """
         named = self.catalogue.release_named(release)
         if named is None and release_line(release) in load(_NO_CATALOGUE).releases:
@@ -299,7 +298,7 @@ class _Ground:
         )
 
     def moved(self, name: str, level: int, *, up: bool) -> Part:
-        """Return the feature's move, or why the command does not make it."""
+        """Return the feature's move, or the reason why the command does not change the feature."""
         current = self.cluster.level(name)
         now, target = self.name(name, current), self.name(name, level)
         if level == current:
@@ -328,8 +327,8 @@ def _fault(code: str, feature: str, level: int, text: str) -> Reason:
 
 
 def stay_at_ceiling(cluster: Cluster, catalogue: Catalogue, name: str, ceiling: int) -> Stay:
-    """Return why upgrade-all leaves a feature at its ceiling: no level is above it, or the
-    production levels above are no default, are irreversible, or have side effects."""
+    """Return why upgrade-all leaves a feature at its ceiling: no level is above it, or the higher
+    production levels are no default, irreversible, or have side effects."""
     current, available = cluster.level(name), ceiling
     if name != METADATA_VERSION and name in catalogue.features:
         available = _highest_stable(cluster, catalogue, name)

@@ -1,5 +1,5 @@
-"""Describe a plan step by step: the purpose, effects and downgrade of each level; and make a run's
-plans, one for every cluster with a READY feature.
+"""Describe a plan step by step: the purpose, effects and downgrade of each level; and make the
+plans of a run, one for every cluster with a READY feature.
 
 Everything is computed from the part that the digest covers. A plan names no release. So the
 catalogue of all releases is used, with every dialect of the plan, and the worst result counts. A
@@ -147,7 +147,7 @@ def with_texts(
     judged: Judged, *, dialect: str, catalogue: Catalogue, guarding: Guarding | None = None
 ) -> TableRows:
     """Return the plans of a judged batch with `plan` and `returns_after` for those with steps;
-    `guarding` gives their guards. `plan` has our steps that can be sent now, null without any step;
+    `guarding` gives their guards. `plan` has our steps that can be sent now, null if there is none;
     `returns_after` covers all steps."""
     evidence, plans = judged.evidence, judged.plans
     assert evidence is not None

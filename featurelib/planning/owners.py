@@ -1,8 +1,8 @@
 """Split a plan into our moves and those of the cluster's owner, with the owner's command.
 
 Plan and inventory name the managed features (`managed_by`, `managed_features`). featurelib never
-plans or sends what either calls managed: the owner would revert it, or fail. Other features of such
-a cluster are ours; those that need a level of the owner's wait for a later plan.
+plans or sends a managed feature: the owner would revert it, or fail. It plans the other features of
+such a cluster; those that need a level of the owner wait for a later plan.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from featurelib.words import clean, level_text
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanSplit:
     """The parts of a plan: `ours` can be sent now, `theirs` belong to the owner, `later` are ours
-    and need theirs first."""
+    and need the owner's levels first."""
 
     ours: tuple[Step, ...]
     theirs: tuple[Move, ...] = ()
@@ -59,8 +59,8 @@ def share(
 def _waiting(
     moves: Mapping[str, Move], owned: set[str], levels: Mapping[str, int], catalogue: Catalogue
 ) -> set[str]:
-    """Return our features that wait for the owner's: those that need its levels, and those that are
-    a default only after it has finalized its metadata.version."""
+    """Return our features that wait for the owner: they need its levels, or become a default only
+    at its metadata.version."""
     ends = {name: (move.from_level, move.to_level) for name, move in moves.items()}
     later = catalogue.not_yet_defaults(ends) - owned if METADATA_VERSION in owned else set[str]()
     while True:
@@ -73,7 +73,7 @@ def _waiting(
 
 
 def _without(features: set[str], steps: Iterable[Step]) -> Iterator[Step]:
-    """Yield the steps without updates of these features, if any update is left."""
+    """Yield the steps without the updates of these features; empty steps are dropped."""
     for step in steps:
         if updates := tuple(move for move in step.updates if move.feature not in features):
             yield replace(step, updates=updates)
@@ -102,7 +102,7 @@ def _kubectl(move: Move, entry: FleetEntry, catalogue: Catalogue) -> str:
     )
 
 
-# How an owner changes levels, or whom to ask without a command.
+# The command of each owner that changes levels, or the contact if there is no command.
 COMMANDS = {"strimzi": _kubectl}
 ADVICE = {"msk": "On MSK levels follow the Kafka version. Ask its support about one that did not."}
 

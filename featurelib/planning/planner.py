@@ -1,13 +1,13 @@
 """Make a plan for one cluster and one intent, or every reason why there is none.
 
 A plan has the fewest UpdateFeatures requests that reach its goal. An atomic controller gets all
-ordinary features in one request. Any other gets one feature a request, because it writes the good
-part of a request that it refuses. kraft.version goes alone: a refused request may have moved it for
-good (KIP-584, Tooling; KIP-778; KIP-1022).
+ordinary features in one request. Any other controller gets one feature per request, because it may
+write a part of a request that it refuses. kraft.version has its own request: a refused request may
+have upgraded it permanently (KIP-584, Tooling; KIP-778; KIP-1022).
 
-Policy and every controller that may answer judge each step. Missing evidence refuses a plan, up or
-down. A node whose range is unknown supports nothing in a plain cluster; in `known_cluster` it
-supports everything, so that only known ranges refuse.
+The policy and every controller that may answer judge each step. Missing evidence blocks upgrades
+and downgrades. A node whose range is unknown supports nothing in a plain cluster; in
+`known_cluster` it supports everything, so that only known ranges refuse.
 
 `plan_by_probe` asks the controller to validate only, if nothing but unseen registrations, ranges
 and settings is in the way. If it accepts every request there is a plan; a refusal is the reason
@@ -154,8 +154,8 @@ def plan_by_probe(
     guards: Guards | None = None,
 ) -> Planned:
     """Return the plan of a cluster that was just read; if only unseen nodes block it, a probe of
-    the controller decides. `as_if_seen` judges the reading as if every node had been seen; `say`
-    gets the request, or why none is sent.
+    the controller decides. `as_if_seen` judges the reading as if every node had responded; `say`
+    gets the request, or the reason why no request is sent.
 
     Raises UnreachableError if the controller does not respond; nothing is ever written.
     """
@@ -211,9 +211,8 @@ def _ready(
 def _against(
     sight: ClusterView, goal: Goal, unsure: Collection[str], catalogue: Catalogue
 ) -> tuple[Reason, ...]:
-    """Return the refusals of these levels, whatever is missing: a refusing known node decides.
-
-    `unsure` are features with an untrustworthy level: refusals that depend on it do not count.
+    """Return the refusals of these levels by known nodes, even if other evidence is missing.
+    `unsure` are features with an untrusted level: refusals that depend on it do not count.
     """
     if not goal.moves:
         return ()
@@ -245,8 +244,8 @@ def _route(
 ) -> tuple[tuple[Step, ...], Sequence[Reason]]:
     """Return steps that all pass, or their refusals.
 
-    If one of the possible controllers is not atomic, each request has one feature, which the others
-    accept too.
+    If one of the possible controllers is not atomic, each request has one feature, which all
+    controllers accept.
     """
     if not sight.releases:
         return (), [*Reasons(sight, catalogue).of_release()]
@@ -274,7 +273,7 @@ def _route(
 
 
 def _warnings(view: ClusterView, intent: Intent, goal: Goal, catalogue: Catalogue) -> Iterator[str]:
-    """Yield permanent losses, the meaning of a level name, and nodes that do not fit already."""
+    """Yield permanent losses, meanings of level names, and nodes that lack present levels."""
     for move in goal.moves:
         level = catalogue.level_name(move.feature, move.to_level)
         if move.is_upgrade and move.to_level in catalogue.irreversible(move.feature):
@@ -402,7 +401,8 @@ class Router:
     vendors: bool = False
 
     def route(self, moves: Sequence[Move]) -> Route:
-        """Find the route; all at once comes first, since violations of the whole stay."""
+        """Find the route. Try all moves in one request first: if these fail, parts of them fail,
+        too."""
         if not moves:
             return Route(after=self.cluster)
         [tried] = self._try(self.cluster, [moves])
@@ -424,7 +424,7 @@ class Router:
         return Step(updates=tuple(moves), timeout_ms=self.timeout_ms)
 
     def _hops(self, move: Move) -> list[Move]:
-        """Return the move, or metadata.version one known level at a time (KIP-778, Upgrades)."""
+        """Return the move, split for metadata.version into known levels (KIP-778, Upgrades)."""
         software = software_of(self.cluster, self.catalogue)
         if not self.stepwise or move.feature != METADATA_VERSION or software is None:
             return [move]
@@ -436,7 +436,7 @@ class Router:
         return [replace(move, from_level=a, to_level=b) for a, b in pairwise(hops)]
 
     def _way(self, groups: Sequence[Sequence[Move]]) -> Route:
-        """Return these groups of moves, one request each, up to the first refused one."""
+        """Return these groups of moves, one request each, up to the first refused request."""
         cluster, steps = self.cluster, list[Step]()
         for group in groups:
             [tried] = self._try(cluster, [group])
@@ -447,8 +447,8 @@ class Router:
         return Route(steps=tuple(steps), after=cluster)
 
     def _atomic(self, hops: dict[str, list[Move]]) -> Route:
-        """Return all ordinary features in one request; kraft.version after it, or where others need
-        it first: before it, or as late as it can be."""
+        """Return all ordinary features in one request; kraft.version comes after it, or before it
+        if other features need kraft.version first."""
         kraft = hops.get(KRAFT_VERSION, [])
         ordinary = {name: moves for name, moves in hops.items() if name != KRAFT_VERSION}
         groups = _groups(ordinary)
@@ -495,7 +495,8 @@ class Router:
 
 
 def _groups(hops: dict[str, list[Move]]) -> list[list[Move]]:
-    """Return one request for all; a stepwise metadata.version goes first up, and last down."""
+    """Return one request for all moves; stepwise, metadata.version is upgraded first, downgraded
+    last."""
     chain = hops.get(METADATA_VERSION, [])
     if len(chain) < 2:
         return [[hop for route in hops.values() for hop in route]] if hops else []
@@ -506,7 +507,8 @@ def _groups(hops: dict[str, list[Move]]) -> list[list[Move]]:
 
 
 def turn(move: Move) -> tuple[bool, int, str]:
-    """Return the sort key of a move that is sent alone: dependencies rise before and fall after the
-    features that need them. kraft.version last; metadata.version first when it rises, else last."""
+    """Return the sort key of a move with its own request. Dependencies rise before, and fall after,
+    features that need them. kraft.version is last; metadata.version first when it rises, else last.
+    """
     place = 1 if move.feature != METADATA_VERSION else 0 if move.is_upgrade else 2
     return move.feature == KRAFT_VERSION, place, move.feature

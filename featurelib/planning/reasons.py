@@ -1,9 +1,9 @@
 """Return why a level is not planned, and the smallest set of nodes whose fix unlocks it.
 
 A reason names its judge, feature, level and node. Its texts are those of findings and rules; a
-controller's refusal keeps Kafka's message. A level is unlocked when the policy passes it once these
-nodes run other software, or are unregistered. Every node has to support a level, so the set is
-exactly the nodes that do not, for the level and for what it depends on.
+controller's refusal keeps Kafka's message. A level is unlocked if the policy accepts it after these
+nodes run other software, or are unregistered. Every node must support a level. So the set has
+exactly the nodes that do not support the level or its dependencies.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Reasons:
 
     def of_missing_evidence(self, features: Sequence[str]) -> Iterator[Reason]:
         """Yield missing evidence that could change the answer: of the cluster, of these features,
-        and of the levels of those they depend on or that depend on them (KIP-1022, both ends)."""
+        of their dependencies, and of the features that depend on them (KIP-1022, both ends)."""
         near = {METADATA_VERSION, *features} if features else set[str]()
         for d in self._catalogue.dependencies:
             near |= {d.feature, d.other} if {d.feature, d.other} & {*features} else set()
@@ -78,8 +78,8 @@ class Reasons:
             yield Reason(judge=EVIDENCE, code=unknown, feature=feature, message=text)
 
     def of_unknown(self, moves: Mapping[str, int]) -> Iterator[Reason]:
-        """Yield why these levels have no verdict: missing evidence, and levels of their
-        dependencies, going up, that the catalogue does not know."""
+        """Yield the reasons why these levels have no verdict: missing evidence, and for upgrades,
+        dependencies that the catalogue does not know."""
         yield from self.of_missing_evidence(sorted(moves))
         levels = self._sight.cluster.levels
         up = {(name, level) for name, level in moves.items() if level > levels.get(name, 0)}
@@ -92,7 +92,7 @@ class Reasons:
             yield from (reason for reason in lines if reason.code in tagged("newer"))
 
     def _of_other_levels(self, moves: set[tuple[str, int]]) -> Iterator[Reason]:
-        """Yield unproven registrations if a probe proves them for other levels only."""
+        """Yield unproven registrations, if an accepted probe proves them only for other levels."""
         evidence = self._sight.evidence
         is_probed = any(row["code"] in tagged("accepted") for row in self._rows)
         is_proven = evidence.membership.registrations_proven.all()
@@ -113,14 +113,15 @@ class Reasons:
                 yield self._of_finding(row)
 
     def to_mend(self) -> Iterator[Reason]:
-        """Yield findings to fix before any node restarts: critical ones, a silent majority."""
+        """Yield findings to fix before any node restarts: critical ones, a majority without a
+        response."""
         for row in self._rows:
             if row["severity"] == Severity.CRITICAL or row["code"] in tagged("no_majority"):
                 yield self._of_finding(row)
 
     def of_refusals(self, refusals: Sequence[Reason]) -> Iterator[Reason]:
-        """Yield the policy's reasons with every offending node and its remedy in this cluster; a
-        controller's with Kafka's message."""
+        """Yield the policy's reasons with every blocking node and its remedy in this cluster, and a
+        controller's reasons with Kafka's message."""
         for refusal in refusals:
             if refusal.judge == STRICT and refusal.code in tagged("names_nodes"):
                 for node in sorted(self._offending(refusal), key=lambda n: n.half):
@@ -241,7 +242,7 @@ class Reasons:
         return self._of_row(columns, judge)
 
     def _of_row(self, row: FindingColumns, judge: str) -> Reason:
-        """Return a row of featurelib.schema.FINDING, or one like it, as a reason."""
+        """Return a row of featurelib.schema.FINDING, or a row with its fields, as a reason."""
         alone = row["code"] in tagged("range_unseen")  # no other finding calls the node stale
         ghost: Any = None if alone else self._gone.get((row["role"], row["node_id"]))
         words = self._words.of(row, self._sight.site, ghost)
@@ -261,7 +262,7 @@ class Reasons:
         )
 
     def _of_finding(self, row: dict[str, Any]) -> Reason:
-        """Return a finding as a reason; one about a node in the reading has the node's remedy."""
+        """Return a finding as a reason, for a node in the reading with the node's remedy."""
         reason = self._of_row(row, EVIDENCE if self._is_missing(row["code"]) else STRICT)
         cluster, half = self._sight.cluster, (row["role"], row["node_id"])
         nodes = (*cluster.nodes, *unregistered(cluster, Asks.CONFIGURED_ONLY))
@@ -297,7 +298,7 @@ class Fix:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unlock:
-    """The unlocking of a level: nodes to fix, levels to change with it, rules that stay."""
+    """The changes that unlock a level: nodes to fix, levels to change, rules that stay."""
 
     feature: str
     level: int
@@ -310,7 +311,7 @@ class Unlock:
 def ladder(cluster: Cluster, feature: str, catalogue: Catalogue) -> tuple[int, ...]:
     """Return the levels of `feature` above the finalized one that some node supports, lowest first.
 
-    For a feature that no release knows, only the ends of the nodes' ranges.
+    For a feature that no release knows, return only the ends of the nodes' ranges.
     """
     ranges = [node.supported[feature] for node in cluster.nodes if feature in node.supported]
     if feature == METADATA_VERSION:
@@ -331,8 +332,8 @@ def refusing(nodes: Sequence[Node], feature: str, level: int) -> tuple[Node, ...
 
 
 def unlock(cluster: Cluster, catalogue: Catalogue, feature: str, level: int) -> Unlock:
-    """Return the smallest set of fixes that unlocks a level above the finalized one; also a level
-    that no node supports yet, or of an unknown feature."""
+    """Return the smallest set of fixes that unlocks a level above the finalized level. The level
+    may be one that no node supports yet, or of an unknown feature."""
     choices = list(_choices(cluster, catalogue, {feature: level}))
     questions = {move for moves in choices for move in moves.items()}
     offenders = {move: refusing(cluster.nodes, *move) for move in questions}

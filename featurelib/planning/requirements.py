@@ -51,7 +51,7 @@ def require(
 
 
 def having_a_say(features: Iterable[str], catalogue: Catalogue) -> frozenset[str]:
-    """Return these features and all dependencies of their levels; every level needs a
+    """Return these features and all dependencies of their levels. Every level depends on a
     metadata.version that can store it (KIP-1022)."""
     names, waiting = {feature.METADATA_VERSION}, set(features)
     while waiting:

@@ -74,7 +74,8 @@ class Replayed(Misfit):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class First:
-    """The steps that come first: an intent in words, and its steps or every reason against it."""
+    """The steps before the rolling upgrade: an intent in words, and its steps or the reasons
+    against it."""
 
     intent: str
     steps: tuple[Step, ...]

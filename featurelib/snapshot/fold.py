@@ -2,8 +2,8 @@
 
 Nothing is judged. The fold keeps the greatest statement of every listener, registration and kind of
 source, by the order in `_KEPT` and featurelib.snapshot.state. featurelib.snapshot.log replays the
-metadata log. A request refused for a missing permission shows nothing of the cluster; the refusal
-is kept for each half of the nodes, until that half responds again.
+metadata log. A request refused for a missing permission gives no data of the cluster. The fold
+keeps the refusal for each node half until that half responds again.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ _OF_NO_NODE = (
 class Fold:
     """A fold of one cluster. Start with `begin`, call `add`, end with `finish`.
 
-    Lines of several runs come run after run, with `close_run` after each, so that the statements of
-    a run are equal whether runs are folded one by one or together. If `learned` is set, the
-    statements of the lines of `run` are added to it.
+    Add the lines run by run, and call `close_run` after each run. Then the statements of a run are
+    equal, whether runs are folded one by one or together. If `learned` is set, the statements of
+    the lines of `run` are added to it.
     """
 
     state: ClusterState
@@ -105,7 +105,7 @@ class Fold:
         self.state.waiting = (*newest, count + 1)
 
     def close_run(self) -> None:
-        """Replay the dumps that this run's lines belong to, and learn what its readings changed."""
+        """Replay the dumps of this run's lines, and learn the changes of its readings."""
         dumps = {at: self._dumps[at] for at in self._touched}
         self._touched.clear()
         if dumps:
@@ -438,7 +438,7 @@ _ADDERS: dict[type, Callable[..., None]] = {
 
 
 def begin(stored: bytes | None, catalogue: Catalogue) -> Fold:
-    """Continue a cluster from the state of the last run; `stored` None = a new cluster."""
+    """Continue with a cluster's state of the last run; `stored` None = a new cluster."""
     state = kept.thaw(stored)
     state.waiting = (0, 0, 0)
     fold = Fold(state, catalogue)

@@ -7,12 +7,12 @@ histories have them: a line is read once, and a crash between the two loses noth
 
 A node's ranges are kept where they changed. Finalized levels are kept by whole readings: all
 sources of a reading, if one of them shows another level or a smaller epoch. Easy to get wrong: a
-line that comes late may stand between two equal ones, so the newest statements follow it again.
+late line may stand between two equal lines, so the newest statements follow it again.
 
-Read back, rows of silver.finalized_features become changes, by epoch. A broker's epoch is how far
-it has read: the log's offset in KRaft mode, the znode's version in ZooKeeper mode. So epochs of
-brokers and of the log, or the znode, can be compared. A controller's epoch is of another kind, and
-a tool prints none: these two count only if no other source shows a level.
+Read back, rows of silver.finalized_features become changes, by epoch. A broker's epoch is its read
+position: the log's offset in KRaft mode, the znode's version in ZooKeeper mode. So epochs of
+brokers can be compared with those of the log or the znode. A controller's epoch is of another kind,
+and a tool prints none: these two count only if no other source shows a level.
 
 An epoch only grows, unless the cluster lost metadata. Then most nodes of one reading report a
 smaller epoch. All later rows are sorted after all earlier rows, whatever their epochs.
@@ -303,7 +303,7 @@ def level_changes(rows: Iterable[Row]) -> Iterator[LevelChange]:
         if early and row["feature"] is None:
             continue
         if row["role"] in believed and not (row["role"] == BROKER and row["epoch"] in read):
-            # A tool's line number stands in place of the epoch.
+            # A tool prints no epoch, so its line number replaces the epoch.
             epoch = -1 if row["role"] == TOOL or row["epoch"] is None else row["epoch"]
             since = sum(b.is_before(row) for b in breaks)
             line = row["line_id"] if epoch >= 0 else 0
@@ -337,7 +337,7 @@ def changed_levels(
     before: Mapping[str, int | None], after: Mapping[str, int | None]
 ) -> list[LevelMove]:
     """Return the changes between two readings of a cluster, of features that both knew. A feature
-    that is not listed is not finalized, if any level is known at all."""
+    that is not listed is not finalized, if the reading has any level."""
     if not (_any_known(before) and _any_known(after)):
         return []
     moves = []

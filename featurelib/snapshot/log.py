@@ -1,19 +1,18 @@
 """Read dumps of the metadata log: registered nodes and finalized levels.
 
 The meaning of a record depends on its file, and a dump shows several: segments of the log,
-checkpoints, the bootstrap checkpoint. A file is believed as far as it was dumped without a hole; a
-checkpoint only from its header to its footer. So a dump is cut into pieces whose offsets are
-consecutive.
+checkpoints, the bootstrap checkpoint. A file counts up to its first gap; a checkpoint counts only
+from its header to its footer. So a dump is cut into pieces whose offsets are consecutive.
 
-An offset is an offset wherever and whenever it was dumped, so pieces of the log may come in any
-order: pieces that join what is known are applied, the others wait. A piece that starts above 0
-proves nothing until its checkpoint, or the piece before it, is there. Records between
-BEGIN_TRANSACTION and ABORT_TRANSACTION do not count (KIP-868).
+Offsets are the same in every dump, so pieces of the log may come in any order. The replay applies
+pieces that join the known log; other pieces wait. A piece that starts above 0 proves nothing
+without its checkpoint or the piece before it. Records between BEGIN_TRANSACTION and
+ABORT_TRANSACTION do not count (KIP-868).
 
 The log is as new as the dump that reached its end: older records that are dumped again make nothing
-newer. It is complete (`is_complete`) where no line of that dump is missing, and where no source of
-the same time shows a later offset: epochs of brokers and controllers, the quorum's high watermark,
-the epoch that kafka-features.sh prints, and pieces beyond a gap.
+newer. The log is complete (`is_complete`) if no line of that dump is missing, and no source of the
+same time shows a later offset: epochs of brokers and controllers, the quorum's high watermark, the
+epoch that kafka-features.sh prints, and pieces beyond a gap.
 """
 
 from __future__ import annotations
@@ -53,8 +52,8 @@ def segments(
     """Split one dump into pieces of consecutive offsets, and whole checkpoints; also return whether
     a line is missing.
 
-    `lines` are in the order of their numbers. A missing number inside a file ends the piece: the
-    content of the line, and the file of the next one, are not known.
+    `lines` are in the order of their numbers. A missing number inside a file ends the piece,
+    because the content of the line, and the file of the next line, are unknown.
     """
     reader, has_hole = _Reader(at, position), False
     number = -1
@@ -125,8 +124,8 @@ class _Reader:
             if self.start >= 0:
                 backwards = offset < self.expected
                 self.end_section()
-                # After a hole a checkpoint is no image, and a log goes on as another piece;
-                # offsets that go backwards belong to a file whose first lines are missing.
+                # After a gap a checkpoint is incomplete, and a log continues as another piece.
+                # Offsets that go backwards belong to a file whose first lines are missing.
                 if kind == "checkpoint" or backwards:
                     self.is_cut |= kind == "log"
                     return
@@ -215,7 +214,7 @@ def is_complete(state: ClusterState) -> bool:
 def expected_end(state: ClusterState) -> int:
     """Return the end that a complete log had at the time of its dump, at least 1.
 
-    Later marks of the same reading count less the records that an idle log writes by itself.
+    From later marks of the same reading, subtract the records that an idle log writes by itself.
     """
     dumped_at = state.log.at
     ends = [segment.end for segment in state.log.pending if segment.at <= dumped_at]
@@ -235,9 +234,8 @@ def _note_levels(state: ClusterState, lines: list[DumpLine], at: int) -> None:
 
 
 def _note_replayed(image: LogImage, segment: Segment) -> None:
-    """Keep the levels that a starting controller replays: its newest checkpoint's and later ones.
-
-    A record of an aborted transaction counts, because a controller replays it too.
+    """Keep the levels that a starting controller replays: the levels of its newest checkpoint, and
+    all later levels. Records of aborted transactions count, because a controller replays them, too.
     """
     levels = [event for event in segment.events if event.kind == "level" and event.number]
     place = segment.end if segment.whole else None
@@ -257,8 +255,8 @@ def _note_replayed(image: LogImage, segment: Segment) -> None:
 
 def level_map(image: LogImage) -> Map:
     """Return the levels at the log's end: (feature, level, level), by feature."""
-    # What was asked for at offset 0 is written into the log by 4.4, and 4.3 ignores it. Up
-    # to 4.2 it is where the log begins, so that the log itself has no metadata.version.
+    # Kafka 4.4 writes the levels requested at offset 0 into the log, 4.3 ignores them. Up to 4.2
+    # the log begins with them, so that the log itself has no metadata.version.
     start = {} if METADATA_VERSION in image.levels else image.levels_at_start
     levels = {METADATA_VERSION: SILENT_METADATA_VERSION, **start, **image.levels}
     # A feature record for kraft.version changes nothing: only the raft layer's control record does.
@@ -319,7 +317,7 @@ def _credit(image: LogImage, newer: Mapping[tuple[int, int], Event | LoggedNode]
 
 
 def _credit_line(image: LogImage, segment: Segment) -> None:
-    """Date the last applied record by the newest dump that shows it, too."""
+    """Date the last applied record by the newest dump that contains the record, too."""
     for event in () if segment.whole else segment.events:
         if event.offset == image.line_offset and (event.at, event.line) > (
             image.line_at,

@@ -1,4 +1,4 @@
-"""Decide what ZooKeeper data still counts in a cluster with KRaft controllers (KIP-866).
+"""Decide which ZooKeeper data still counts in a cluster with KRaft controllers (KIP-866).
 
 A migration lasts while the newest reading shows one of these: a controller that is set up for it
 (`zk_migration_ready`), or a broker in ZooKeeper mode. Such a broker is registered in ZooKeeper, or
@@ -48,7 +48,7 @@ def is_on_zookeeper(state: ClusterState) -> bool:
 
 
 def is_in_zookeeper_mode(listener: Listener, state: ClusterState) -> bool:
-    """Return true for a broker whose newest response is one of ZooKeeper mode."""
+    """Return true for a broker whose newest response is from ZooKeeper mode."""
     newer = listener.partial_at > listener.full_at
     position = listener.partial if newer else listener.full
     if listener.role != Role.BROKER or position == NOTHING:
@@ -57,8 +57,8 @@ def is_in_zookeeper_mode(listener: Listener, state: ClusterState) -> bool:
 
 
 def outlived(entry: Registration, state: ClusterState) -> bool:
-    """Return true if the broker registered in ZooKeeper has responded since: as a KRaft broker, or
-    in a later reading without ZooKeeper."""
+    """Return true if the broker in ZooKeeper's list has responded later as a KRaft broker, or in a
+    later reading without ZooKeeper."""
     own = (o for o in state.listeners if (o.role, o.node_id) == (Role.BROKER, entry.node_id))
     return any(
         _answered_at(o) > entry.at + ONE_READING * is_in_zookeeper_mode(o, state) for o in own

@@ -1,19 +1,19 @@
 """The stored form of snapshot rows, which the core reads: parts of fixed-width records.
 
 A row is a cluster. featurelib.schema.LAYOUT names its parts and their fields; the bytes of a part
-lie behind each other in one column, so that a batch of rows is one array of records a part, read
-without a copy. Two clusters, of which the first has three listeners:
+are contiguous in one column. So a batch of rows is one array of records per part, read without a
+copy. Two clusters, of which the first has three listeners:
 
     cluster   listeners (bytes)        Snapshots["listeners"]
     a         [3 records]              row     0  0  0  1
     b         [1 record]               node_id 1  2  3  1
 
-What is shared stands once: `profiles` says how many `ranges` each distinct map has, and a listener
-names a map by its position in the row. Names of features and other texts are positions in two
-lists of texts; `Snapshots` makes them positions in the lists of the batch.
+Shared values are stored once: `profiles` has the number of `ranges` of each distinct map, and a
+listener refers to a map by its position in the row. Names of features and other texts are positions
+in two lists of texts; `Snapshots` makes them positions in the lists of the batch.
 
-A checksum guards every row against damage. Beyond it nothing is verified: who wrote it was this
-module. A part that is changed or added makes another version of silver.cluster_snapshot.
+A checksum guards every row against damage. No other check is needed, because only this module
+writes rows. If you change or add a part, raise the version of silver.cluster_snapshot.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def no_scalars() -> RecordArray:
 
 @dataclass(slots=True, kw_only=True)
 class StoredRow:
-    """A row to be written or changed: a part that is not in `parts` has no records."""
+    """A row to write or to change: a part that is not in `parts` has no records."""
 
     cluster: str
     observed_at: int | None
@@ -129,7 +129,7 @@ def _code(texts: list[str], text: str) -> int:
 
 
 def open_row(rows: TableRows) -> StoredRow:
-    """Return the first of these rows in a form that can be changed, without its `state`."""
+    """Return the first of these rows as a changeable row, without its `state`."""
     [first] = rows.take(np.arange(1)).to_pylist()
     at = int(rows.numbers("observed_at")[0])
     return StoredRow(
@@ -286,8 +286,8 @@ class Records:
 class Snapshots:
     """The rows of featurelib.schema.SNAPSHOT, decoded (`state` is not needed).
 
-    A damaged row is read as that of a cluster without data, and `malformed` has its fault. A row
-    without a checksum is that of a cluster that never had data.
+    A damaged row counts as a cluster without data, and `malformed` has its fault. A row without a
+    checksum belongs to a cluster that never had data.
     """
 
     def __init__(self, rows: TableRows) -> None:
@@ -466,7 +466,7 @@ class _Row:
             yield (*node, known.fenced, min(known.at, self._state.log.at), known.line)
 
     def _disputed(self, lists: Sequence[Members]) -> Iterator[tuple[object, ...]]:
-        """Yield each node about which a list differs from the newest one of its time."""
+        """Yield each node about which a list disagrees with the newest list of its time."""
         for new in lists:
             lists_then = [o for o in self._state.members if _KIND(o) == _KIND(new)]
             differ = {member for old in lists_then for member in {*old.members} ^ {*new.members}}
@@ -493,8 +493,8 @@ class _Row:
             yield int(Witness.SCRAPE), _position(self._levels, scraped), -1, at, line
 
     def _is_of_zookeeper(self, entry: WitnessedLevels) -> bool:
-        """Return true for levels from a broker in ZooKeeper mode beside KRaft controllers, which
-        store a metadata.version before they migrate anything."""
+        """Return true for levels from a broker in ZooKeeper mode in a cluster with KRaft
+        controllers, which store a metadata.version before the migration begins."""
         levels = self._state.maps[entry.levels]
         has_metadata = any(name == METADATA_VERSION for name, _, _ in levels)
         return self._migrated and entry.kind == Witness.BROKER and not has_metadata
@@ -515,7 +515,7 @@ class _Row:
                 yield (*node, text(value), source, of.at, of.line)
 
     def _refusals(self) -> Iterator[tuple[object, ...]]:
-        """Yield the requests that were refused when last made, by each node of that reading."""
+        """Yield the requests whose last response was a refusal, by each node of that reading."""
         text, newest = self._row.text_code, dict[tuple[str, int], tuple[int, int]]()
         for acl in self._state.rights:
             answered, refused = newest.get((acl.request, acl.role), (0, 0))
@@ -530,7 +530,7 @@ class _Row:
                 yield (*node, acl.refused_at, acl.line)
 
     def _probe(self) -> Iterator[tuple[object, ...]]:
-        """Yield the newest probe, unless newer data landed: the cluster may have changed since."""
+        """Yield the newest probe, unless newer data exists: the cluster may have changed since."""
         probe = self._state.probe
         if probe is None or probe.at < self._state.observed_at:
             return
@@ -546,8 +546,8 @@ class _Row:
             yield tuple(text(value) if name in TEXT_FIELDS else value for name, value in values)
 
     def _not_reached(self) -> Iterator[tuple[object, ...]]:
-        """Yield the newest reading that reached no node, unless later data of the cluster landed;
-        its metrics may be of the same reading."""
+        """Yield the newest reading that reached no node, unless later data of the cluster was
+        collected; its metrics may be of the same reading."""
         lost = self._state.not_reached
         scraped = max((entry.scraped_at for entry in self._state.listeners), default=0)
         if lost and lost.after > max(self._state.observed_at, scraped + ONE_READING):
@@ -565,7 +565,7 @@ class _Row:
         return _position(self._profiles, ranges)
 
     def _place(self, maps: dict[Map, int], position: int) -> int:
-        """Return the position in the row of a map of the state; negative numbers stay."""
+        """Return the position in the row of a map of the state; negative numbers are unchanged."""
         return position if position <= NOTHING else _position(maps, self._state.maps[position])
 
 
@@ -580,8 +580,8 @@ def _dumped_at(state: ClusterState) -> int:
 
 
 def _gap_end(state: ClusterState) -> int:
-    """Return the offset at which the metadata log is known to continue, -1 = no gap is known; the
-    log's own end = a line is missing there."""
+    """Return the offset at which the metadata log continues after a gap; -1 = no gap is known, the
+    log's own end = a line is missing at the end."""
     starts = [segment.start for segment in state.log.pending if not segment.whole]
     if starts or not state.log.end or is_complete(state):
         return min(starts, default=-1)

@@ -4,10 +4,10 @@ Every field is the greatest value seen, by a fixed order. So folding the same li
 any number of times, gives the same state. Maps are kept once and referred to by position. The state
 is stored as MessagePack; the core never reads it.
 
-A controller's range is not taken from its listener alone, but from its release and the
-configuration at its start. The listener shows unstable levels if `unstable.api.versions.enable` is
-on. The controller uses them if `unstable.feature.versions.enable` is on (SimpleApiVersionManager
-and QuorumFeatures; tried on 3.7 to 4.4). A broker's listener shows the true range.
+The range of a controller follows from its release and its configuration at the start, not from its
+listener alone. The listener shows unstable levels if `unstable.api.versions.enable` is on. The
+controller uses them if `unstable.feature.versions.enable` is on (SimpleApiVersionManager and
+QuorumFeatures; tried on 3.7 to 4.4). A broker's listener shows the true range.
 """
 
 from __future__ import annotations
@@ -269,7 +269,7 @@ class StrimziState(msgspec.Struct, array_like=True, gc=False):
 
 class NotReached(msgspec.Struct, array_like=True, gc=False):
     """The newest reading that reached no node, by (time, line). `alone` = only one node failed to
-    describe the cluster; then the reading reached no node unless another node responded."""
+    describe the cluster: the reading reached no node, unless another node responded."""
 
     at: int
     line: int
@@ -382,7 +382,7 @@ def _settle_lists(state: ClusterState) -> None:
 
 
 def written_by(at: int, offset: int, time: int) -> int:
-    """Return an offset that was surely written by `time`, where `offset` was seen at `at`.
+    """Return an offset that was certainly written by `time`, if `offset` was seen at `at`.
 
     An idle log writes records by itself. Only those of a few seconds are subtracted: a dump that
     ends early on a quiet cluster would otherwise count as complete.
@@ -435,8 +435,8 @@ def supported_by(listener: Listener, ranges: Map, state: ClusterState) -> Map:
 def by_metrics(listener: Listener, state: ClusterState) -> tuple[Map, Map]:
     """Return (ranges, levels) from the metrics of a listener's process, by Kafka's names.
 
-    Names of features have dots, which labels replace. A name that no source and no release has is
-    left out. A process that just started shows the lowest level of metadata.version until it has
+    Names of features have dots, which labels replace. The result omits a name that no source and no
+    release has. A process that just started shows the lowest level of metadata.version until it has
     read its log (MetadataLoaderMetrics), so the lowest level counts as none.
     """
     names = _spellings(state)

@@ -1,10 +1,10 @@
 """Find the registered brokers of a cluster in ZooKeeper mode.
 
 Input: the state of a cluster. Output: the registrations that count, and the ids of brokers that
-left. A landing line may be lost, so a missing registration line alone does not mean that a broker
-is gone. It is gone if a newer list of the children of `/brokers/ids` lacks it. If no such list was
-ever read, it is gone if a later round of reading lacks it and it did not respond since. Any other
-broker in a line is registered with an unknown range.
+left. A landing line may be lost, so a missing line alone does not mean that a broker left. A broker
+left if a newer list of the children of `/brokers/ids` lacks it. If no such list was ever read, it
+left if a later reading lacks it and it did not respond since. Any other broker that a line names is
+registered with an unknown range.
 """
 
 from __future__ import annotations

@@ -220,7 +220,7 @@ ORDER = ("cluster", "observed_at", "source_file", "line_number")
 def _commit(store: Store, landing: str, files: Sequence[Landed], run: int) -> IngestCounts:
     """Commit the new lines of these files, which workers read."""
     with _say_unreadable(landing):
-        # Parsed once, and kept on disk, because a run's lines may not fit into the driver's heap.
+        # Parse lines once and store them on disk, because they may not fit into the driver's heap.
         lines = read_lines(store.session, [file.source_file for file in files])
         lines = lines.persist(StorageLevel.DISK_ONLY)
         total = sum_lines(lines).collect()[0]

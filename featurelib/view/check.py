@@ -103,7 +103,7 @@ def _cluster(cluster: ReportedCluster, page: Page) -> None:
 
 
 def _goal(ready: Readiness) -> str:
-    """Return the level to finalize next, or the blocked or unproven one; and opt-in levels."""
+    """Return the level to finalize next, or the blocked or unproven level; and opt-in levels."""
     goal, ceiling = ready.target or ready.ceiling, ready.ceiling
     text = goal.text if goal and goal.number and goal != ready.finalized else ""
     if ready.target and ceiling and ceiling != ready.target:

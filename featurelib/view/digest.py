@@ -250,7 +250,7 @@ def _problem(findings: Findings, severity: Severity) -> str:
 
 
 def _in_the_way(findings: Findings) -> str:
-    """Return `system off; broker 2 holds back metadata.version and 2 more`."""
+    """Return the blockers: `system off; broker 2 holds back metadata.version and 2 more`."""
     blockers = [finding for finding in findings if finding.severity is Severity.BLOCKER]
     by_node = [finding for finding in blockers if finding.code in tagged("unsupported")]
     if not by_node:
@@ -325,7 +325,7 @@ def group_findings(findings: Findings) -> tuple[FindingGroup, ...]:
 
 
 def _without_remedy(group: FindingGroup, above: Sequence[FindingGroup]) -> FindingGroup:
-    """Drop the remedy of `group` if a group `above` already shows it for the same node."""
+    """Drop the remedy of `group` if a group in `above` already shows it for the same node."""
     first, known = group.first, {(g.first.node_id, *_remedy(g.first)) for g in above}
     if first.node_id is None or (first.node_id, *_remedy(first)) not in known:
         return group
@@ -333,7 +333,7 @@ def _without_remedy(group: FindingGroup, above: Sequence[FindingGroup]) -> Findi
 
 
 def _group(findings: Findings, further: str = "", alike: Findings = ()) -> FindingGroup:
-    """Return a group; equal messages are listed once, and so is a message without a feature."""
+    """Return a group; equal messages are listed once, and messages without a feature once, too."""
     messages = tuple(dict.fromkeys(finding.statement for finding in findings))
     commands = dict.fromkeys(f.command for f in (*findings, *alike) if f.command)
     return FindingGroup(
@@ -412,7 +412,7 @@ def is_reached(fail_on: Severity, report: model.Report) -> bool:
 
 
 def warns(cluster: model.ReportedCluster, beside: Collection[str] = ()) -> bool:
-    """Return true if an unmuted finding, except of the codes `beside`, is more than a blocker."""
+    """Return true if an unmuted finding is worse than a blocker, without the codes in `beside`."""
     active = unmuted(cluster.findings)
     return any(f.severity in WARNS and f.code not in beside for f in active)
 
@@ -508,7 +508,7 @@ def since_text(ready: model.Readiness) -> str:
 
 
 def after_all(steps: Sequence[model.ReportedStep]) -> str:
-    """Return when it starts: `after the plan`, or `after the plan and what strimzi finalizes`."""
+    """Return that time as `after the plan`, or `after the plan and what strimzi finalizes`."""
     if not (managers := managers_of(steps)):
         return "after the plan"
     plan = "the plan and " if any(step.managed_by is None for step in steps) else ""

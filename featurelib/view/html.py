@@ -218,7 +218,7 @@ def part_pages(
 
 def explain_codes(report: model.Report) -> list[tuple[model.ReportedFinding, list[str]]]:
     """Return a finding of every code in the report, by name, with the keys of the clusters that
-    have it, its own first; codes of findings link there."""
+    have it, its own first; codes of findings link to this text."""
     by_code: dict[str, tuple[model.ReportedFinding, list[str]]] = {}
     for cluster in report.clusters:
         for finding in cluster.findings:
@@ -231,8 +231,8 @@ def render_pages(
 ) -> Iterator[tuple[str, str]]:
     """Yield name and text of the page of each of the worst clusters; none if the one file has all.
 
-    `keeps` gets the name of a page and its key, a digest of its content without the run. It returns
-    True if an earlier run wrote the same page.
+    `keeps` is called with the name of a page and its key, a digest of its content without the run.
+    `keeps` returns True if an earlier run wrote the same page.
     """
     if len(report.clusters) <= IN_FULL:
         return
@@ -305,7 +305,7 @@ def _places(report: model.Report, names: Mapping[str, str], root: str) -> dict[s
 
 
 def _loud(report: model.Report) -> set[str]:
-    """Return the clusters, by key, without green: with a warning, downgrade or rollback."""
+    """Return the clusters, by key, not shown in green: with a warning, downgrade or rollback."""
     loud = {c.key for c in report.clusters if warns(c)}
     went = setbacks(report.clusters, report.change)
     return loud | {c.key for kept in went.values() for c in kept}
@@ -329,7 +329,7 @@ def name_tasks(report: model.Report) -> list[str]:
 
 
 def _within(plots: Sequence[Plot]) -> list[Plot]:
-    """Return the first plots that fit into the one file; others are on their own pages."""
+    """Return the first plots that fit into the one file; pages of clusters have the others."""
     kept: list[Plot] = []
     bars = 0
     for plot in plots:

@@ -59,7 +59,7 @@ def ending_page(ending: Ending, plan: Plan, says: str, width: int | None = None)
 def update_line(update: Move, outcome: MoveOutcome | None = None) -> str:
     """Return `[Upgrade] Feature: f … NewFinalizedMaxVersion: 2 Result: OK`, as Kafka's tool prints.
 
-    Without an outcome there is no result: nothing was sent (KIP-584, Basic CLI tool usage).
+    Without an outcome it has no result: nothing was sent (KIP-584, Basic CLI tool usage).
     """
     line = (
         f"[{operation(update)}] Feature: {clean(update.feature)} "
@@ -179,7 +179,7 @@ def verified_page(
     kept: str | None = None,
     width: int | None = None,
 ) -> Page:
-    """Show the records that were changed, and the newest digest with its use."""
+    """Show the changed records, and the newest digest with the advice how to use it."""
     page = Page(width)
     for fault in result.faults:
         page.item(clean(fault, 300))
@@ -323,8 +323,8 @@ def _whys_of(step: StepOutcome) -> Iterator[str]:
 
 
 def _proof(step: StepOutcome) -> str:
-    """Return why no part of a request can still be applied, or why some part may; "" if levels or
-    response were enough."""
+    """Return the reason why a request cannot be applied any more, or why it still may; "" if levels
+    or response decide."""
     if not step.unproven:
         return clean(step.proof, 2000) if step.proof else ""
     is_accepted = all(outcome.code == NO_ERROR for outcome in step.updates)

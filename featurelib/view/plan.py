@@ -1,7 +1,7 @@
 """Show a plan, or why there is none: the text of `plan`, `show` and `approve`.
 
 Only the part that a plan's digest covers counts as fact. Other parts can be changed by anybody who
-can write the file, so they stand apart, and contradictions in them are shown.
+can write the file, so they stand apart, and contradictions in these parts are shown.
 """
 
 from __future__ import annotations
@@ -280,7 +280,7 @@ def _after(step: StepOutlook, plan: Plan, catalogue: Catalogue, page: Page) -> N
 
 
 def _requirements(plan: Plan, catalogue: Catalogue) -> Iterator[str]:
-    """Yield the requirements before anything is sent, in short."""
+    """Yield short texts of the plan's requirements, which must hold before anything is sent."""
     required = plan.requirements
     levels = levels_text(catalogue, required.levels.items())
     yield f"finalized: {levels or 'nothing'}, and nothing else"

@@ -6,8 +6,8 @@
                 | finalized 25 (4.0-IV3)
                 ┊ ceiling 27 (4.1-IV1)
 
-The page decides the place of the plot (featurelib.view.html). The core decides which bar blocks, by
-the findings and the incompatible nodes of the report.
+The page decides the place of the plot (featurelib.view.html). A bar is marked as blocking by the
+findings and the incompatible nodes of the report.
 """
 
 from __future__ import annotations

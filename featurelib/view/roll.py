@@ -41,7 +41,7 @@ def roll_page(roll: Roll, source: Source, width: int | None = None) -> Page:
 
 
 def _may_join(roll: Roll) -> str:
-    """Return whether software of the release can register, in words."""
+    """Return the sentence about the registration of that release's software."""
     if roll.may_join:
         waits = roll.mend_first or roll.replays
         yet = "can register, but not yet" if waits else "can register now"
@@ -53,7 +53,7 @@ def _may_join(roll: Roll) -> str:
 
 
 def _replays(roll: Roll, page: QuestionPage) -> Iterator[str]:
-    """Yield the paragraphs about levels that end a starting controller, then each condition."""
+    """Yield the paragraphs about levels that stop a starting controller, then each condition."""
     for replay in roll.replays:
         level = level_text(page.catalogue, replay.feature, replay.level)
         text = _PROOFS[replay.proof].format(level=f"{clean(replay.feature)} {level}")
@@ -102,7 +102,7 @@ def _consequences(roll: Roll, page: QuestionPage) -> None:
 
 
 def _new(roll: Roll, page: QuestionPage) -> dict[str, None]:
-    """Return the new findings once all running nodes have that release."""
+    """Return the findings that appear when all running nodes have that release."""
     rows: list[Any] = [row for row in roll.then.new if row["severity"] in ("critical", "warning")]
     return dict.fromkeys(page.words.of(row).statement for row in rows)
 
@@ -143,7 +143,7 @@ def _after(roll: Roll, page: QuestionPage) -> None:
 
 
 def _way_back(roll: Roll, route: WayBack, page: QuestionPage) -> Iterator[str]:
-    """Yield paragraphs: each release that runs now, then what the new one finalizes."""
+    """Yield paragraphs: the return to each running release, then the new release's own levels."""
     catalogue = page.catalogue
     if not route.back:
         yield "no node runs another release"

@@ -365,8 +365,8 @@ def _profile_lines(cluster: model.ReportedCluster) -> list[str]:
 
 
 def _level_lines(cluster: model.ReportedCluster, *, every: bool) -> list[str]:
-    """Return the features whose level cannot rise as it should; the plan has the others. `every`:
-    all features."""
+    """Return the features with a blocked or unknown level; the plan has the other features.
+    `every`: all features."""
     if every:
         return [", ".join(filter(None, _facts_of(ready))) for ready in cluster.readiness]
     if {ready.verdict for ready in cluster.readiness} == {Verdict.UNKNOWN}:

@@ -49,7 +49,7 @@ def plan_day(clusters: Clusters, run: ReportedRun, change: Change | None) -> tup
             rows[todo_for(finding), finding.code].append((cluster, finding))
     groups = [(todo, _fix(todo, code, f)) for (todo, code), f in rows.items()]
     fallen = setbacks(clusters, change)
-    # By subject, whatever severity the settings assign.
+    # By subject, independent of the severity in the settings.
     held = {cluster.key for kept in fallen.values() for cluster in kept}
     ready = [c for c in clusters if c.steps and c.key not in held and not _has_no_data(c, run)]
     groups += [*_ask(fallen, change), *_late(clusters, run), *_waiting(ready)]
@@ -157,8 +157,8 @@ def _ask(went: Mapping[str, Clusters], change: Change | None) -> Groups:
 
 
 def _late(clusters: Clusters, run: ReportedRun) -> Groups:
-    """Yield the group of clusters without data in this run and without a finding about that; those
-    that fell silent last come first."""
+    """Yield the group of clusters without data in this run and without a finding about that;
+    clusters whose data ended last come first."""
     late = list[tuple[int, datetime, ReportedCluster]]()
     no_data = tagged("no_data", "unreached", "too_old")
     for cluster in clusters:

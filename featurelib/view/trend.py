@@ -211,8 +211,8 @@ def say_setbacks(
 
 
 def ask_first(report: model.Report) -> Iterator[tuple[str, str]]:
-    """Yield what to fix or to ask before a cluster, by key, is upgraded: critical findings, and the
-    reason for downgraded levels."""
+    """Yield the problems to solve before a cluster, by key, is upgraded: critical findings, and
+    unexplained downgrades."""
     moves = defaultdict[str, list[tuple[str, str, str, datetime]]](list)
     for level in report.change.lowered if report.change else ():
         moves[level.key].append((level.feature, level.before.text, level.after.text, level.seen))
@@ -248,7 +248,7 @@ def gather_levels(
     change: model.Change,
 ) -> list[tuple[str, list[model.ChangedLevel | model.ChangedNodes]]]:
     """Return the clusters of each change of a level: `kraft.version 0 (not finalized) → 1`, with
-    the nodes that do not support it; before these the setbacks, and the nodes that fell silent."""
+    the nodes that do not support it. Setbacks, and nodes that stopped responding, come first."""
 
     def order(moved: model.ChangedLevel) -> tuple[bool, tuple[bool, str]]:
         return moved.before.number < moved.after.number, words.metadata_first(moved.feature)

@@ -105,7 +105,7 @@ def show_danger(change: ChangeOutlook, catalogue: Catalogue, page: Page) -> None
 
 
 def judge_text(judge: str) -> str:
-    """Return the name of a judge, in a word or two."""
+    """Return the short name of a judge."""
     return _JUDGES.get(judge) or (load(judge).title if judge in GENERATIONS else judge)
 
 
@@ -139,7 +139,7 @@ def newest_text(findings: Iterable[model.ReportedFinding], catalogue: Catalogue)
 
 
 def idle_text(off: Sequence[int], silent: Sequence[int]) -> str:
-    """Return the names of nodes that no supposed software changes; "" = there are none."""
+    """Return the names of nodes whose software the question does not change; "" = none."""
     parts = []
     for ids, verb, plural in ((off, "does not run", "do not run"), (silent, "did not answer", "")):
         if ids:
@@ -162,14 +162,14 @@ def by_managers(managers: Iterable[str]) -> str:
 
 
 def after_ours(managed: Sequence[model.ReportedCluster]) -> str:
-    """Return the sentence that a plan of ours goes first, because it fits the present levels."""
+    """Return the sentence that featurelib's plan, made for the present levels, comes first."""
     with_ours = [cluster for cluster in managed if digest.parts(cluster)[0]]
     place = "" if len(with_ours) == len(managed) else f" of {some([c.name for c in with_ours], 2)}"
     return f"Apply our plan{place} first. " if with_ours else ""
 
 
 def one_way(points: Mapping[str, Sequence[str]]) -> str:
-    """Return the sentence that one cluster's levels cannot be downgraded from some points on."""
+    """Return the sentence about the points of no return of one cluster."""
     kept = [name for name, levels in points.items() if levels]
     if len(kept) != 1:
         return f"Some levels of {some(kept, 2)} cannot be taken back. " if kept else ""
@@ -178,13 +178,13 @@ def one_way(points: Mapping[str, Sequence[str]]) -> str:
 
 
 def warns_besides(cluster: model.ReportedCluster) -> bool:
-    """Return true if a finding warns of something that the plan does not remedy."""
+    """Return true if a finding warns about a problem that the plan does not solve."""
     return digest.warns(cluster, tagged("forgotten"))
 
 
 def plans_text(clusters: Sequence[model.ReportedCluster], *, owners: bool) -> str:
-    """Return the steps of the first of these plans, and the number of others. `owners`: the parts
-    of those who manage the clusters, not ours."""
+    """Return the steps of the first of these plans, and the number of others. `owners`: the steps
+    of the clusters' managers, without our steps."""
     first, *further = clusters
     steps = digest.parts(first)[owners]
     text = f"{first.name}: " * bool(further)
@@ -193,8 +193,7 @@ def plans_text(clusters: Sequence[model.ReportedCluster], *, owners: bool) -> st
 
 
 def before_text(clusters: Sequence[model.ReportedCluster], *, owners: bool) -> str:
-    """Return what to know before these plans are approved or handed over: warnings, and points of
-    no return."""
+    """Return the warnings and points of no return to read before these plans are approved."""
     warned = [cluster.name for cluster in clusters if warns_besides(cluster)]
     text = f"Read the findings of {some(warned, 2)} first. " if warned else ""
     steps = {c.name: digest.no_returns(c, digest.parts(c)[owners]) for c in clusters}
@@ -226,7 +225,7 @@ def lead(report: model.Report) -> str:
 
 
 def part_text(report: model.Report) -> str:
-    """Return which clusters a report is about, and their number; empty for all."""
+    """Return the selected clusters of a report, in words, and their number; empty for all."""
     if report.part is None:
         return ""
     of = count(report.part.of, "cluster")
@@ -247,7 +246,7 @@ def is_all_old(fleet: model.FleetCounts) -> bool:
 
 
 def _all_old(report: model.Report) -> str:
-    """Return the share of clusters that is too old, the age of the newest line, and what to do."""
+    """Return the share of clusters with old data, the age of the newest line, and the remedy."""
     fleet, run = report.fleet, report.run
     clusters = count(fleet.clusters, "cluster")
     part, tail = f"all {clusters}", ""
@@ -266,7 +265,7 @@ def _all_old(report: model.Report) -> str:
 
 
 def is_newest_old(run: model.ReportedRun) -> bool:
-    """Return true if a judgement as of the newest line would have more data."""
+    """Return true if verdicts as of the newest line would have more data."""
     if run.newest_line is None or run.max_age_hours is None:
         return True
     return (run.as_of - run.newest_line).total_seconds() > run.max_age_hours * 3600
@@ -293,6 +292,6 @@ def next_step(report: model.Report) -> tuple[str, str]:
     named = {cluster.key: cluster.name for cluster in report.clusters}
     place = some([named[key] for key in task.clusters], FEATURES)
     owners = f" ({some(task.owners, FEATURES)})" if task.owners else ""
-    # A remedy's command stands with its task: a person decides whether it fits.
+    # A remedy's command is shown with its task: a person decides whether to run it.
     command = task.command if task.verb in ("Approve", "Hand over", "Collect") else ""
     return f"{task.verb} {place}{owners}: {task.text} {task.how}".rstrip(), command

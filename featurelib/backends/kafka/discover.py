@@ -1,9 +1,9 @@
 """Find every listener of a cluster and query all of them in parallel.
 
-Nodes that respond name others: brokers by Metadata or DescribeCluster, voters by DescribeQuorum,
-controllers by what they say of each other, brokers of ZooKeeper mode by their registrations. The
-search ends when nobody names anybody new, and takes one time limit, however many are silent. Nodes
-of two clusters are never put on one map.
+Responses name further nodes: Metadata and DescribeCluster name brokers, DescribeQuorum names voters
+and controllers, and registrations in ZooKeeper name brokers. The search ends when no response names
+a new node. It takes one timeout, even if many nodes do not respond. Nodes of two clusters are never
+put on one map.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Map:
     """The nodes of a cluster found so far; node id → addresses.
 
     `leader` is (epoch, node) of the quorum, `active` the controller broker of ZooKeeper mode;
-    `nameless` are addresses of controllers that do not say their node id.
+    `nameless` are addresses of controllers whose node id is unknown.
     """
 
     cluster_id: str = ""

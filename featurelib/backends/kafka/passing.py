@@ -73,7 +73,7 @@ def passed(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Passing:
-    """A cluster whose nodes are asked whether they may hold a request to `sent`."""
+    """The nodes of a cluster that may still have a request to `sent`."""
 
     reach: Reach
     known: Map
