@@ -83,24 +83,24 @@ def _show(error: typer.TyperException) -> None:
 def _text(error: typer.TyperException) -> str:
     """Return the error text; for an option without its value, the allowed values. A command in the
     last line stays in one line."""
-    context, strange = getattr(error, "ctx", None), getattr(error, "possibilities", None)
-    if strange is not None and context is not None:
-        _suggest(error, {name for option in context.command.params for name in option.opts})
-    text = error.format_message().rstrip(".")
+    context, name = getattr(error, "ctx", None), getattr(error, "option_name", None)
+    note = ""
+    if name and context is not None and hasattr(error, "possibilities"):
+        note = _suggest(error, {flag for option in context.command.params for flag in option.opts})
+    text = error.format_message().rstrip(".") + note
     text = re.sub("Input should be a valid (integer|number).*", "expected a number", text)
-    name = getattr(error, "option_name", None)
     for option in context.command.params if context is not None else ():
         if name in option.opts and not option.is_flag:
             text += f": {option.get_help_record(context)[0]}"
     return text if text.endswith("?") or "\n" in text else f"{text}."
 
 
-def _suggest(error: Any, own: set[str]) -> None:
-    """Add to the error the nearest option of all commands, and say if it is not this command's."""
-    near = get_close_matches(error.option_name, own | FLAGS, n=1)
+def _suggest(error: Any, own: set[str]) -> str:
+    """Set the nearest option of a command in an error about an unknown one; return a note if only
+    other commands have the nearest option."""
+    near = get_close_matches(error.option_name, own | FLAGS, n=1, cutoff=0.75)
     error.possibilities = near if own.issuperset(near) else []
-    if near != error.possibilities:
-        error.message += f" ({near[0]} is an option of other commands)"
+    return "" if near == error.possibilities else f" ({near[0]} is an option of other commands)"
 
 
 class CommandGroup(TyperGroup):
