@@ -28,7 +28,7 @@ from featurelib.questions.setbacks import find_lowered
 from featurelib.rows import TableRows, join_rows, make_rows, texts_of
 from featurelib.snapshot.history import histories
 from featurelib.source import RUN_TIME, Wanted, open_fleet
-from featurelib.tables import AUDIT_RUN, FINALIZED_FEATURES, INGEST_RUN
+from featurelib.tables import AUDIT_RUN, FINALIZED_FEATURES, GOLD, INGEST_RUN
 from featurelib.view.facts import Links, RunFacts
 from featurelib.view.model import Ingest, Report, ReportedCluster
 from featurelib.view.report import (
@@ -170,6 +170,14 @@ class NightTables:
         ConfigError where pandas is not installed.
         """
         return to_frame(map(_row, self._summary.clusters))
+
+    def gold(self, name: str) -> Any:
+        """Return the rows of all runs in the gold table of that name, such as `finding`, as a
+        pandas DataFrame; rows about clusters are those of the chosen clusters."""
+        table = {table.name: table for table in GOLD}[name]
+        chosen = ("cluster", "in", [cluster.key for cluster in self._summary.clusters])
+        is_about_clusters = "cluster" in table.schema.names
+        return to_frame(self.lake.read(table, [chosen] * is_about_clusters).to_pylist())
 
     def __getitem__(self, cluster: str) -> Stored:
         """Return a cluster by id or name. Raises ConfigError with the nearest name if none."""
