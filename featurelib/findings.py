@@ -255,7 +255,7 @@ def filled(command: str, address: str) -> str:
 def software(release: str) -> str:
     """Return the oldest sufficient software, in words; `release` "" = unknown."""
     known = f"Kafka {release} or later"
-    return known if release else "software that supports what is finalized and what is wanted"
+    return known if release else "software that supports the finalized and the requested levels"
 
 
 @cache

@@ -107,7 +107,7 @@ Jobs need Java. `./spark-submit.sh` installs Spark and lists its own options wit
 """
 EXIT_CODES_INTRO = """
 This page lists the exit codes of all commands and jobs. If several apply, 4 comes before 3, 3
-before 5, and 5 before 1. The class of an [error](errors.md) has its code.
+before 5, and 5 before 1. The class of an [error](errors.md) decides the code.
 """
 ENDS = {
     0: "done",
@@ -127,7 +127,7 @@ ENDS = {
     141: "the reader of the output ended, as `head` does",
 }
 ERRORS_INTRO = """
-This page lists the exceptions that featurelib raises. They have one base class. A message says what
+This page lists the exceptions that featurelib raises. All have one base class. A message says what
 is wrong, where (cluster, node, feature, file and line), and what to do. Any other exception is a
 fault of featurelib: exit code 70.
 """

@@ -92,7 +92,7 @@ def exit_codes_page() -> str:
         EXIT_CODES_INTRO,
         table(["code", "means", "errors that end so"], rows),
         "## By command",
-        "What a command says of its own codes. Where it says nothing, the table above holds.",
+        "Some commands have codes of their own. All other commands use the table above.",
         table(["command", "exit codes"], said),
     )
 

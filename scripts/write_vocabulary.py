@@ -120,7 +120,7 @@ def vocabulary_page() -> str:
         "## Findings",
         _findings_intro(),
         table(["code", "severity", "message", "source", "remedy"], _findings()),
-        "Texts in braces are replaced when a finding is shown, facts too:",
+        "featurelib replaces texts in braces when it shows a finding, also those of facts:",
         table(["in braces", "replaced by"], _braces()),
         "Facts of a finding, null where its code does not have them:",
         table(["fact", "holds"], _facts()),

@@ -178,7 +178,7 @@ def test_resources_read_hours_after_the_nodes_are_part_of_a_stored_description(
     for where in ({"capture": str(files)}, {"tables": str(tmp_path), "cluster": key}):
         described = describe_features(Chosen(wanted=Wanted(**where), catalogue=load()))
         said = [one.message for one in described.value.findings]
-        assert [text for text in said if "status says metadata.version 21" in text], where
+        assert [text for text in said if "status shows metadata.version 21" in text], where
 
 
 def test_an_epoch_of_minus_1_is_none_and_is_not_taken_for_nothing_finalized(tmp_path: Path) -> None:

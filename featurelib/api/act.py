@@ -1,7 +1,7 @@
-"""What changes a cluster. Looking comes first, sending once, looking again after it.
+"""Plan and apply changes of a cluster: read it, send each request once, and read it again.
 
-Everything that is sent is in the journal of this machine, and `featurelib resume` settles what is
-not known (featurelib.api.journal).
+The journal of this machine has every sent request, and `featurelib resume` settles unknown outcomes
+(featurelib.api.journal).
 """
 
 from __future__ import annotations
@@ -71,17 +71,17 @@ from featurelib.words import clean
 def show(plan: str, fleet: str | None = None, overlay: str | None = None) -> Answer[PlanFile]:
     """Show what a plan would do, request by request.
 
-    What each brings, and whether it can be downgraded:
+    The text has the effects of each request, and the possible downgrades:
 
     \b
         featurelib show plans/payments-eu.json
         featurelib show plans/payments-eu.json --json
 
-    Shown are each level with its name, what it brings and unlocks, how far metadata.version can be
-    lowered again afterwards, which releases can register, and what has to be found again before
-    `featurelib apply` sends anything. A plan that was changed after it was made is refused; what
-    the digest does not cover stands apart, and the cluster's name is the inventory's. Nothing is
-    sent. Exit codes: 0 done, 2 usage, or no plan.
+    It lists each level with its name and purpose, the possible downgrade of metadata.version
+    afterwards, the releases that can register, and the conditions that `featurelib apply` checks. A
+    plan that was changed later is rejected. Parts that the digest does not cover are shown
+    separately, and the cluster's name comes from the inventory. Nothing is sent. Exit codes: 0
+    done, 2 usage, or no plan.
     """
     path, catalogue = plan, open_catalogue(overlay)
     file = read_plan(path)
@@ -115,8 +115,8 @@ def show(plan: str, fleet: str | None = None, overlay: str | None = None) -> Ans
 def expect_finalized_by_us(
     plan: Plan, fleet: str | None, catalogue: Catalogue, config: str | None = None
 ) -> None:
-    """Raise RefusedError for a plan that moves what somebody else finalizes, as the plan or the
-    inventory says; ConfigError."""
+    """Raise RefusedError if the plan or the inventory gives a changed feature to another owner;
+    ConfigError."""
     inventory, options = open_fleet(fleet, catalogue)[1], Wanted(fleet=fleet, config=config).ways[0]
     expect_ours(plan.cluster, plan.moves, inventory, catalogue, plan.guards, options)
 
@@ -137,8 +137,8 @@ def read_plan(plan: PlanAnswer | str) -> PlanFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Carried(Answer[Ending]):
-    """The result of applying a plan: `ending.kind` says how it ended. `text` has a line for each
-    update, in KIP-584's form, and one sentence about the state of the cluster."""
+    """The result of applying a plan; `ending.kind` is the kind of result. `text` has a line for
+    each update, in KIP-584's form, and one sentence about the state of the cluster."""
 
     @property
     def text(self) -> str:
@@ -164,17 +164,17 @@ def update_features(
     timeout_ms: int = controller.TIMEOUT_MS,
     journal: str | None = None,
 ) -> UpdateResult:
-    """Send one UpdateFeatures request, and say of each feature what became of it (KIP-584).
+    """Send one UpdateFeatures request, and return the outcome of each feature (KIP-584).
 
         update_features(cluster, {"group.version": FeatureUpdate(level=1)})
         update_features(cluster, {"group.version": FeatureUpdate(
             level=0, upgrade_type=UpgradeType.SAFE_DOWNGRADE)}, validate_only=True).is_ok
 
-    For who knows what to send; `plan` and `apply` find out, and bind it to what was seen. The
-    cluster is looked at before and after. `result.features[name]` has the controller's code and
-    words and what is true now; `result.expect_ok()` raises. Refused before anything is sent: no
-    updates, a blank name, level 0 without a downgrade type (ConfigError), a cluster that somebody
-    else finalizes, `validate_only` in ZooKeeper mode, which would be applied (RefusedError).
+    Use it if you know the request to send; `plan` and `apply` find the requests and check the
+    cluster's state. The cluster is read before and after. `result.features[name]` has the
+    controller's code and message and the present level; `result.expect_ok()` raises. Rejected
+    before sending: no updates, a blank name, level 0 without a downgrade type (ConfigError),
+    another owner's feature, `validate_only` in ZooKeeper mode, which applies it (RefusedError).
     """
     live = choose_live(cluster)
     with closing(Journal(journal_path(journal))) as opened, live.watcher() as watcher:
@@ -199,20 +199,20 @@ def apply(
     wait: float = Waits().nodes,
     person: Person = NOBODY,
 ) -> Carried:
-    """Carry out an approved plan on its cluster.
+    """Apply an approved plan to its cluster.
 
-    The cluster is the plan's. It is read again first: if it differs from what the plan saw, nothing
-    is sent. Each step is followed until every node reports it. --dry-run and --validate-only write
-    nothing and need no approval.
+    First the plan's cluster is read again: if it differs from the plan's conditions, nothing is
+    sent. After each step the cluster is read until every node reports the new level. --dry-run and
+    --validate-only write nothing and need no approval.
 
     \b
         featurelib apply payments.json
         featurelib apply payments.json --dry-run --bootstrap kafka-1:9092
 
     In Python: apply(plan, "payments-eu", approval=approve(plan, "1h")). Raises RefusedError,
-    BackendError and OutcomeUnknownError. Exit codes: 0 applied, or nothing to do; 1 stopped half
-    way, or not every node reports it; 2 usage; 3 refused, nothing written; 4 unknown, run
-    featurelib resume; 5 could not look.
+    BackendError and OutcomeUnknownError. Exit codes: 0 applied, or nothing to do; 1 stopped after
+    some steps, or some nodes do not report the level; 2 usage; 3 rejected, nothing written; 4
+    unknown, run featurelib resume; 5 the cluster could not be read.
     """
     if dry_run and validate_only:
         raise ConfigError("expected --dry-run or --validate-only, found both. Leave one out.")
@@ -256,8 +256,8 @@ def _carry_out(
     approval: bytes | str | None,
     path: str,
 ) -> Carried:
-    """Apply the plan of the file `path`. The person is asked after all checks that need no look at
-    the cluster. An error has the known facts of the plan in `facts`."""
+    """Apply the plan of the file `path`. The person is asked after all checks that need no
+    connection to the cluster. An error has the known facts of the plan in `facts`."""
     plan, reached = file.plan, chosen.reached()
     settings, ruled = find_settings(chosen.wanted.config)
     if writable := find_writable(Path(ruled)):
@@ -333,7 +333,7 @@ def _carried(
 
 
 def _gone(file: PlanFile, again: str, journal: str | None) -> str:
-    """Return who withdrew the plan's approval, if the journal has it, and what to do."""
+    """Return the text about the approval's withdrawal, if the journal has it, and the remedy."""
     taken, path = list[Withdrawal](), journal_path(journal)
     if path.exists():
         with closing(Journal(path)) as opened:
@@ -352,7 +352,7 @@ def _apply_document(
     says: str,
     ending: Ending | None = None,
 ) -> ApplyDocument:
-    """Return the document of a run: how it ended, or as far as it came."""
+    """Return the document of a run: its result, or its progress so far."""
     return fill(
         ApplyDocument,
         cluster=file.plan.cluster,

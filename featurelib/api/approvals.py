@@ -74,18 +74,17 @@ def approve(
 ) -> Approved:
     """Approve a plan until it expires.
 
-    It shows each step, downgrades, deletions and the point of no return. The approval, a file
-    beside the plan, names the plan's digest, so it does not hold for a changed plan.
+    It shows each step, downgrades, deletions and the point of no return. The approval is a file
+    next to the plan. It contains the plan's digest, so it is not valid for a changed plan.
 
     \b
         featurelib approve payments.json --expires 24h --reason CHG-17
         featurelib approve payments.json --expires 2h --key ~/.ssh/id_ed25519 --by ann@example.com
         featurelib approve payments.json --withdraw --reason CHG-18
 
-    conf/audit.toml says whose signature is needed. --withdraw takes the approval back: its file is
-    deleted, and `apply` with this journal refuses every copy of it.
-    In Python: approve(plan, "1h", reason="CHG-17"). Exit codes: 0 done, 2 usage, 3 refused, nothing
-    written.
+    conf/audit.toml has the required signers. --withdraw withdraws the approval: its file is
+    deleted, and `apply` with this journal rejects every copy of it. In Python: approve(plan, "1h",
+    reason="CHG-17"). Exit codes: 0 done, 2 usage, 3 refused, nothing written.
     """
     path = plan if isinstance(plan, str) else None
     target = given.out or (path and str(Path(path).with_suffix(".approval.json"))) or ""

@@ -1,4 +1,4 @@
-"""Check clusters: read each once, and report what can be finalized. Nothing is sent to a cluster.
+"""Check clusters: read each once, without a change, and report the levels that can be finalized.
 
 Each cluster has a thread, so that a cluster whose nodes hang does not delay the others.
 """
@@ -47,7 +47,7 @@ def check(
     html: str | None = None,
     parallel: int = 8,
 ) -> Answer[Report]:
-    """Show what can be raised, and what blocks it.
+    """Show the levels that can be upgraded, and the blockers of the others.
 
     \b
         featurelib check payments-eu
@@ -55,12 +55,12 @@ def check(
         featurelib check --all --fail-on blocker
         featurelib check --capture landing --html pages
 
-    Every listener is asked, and the answers are judged as the nightly judges them. Nothing is
+    Every listener is queried, and the verdicts are the same as those of the nightly. Nothing is
     changed. The worst cluster comes first. --html writes the nightly's pages without Spark and
-    Java; --json prints its report.json.
-    In Python: check("payments-eu").value.clusters[0].verdict, or check(connect(...)).
+    Java; --json prints its report.json. In Python: check("payments-eu").value.clusters[0].verdict,
+    or check(connect(...)).
 
-    Exit codes: 0 done; 1 with --fail-on, if a finding is that severe; 2 usage; 5 a cluster could
+    Exit codes: 0 done; 1 with --fail-on, if a finding has that severity; 2 usage; 5 a cluster could
     not be read, or is UNKNOWN because a permission is missing.
     """
     several = [clusters] if isinstance(clusters, str | Chosen) else clusters

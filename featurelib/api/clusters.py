@@ -1,9 +1,8 @@
 """The cluster argument of a function, the inputs of its judgement, and the type of its answer.
 
-A name is looked up in the inventory and the cluster is looked at; `Live` is reached by other ways;
-`Stored` is what a night of the nightly's tables says. An answer is a value for a program, and shows
-itself to a person: `str()` is the text the command of the same name prints, and `json()` is what it
-prints with --json.
+A name is looked up in the inventory, and the cluster is read. `Live` has other addresses; `Stored`
+is a cluster in the tables of a run. An answer is a value for a program, and a text for a person:
+`str()` is the output of the command of the same name, and `json()` its output with --json.
 """
 
 from __future__ import annotations
@@ -32,8 +31,8 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Answer(Generic[Value]):
-    """The answer to a question: its value, and how it is shown. Text for a width (None: this
-    terminal's), rows for a table and the JSON document are made when they are needed."""
+    """The answer to a question: its value and its forms. The text for a width (None: this
+    terminal's), the rows of a table and the JSON document are made when they are needed."""
 
     value: Value
     make_rows: Callable[[], Iterable[dict[str, object]]]
@@ -75,9 +74,9 @@ class Approved(Answer[ApprovalFile]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Person:
-    """A person who is shown what will be done, and is asked; Python calls have none. `command` is
-    the command as typed. `confirm` returns once the answer is yes. If the block `sending` is
-    interrupted, it prints how far the request came."""
+    """A person who reads the planned changes and confirms them; calls from Python have none.
+    `command` is the command as typed. `confirm` returns once the answer is yes. If the block
+    `sending` is interrupted, it prints how far the request came."""
 
     command: str = ""
     at_terminal: bool = False
@@ -153,20 +152,20 @@ def connect(
 ) -> Live:
     """Return a live cluster, named as in the inventory or reached by addresses.
 
-        connect("payments-eu")                              # conf/fleet.toml says how
+        connect("payments-eu")                              # by its addresses in conf/fleet.toml
         connect(bootstrap="kafka-1:9092,kafka-2:9092")      # brokers to ask first
         connect(file="cluster.db")                          # a sandbox cluster
 
     `controllers` are listeners that brokers do not name (before Kafka 3.9), `zookeeper` is only
-    read. `fleet`, `config` and `overlay` are files in the place of conf/fleet.toml, conf/audit.toml
-    and no overlay. `timeout` in seconds, a node. Nothing is connected yet. Raises ConfigError.
+    read. `fleet`, `config` and `overlay` are files that replace conf/fleet.toml, conf/audit.toml
+    and no overlay. `timeout` is in seconds, per node. It does not connect yet. Raises ConfigError.
     """
     live = Live(wanted=Wanted(cluster=cluster, **ways), catalogue=open_catalogue(overlay))
     live.reached()
     return live
 
 
-# --- what a cluster is -------------------------------------------------------------------------
+# --- clusters ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,12 +187,12 @@ class Supported:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Described(Answer[Description]):
-    """A cluster as KIP-584's Admin describes it, but by all of its nodes.
+    """The description of a cluster as in KIP-584's Admin, but from all of its nodes.
 
-    `finalized` None = nobody trustworthy says; a feature that is not in it is not finalized.
-    `finalized_features_epoch` None = no witness knows one (-1 on the wire). `supported` has every
-    range of a feature that some node has; nodes that do not list it are in none. `value` has all
-    there is: nodes, who is silent, who contradicts, findings."""
+    `finalized` None = no trusted source; a feature that is not in it is not finalized.
+    `finalized_features_epoch` None = no source has an epoch (-1 on the wire). `supported` has every
+    range of a feature that some node has, without the nodes that do not list the feature. `value`
+    has everything: nodes, nodes without a response, contradictions, findings."""
 
     finalized: Mapping[str, Finalized] | None
     finalized_features_epoch: int | None
@@ -206,11 +205,11 @@ class Described(Answer[Description]):
 
 
 def describe_features(cluster: AnyCluster) -> Described:
-    """Show every node of a cluster, and what is finalized.
+    """Show every node of a cluster, and the finalized levels.
 
-    Who is there, and what each supports (KIP-584, describeFeatures; Kafka's own asks one broker).
-    Every listener is asked, and nothing is changed. Equal nodes stand together; a range that does
-    not hold the finalized level is marked. Exit codes: 0 done; 2 usage; 5 nothing answered.
+    The output has the supported ranges of each node (KIP-584; Kafka's tool queries one broker).
+    Every listener is queried; nothing is changed. Nodes with equal ranges are shown together; a
+    range that excludes the finalized level is marked. Exit codes: 0 done; 2 usage; 5 no response.
 
     \b
         featurelib describe payments-eu

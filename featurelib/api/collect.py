@@ -1,7 +1,7 @@
 """Write landing files from live clusters or from tool output.
 
-Nothing here writes to a cluster. Progress is told one line per cluster; a cluster that fails does
-not stop the others.
+This module never writes to a cluster. It prints one line of progress per cluster; a cluster that
+fails does not stop the others.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def collect(
     options: Wanted = Wanted(),  # noqa: B008
     say: Say = quietly,
 ) -> Answer[Any]:
-    """Read clusters, and write what their nodes say.
+    """Read clusters, and write the responses of their nodes to landing files.
 
     A cluster's landing file has the responses of all nodes, and names nodes that did not respond.
     In Python: collect(["payments-eu"], "landing").value.clusters[0].file.

@@ -212,7 +212,7 @@ def resume(
 
     Without a cluster it settles the requests of all clusters that the inventory can reach, or of
     those chosen with --owner, --label or --view. A request counts as not applied once no node can
-    carry it out any more; elapsed time proves nothing. While the process that was about to send the
+    apply it any more; elapsed time proves nothing. While the process that was about to send the
     request exists, even frozen, the request stays open. Closed requests are checked again. The
     output lists levels that no request explains.
 
@@ -220,9 +220,8 @@ def resume(
         featurelib resume payments-eu
         featurelib resume --owner payments
 
-    Exit codes: 0 all settled, 2 usage, or no journal is there, 3 it is damaged, somebody is at
-    work there, or it is another cluster, 4 still unknown, 5 the cluster could not
-    be read.
+    Exit codes: 0 all settled, 2 usage, or no journal is there, 3 the journal is damaged or in use,
+    or the address has another cluster, 4 still unknown, 5 the cluster could not be read.
     """
     journal, chosen = named_journal(journal), cluster
     is_named = bool(cluster.wanted.cluster or cluster.wanted.addresses)

@@ -81,7 +81,7 @@ def plan(
     probe: bool = False,
     out: str | None = None,
 ) -> PlanAnswer:
-    """Make a plan for one cluster, or say why not.
+    """Make a plan for one cluster, or list every reason why there is none.
 
     \b
         featurelib plan payments-eu upgrade-all
@@ -89,12 +89,12 @@ def plan(
         featurelib plan payments-eu upgrade --feature group.version=1
         featurelib plan payments-eu update --upgrade f:2 --downgrade g:3 --delete h
 
-    upgrade-all raises what is READY. downgrade-all lowers every feature to what a release knows,
-    for an emergency. upgrade and downgrade take the levels of a release, or named ones: all or
-    none. disable is level 0. Then: `featurelib show`, `approve`, `apply`. Nothing is sent but what
-    --probe asks. In Python: plan("payments-eu", "update", up={"f": 2}), which writes no file.
+    upgrade-all upgrades READY levels. downgrade-all, for an emergency, downgrades every feature to
+    a release. upgrade and downgrade take the levels of a release, or named levels: all or none.
+    disable sets level 0. Then run `featurelib show`, `approve`, `apply`. Only --probe sends a
+    request. In Python: plan("payments-eu", "update", up={"f": 2}), which writes no file.
 
-    Exit codes: 0 the plan is written, or nothing is to do; 2 usage; 3 refused, nothing is written;
+    Exit codes: 0 the plan is written, or not needed; 2 usage; 3 refused, nothing is written;
     5 the cluster could not be read.
     """
     if command not in tuple(Command):

@@ -175,7 +175,7 @@ def _disputes(
     later &= (chosen[cluster] >= 0) & (local != chosen[cluster])
     for i in np.flatnonzero(later).tolist():
         own, other_name = witness_text(levels.kind[cluster[i]]), witness_text(kind[i])
-        text = f"{own} says {{}}, {other_name} says {{}} (0 = not finalized)"
+        text = f"{own} shows {{}}, {other_name} shows {{}} (0 = not finalized)"
         first, right = (maps.levels(int(cluster[i]), of) for of in (chosen[cluster[i]], local[i]))
         yield from _differences(int(cluster[i]), first, right, text)
     local, epoch, cluster = listeners.field("levels"), listeners.field("epoch"), listeners.row
@@ -200,7 +200,7 @@ def _printed(
         if chosen[cluster] >= 0:
             known = maps.levels(cluster, int(chosen[cluster]))
         printed = {n: level for n, level in maps.levels(cluster, int(local[i])).items() if level}
-        text = f"{witness_text(levels.kind[cluster])} says {{}} (0 = not finalized), and "
+        text = f"{witness_text(levels.kind[cluster])} shows {{}} (0 = not finalized), and "
         text += "kafka-features.sh printed {} later"
         yield from _differences(cluster, known, known | printed, text)
 
@@ -226,7 +226,7 @@ def _says(
                 by_level[of is not role, of.text, level].append(int(node_id[i]))
         if len([of for of in by_level if not of[0]]) > 1:
             parts = (
-                f"{nodes(text, ids)} {'say' if len(ids) > 1 else 'says'} {level}"
+                f"{nodes(text, ids)} {'show' if len(ids) > 1 else 'shows'} {level}"
                 for (_, text, level), ids in sorted(
                     by_level.items(), key=lambda e: (e[0][0], -len(e[1]))
                 )
@@ -251,8 +251,8 @@ def _newer_reads(
     columns = (values[other].tolist() for values in (cluster, local, epoch))
     for row, position, version_read in sorted(set(zip(*columns, strict=True))):
         text = (
-            f"features node says {{}} at version {levels.epoch[row]}, and brokers read {{}} later, "
-            f"at version {version_read} (0 = not finalized)"
+            f"/feature znode shows {{}} at version {levels.epoch[row]}, and brokers read {{}} "
+            f"later, at version {version_read} (0 = not finalized)"
         )
         stored = {name: level for name, _, level in rows[row]}
         yield from _differences(row, stored, maps.levels(row, position), text)

@@ -73,7 +73,7 @@ def report_majority(report: BatchFindings, proven: Bool) -> Int:
         count += report.of_clusters(
             NO_LEADER if reasons else NO_MAJORITY,
             np.array([row]),
-            detail=["; ".join([f"{answered[row]} of {voters[row]} voters answered", *reasons])],
+            detail=["; ".join([f"{answered[row]} of {voters[row]} voters responded", *reasons])],
             cause=texts_of([Issue.LISTENER if node.answers[off].all() else None]),
             voters=texts_of([ids]),
             at=np.array([at]),
@@ -130,7 +130,7 @@ def _words(evidence: Evidence, rows: Int) -> tuple[list[str], tuple[int, int] | 
     """Return the nodes in these records that found no leader, and the newest record's place."""
     records = evidence.snapshots["leaderless"]
     role, ids, at = (records.field(name)[rows] for name in ("role", "node_id", "at"))
-    says = (Role.CONTROLLER, "found no leader"), (Role.BROKER, "asked for the leader in vain")
+    says = (Role.CONTROLLER, "found no leader"), (Role.BROKER, "got no response from a leader")
     texts = [
         f"{nodes(of.text, ids[role == of].tolist())} {words}" for of, words in says if of in role
     ]

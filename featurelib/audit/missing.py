@@ -173,7 +173,7 @@ def _metrics(report: BatchFindings) -> Int:
         )
         for name, (low, high) in sorted(other.items()):
             if (pair := own.get(name, (0, 0))) != (low, high):
-                text = f"{pair[0]} to {pair[1]} by its own answer, {low} to {high} by its metrics"
+                text = f"{pair[0]} to {pair[1]} in its own response, {low} to {high} in its metrics"
                 odd.append((row, name, text))
     rows = np.array([row for row, _, _ in odd], dtype=np.int64)
     names = texts_of(name for _, name, _ in odd)
@@ -250,7 +250,7 @@ def _anomalies(report: BatchFindings) -> None:
 
 # The meaning of a missing permission: the request's name, and what its response shows.
 _REFUSED = {
-    QUORUM: ("DescribeQuorum", "who votes and where controllers listen"),
+    QUORUM: ("DescribeQuorum", "the voters and the listeners of controllers"),
     MEMBERS: ("DescribeCluster", "which controllers are registered and do not vote"),
     CONFIGS: (
         "DescribeConfigs",
@@ -380,7 +380,7 @@ def report_nodes(judge: Judge, agreed: Agreed, report: BatchFindings) -> tuple[I
     places = zip(was, evidence.membership.quorum_place, strict=True)
     seen_there = tuple(np.where(nodes.answers, own, of[nodes.cluster]) for own, of in places)
     new = np.flatnonzero(nodes.unregistered)
-    answers = np.where(nodes.not_asked[new], "answered before the newest run", "answers")
+    answers = np.where(nodes.not_asked[new], "responded before the newest run", "responds")
     does = np.where(nodes.answers[new], answers, "reads the metadata log").tolist()
     fix = old.take(new)
     report.of_nodes("expected_node_not_registered", nodes.unregistered, seen_there, does, cause=fix)
@@ -436,9 +436,9 @@ def _registrations(judge: Judge, agreed: Agreed, proven: Bool, sink: BatchFindin
 
 
 def _not_asked(evidence: Evidence, rows: Bool) -> list[str]:
-    node, lately = evidence.subjects, "not asked in the newest run, although other nodes were"
+    node, lately = evidence.subjects, "not queried in the newest run, although other nodes were"
     offers = pick(evidence.listeners.field("releases_at"), node.listener[rows], 0) > 0
-    never = np.where(offers, "asked only for its requests, which name no feature", "never asked")
+    never = np.where(offers, "queried only for its list of requests", "never queried")
     return np.where(node.answers[rows], lately, never).tolist()
 
 
@@ -473,12 +473,12 @@ def _ghosts(judge: Judge, covered: Bool, report: BatchFindings) -> Int:
     def no_answer(rows: Int) -> list[str]:
         failed = ((node.failed_at > 0) & ~node.answers)[rows].tolist()
         errors = zip(evidence.errors(node.listener[rows]), failed, strict=True)
-        return [f"; it did not answer ({clean(error)})" if did else "" for error, did in errors]
+        return [f"; it did not respond ({clean(error)})" if did else "" for error, did in errors]
 
     def unregistered(rows: Int) -> list[str]:
         answers = (node.answers & evidence.membership.on_zookeeper[node.cluster])[rows].tolist()
         return [
-            f"{'; it answers' * is_there}{error}"
+            f"{'; it responds' * is_there}{error}"
             for is_there, error in zip(answers, no_answer(rows), strict=True)
         ]
 
@@ -489,7 +489,7 @@ def _ghosts(judge: Judge, covered: Bool, report: BatchFindings) -> Int:
         start = "; no other broker is registered: start it"
         last = (time_text(moment(at)) for at in node.answered_at[rows].tolist())
         return [
-            f"{start * bool(only[row])}{at and f'; it answered last on {at}'}{error}"
+            f"{start * bool(only[row])}{at and f'; it last responded on {at}'}{error}"
             for row, at, error in zip(rows, last, no_answer(rows), strict=True)
         ]
 

@@ -114,7 +114,7 @@ def _say_values(effect: SideEffect) -> str:
             parts.append(f"{nodes('broker', change.brokers)}: {moves}")
     if not _is_known(effect):
         missing = "not all is known" if parts else "its values are not known"
-        parts.append(f"{missing}; look at brokers, controllers and the cluster's default")
+        parts.append(f"{missing}; check brokers, controllers and the cluster's default")
     return f"{effect.key}: {'; '.join(parts)}"
 
 

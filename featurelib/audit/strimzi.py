@@ -154,13 +154,13 @@ def _undone(own: Resources, catalogue: Catalogue) -> Iterator[str]:
     """Yield requested changes that are not made yet, with the reason."""
     goal, now = own.version, own.status_version
     if goal and now and goal != now:
-        yield f"Kafka {clean(goal)} is asked for, and its status says {clean(now)}"
+        yield f"Kafka {clean(goal)} is requested, and its status shows {clean(now)}"
     goal, now = own.metadata_version, own.status_metadata_version
     if goal and now and len({catalogue.whole.level_of(text) for text in (goal, now)}) > 1:
-        text = f"{METADATA_VERSION} {clean(goal)} is asked for"
-        yield f"{text}, and its status says {clean(now)}"
+        text = f"{METADATA_VERSION} {clean(goal)} is requested"
+        yield f"{text}, and its status shows {clean(now)}"
     if own.refused:
-        yield f"the operator says: {clean(own.refused)}"
+        yield f"the operator reports: {clean(own.refused)}"
     if own.paused:
         yield "its reconciliation is paused"
 
@@ -173,7 +173,7 @@ def _other_level(view: _View, evidence: Evidence, catalogue: Catalogue) -> Itera
         return
     if level != view.finalized and view.resources.at + ONE_READING >= levels.at[view.cluster]:
         nodes = _level(view.finalized, catalogue)
-        yield f"its status says {METADATA_VERSION} {_level(level, catalogue)}, the nodes {nodes}"
+        yield f"its status shows {METADATA_VERSION} {_level(level, catalogue)}, the nodes {nodes}"
 
 
 def _other_software(
@@ -192,7 +192,7 @@ def _other_software(
         if code >= 0 and fit_here.any() and not fit_here[code]:
             names = [name for name, fit in zip(releases, fit_here, strict=True) if fit]
             nodes = releases_text(catalogue, names)
-            texts[view.cluster] = [f"its status says Kafka {clean(version)}, the nodes {nodes}"]
+            texts[view.cluster] = [f"its status shows Kafka {clean(version)}, the nodes {nodes}"]
     return texts
 
 

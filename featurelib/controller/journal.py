@@ -52,7 +52,7 @@ _SEALED = {  # the tables whose rows are records, and what of a row is sealed: a
     "outcome": "number, intent, settled, content",
     "withdrawal": "number, approval, content",
 }
-_WITHDRAWALS = (  # made with the first of them: releases before knew none
+_WITHDRAWALS = (  # created with the first withdrawal; older releases have none
     "CREATE TABLE IF NOT EXISTS withdrawal (number INTEGER PRIMARY KEY AUTOINCREMENT,"
     " approval TEXT NOT NULL, content BLOB NOT NULL)"
 )

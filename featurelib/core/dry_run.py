@@ -22,7 +22,7 @@ NOTHING_CHANGES, OTHERS_CHANGE = "nothing_changes", "others_change"
 FAILS_AFTER_WRITING = "fails_after_writing"
 _SAYS = {
     NOTHING_CHANGES: "{title} accepts {feature} {level} in vain.",
-    OTHERS_CHANGE: "The controller does not see what is finalized: {feature} would become {level}.",
+    OTHERS_CHANGE: "The controller does not see all levels: {feature} would become {level}.",
     FAILS_AFTER_WRITING: "The controller would write {feature} {level} and say that it failed.",
 }
 _RECORD_ONLY = ("record", "ignored_record")  # 3.9 and 4.0: the raft layer stays where it is

@@ -241,8 +241,8 @@ class _Ground:
         target = f"{name} {self.name(name, level)}"
         if code == "side_effect":
             effects = say_more(self.catalogue, name, level)
-            return f"{target} moves only when asked for by name: {effects}."
-        return f"{target} can never be taken back, so it moves only when asked for by name."
+            return f"{target} changes only if you name it: {effects}."
+        return f"{target} can never be downgraded, so it changes only if you name it."
 
     def by_name(self, name: str, text: str, *, up: bool) -> Part:
         """Return one level by name (`--feature NAME=LEVEL`; 0 deletes it: disable, --delete)."""
@@ -302,9 +302,7 @@ class _Ground:
         current = self.cluster.level(name)
         now, target = self.name(name, current), self.name(name, level)
         if level == current:
-            text = (
-                f"{name} is at {now} already." if level else f"{name} is not finalized, as asked."
-            )
+            text = f"{name} is at {now} already." if level else f"{name} is not finalized already."
             return self.stay("at_level", name, level, text)
         if (level > current) != up:
             direction, noun = ("down", "upgrade") if up else ("up", "downgrade")

@@ -74,7 +74,7 @@ class Reasons:
                 yield self._of_finding(row)
         for feature in sorted(unsure - seen_texts) if "" not in seen_texts else ():
             unknown = code_of("level_unseen")
-            text = f"No trustworthy witness says at which level {feature} is finalized."
+            text = f"No trusted source shows the finalized level of {feature}."
             yield Reason(judge=EVIDENCE, code=unknown, feature=feature, message=text)
 
     def of_unknown(self, moves: Mapping[str, int]) -> Iterator[Reason]:

@@ -100,7 +100,7 @@ def _silent(nodes_shown: Sequence[NodeShown]) -> Iterator[str]:
         if node.state != RUNNING and node.seen_at is not None:
             earlier.setdefault((node.role, node.seen_at), []).append(node.node_id)
     for (role, error), ids in silent.items():
-        yield f"no answer from {nodes(role, ids)}: {error}"
+        yield f"no response from {nodes(role, ids)}: {error}"
     for (role, seen_at), ids in earlier.items():
         yield f"ranges of {nodes(role, ids)}: last seen {time_text(seen_at)}"
 
@@ -138,9 +138,9 @@ def _levels(described: Description, page: Page) -> None:
         columns.append(column)
     _level_table(columns, page)
     if any(row.offended for row in described.levels):
-        page.line("! does not support what is finalized")
+        page.line("! does not support the finalized level")
     if any(node.is_partial and node.profile is not None for node in described.nodes):
-        page.line("* asked below ApiVersions v4: ranges that begin at 0 may be missing")
+        page.line("* response below ApiVersions v4: ranges that begin at 0 may be missing")
 
 
 def _level_table(columns: Sequence[Sequence[str]], page: Page) -> None:
@@ -162,9 +162,9 @@ def _range(ranges: Ranges, row: LevelShown, position: int) -> str:
 
 def _witnesses(described: Description, page: Page) -> None:
     if not described.witnesses:
-        page.line("nobody says what is finalized")
+        page.line("no trusted source shows the finalized levels")
         return
-    rows = [("who says what is finalized", "seen", "")]
+    rows = [("source of the finalized levels", "seen", "")]
     for witness in described.witnesses:
         rows.append((witness.witness, time_text(witness.seen_at), "believed" * witness.is_believed))
     page.table(rows)

@@ -88,7 +88,7 @@ def fleet_facts(fleet: model.FleetCounts) -> list[tuple[str, str]]:
     if fleet.incompatible_nodes:
         verb = "does" if fleet.incompatible_nodes == 1 else "do"
         nodes_text = count(fleet.incompatible_nodes, "node")
-        rows.append(("incompatible", f"{nodes_text} {verb} not fit what is finalized already"))
+        rows.append(("incompatible", f"{nodes_text} {verb} not support a finalized level"))
     return rows
 
 

@@ -202,7 +202,7 @@ def _facts(plan: Plan, plan_digest: str, name: str, page: Page) -> None:
 def _judged_text(plan: Plan) -> str:
     """Return the policy, dialects and catalogue that judged the plan."""
     own = "; ".join(load(name).title for name in plan.own_dialects if name in GENERATIONS)
-    also = f", and as these controllers answer: {own}" if own else ""
+    also = f", and the rules of these controllers: {own}" if own else ""
     return f"strict policy{also}; catalogue of {clean(plan.catalogue)}"
 
 

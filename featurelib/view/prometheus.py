@@ -49,10 +49,10 @@ def _of_fleet(report: Report) -> Iterator[tuple[str, str, list[Sample]]]:
     yield "findings_muted", "Findings that a mute sets aside.", [("", fleet.muted)]
     yield "mutes", "Mutes by what has come of them.", _by("state", states)
     yield "mute_end_timestamp_seconds", "When the nearest mute in use runs out.", [("", ends)]
-    yield "need_person", "Clusters a person has to look at.", [("", fleet.need_person)]
+    yield "need_person", "Clusters that a person must check.", [("", fleet.need_person)]
     yield "can_move", "Clusters whose plan has steps.", [("", fleet.can_move)]
     unfit = fleet.incompatible_nodes
-    yield "incompatible_nodes", "Nodes that do not fit what is finalized.", [("", unfit)]
+    yield "incompatible_nodes", "Nodes that do not support a finalized level.", [("", unfit)]
     yield "run", "Number of the newest run.", [("", run.number)]
     as_of = run.as_of.timestamp()
     yield "run_as_of_timestamp_seconds", "When the run judged as of.", [("", as_of)]
@@ -71,7 +71,7 @@ def _of_clusters(report: Report) -> Iterator[tuple[str, str, list[Sample]]]:
         info.append((_labels(**_about(c), verdict=c.verdict, **extra), 1))
         counts = Counter(f.severity for f in unmuted(c.findings))
         findings += [(_labels(**_about(c), severity=key), counts[key]) for key in Severity]
-    yield "cluster_info", "1 for each cluster: its verdict, its phase, whose it is.", info
+    yield "cluster_info", "1 for each cluster: its verdict, its phase, its owner.", info
     landed: list[Sample] = [(labels, has_landed(c.findings)) for labels, c in clusters]
     yield "cluster_landed", "1 where something landed of a cluster, else 0.", landed
     newest: list[Sample] = [(labels, _seconds(c.newest_line)) for labels, c in clusters]
@@ -81,7 +81,7 @@ def _of_clusters(report: Report) -> Iterator[tuple[str, str, list[Sample]]]:
         (labels, len({number for _, number in _named(c, "not_answering")}))
         for labels, c in clusters
     ]
-    yield "cluster_silent_nodes", "Nodes of a cluster that were asked and did not answer.", silent
+    yield "cluster_silent_nodes", "Nodes of a cluster that did not respond.", silent
     lost: list[Sample] = [(labels, len(_named(c, "stale"))) for labels, c in clusters]
     yield "cluster_ghosts", "Nodes that are registered and that Kafka itself does not see.", lost
     yield "cluster_findings", "Findings of a cluster that no mute sets aside.", findings

@@ -82,7 +82,7 @@ def why_not_page(answer: WhyNot, source: Source, width: int | None = None) -> Pa
     if answer.proofs and not misfits:
         _proofs(answer.proofs, page)
     _said("what the audit finds", misfits, page)
-    _said("what is not known, and could change the answer", answer.unknown, page)
+    _said("missing data that could change the answer", answer.unknown, page)
     if answer.agreed is not None:
         page.line()
         page.text(
@@ -126,7 +126,7 @@ def _rule(proofs: Sequence[Proof], page: Page) -> None:
         if proof.node and proof.node_id is not None:
             ids.setdefault(proof.role, set()).add(proof.node_id)
     halves = "; ".join(words.nodes(role, of_role) for role, of_role in ids.items())
-    page.item(f"{proofs[0].code}, asked by {judges}{': ' * bool(halves)}{halves}", 2)
+    page.item(f"{proofs[0].code}, applied by {judges}{': ' * bool(halves)}{halves}", 2)
     if source := next((proof.source for proof in proofs if proof.source), ""):
         page.text(source, 4)
     quoted = set[str]()
@@ -193,7 +193,7 @@ def _what_lacks(unknown: Sequence[Proof], page: QuestionPage) -> str:
     """Return the data to collect; a stale node already has a remedy."""
     stale = {half[1:] for half in ghosts(page.source.sight.judged.findings)}
     off = dict.fromkeys(u.node for u in unknown if (u.role, u.node_id) in stale)
-    fix = "is off and still registered: start it, or if it is gone for good unregister it"
+    fix = "is off and still registered: start it or, if it will never run again, unregister it"
     rows, codes = page.source.sight.judged.findings.to_pylist(), {u.code for u in unknown}
     grave = any(row["severity"] == Severity.CRITICAL and row["code"] in codes for row in rows)
     default = "fix critical findings first" if grave else "nothing that is known stands in the way"

@@ -61,7 +61,7 @@ def plan_day(clusters: Clusters, run: ReportedRun, change: Change | None) -> tup
 def _unnamed(clusters: Clusters, named: set[str]) -> Groups:
     """Yield the group of clusters that need action and are in no other group."""
     if unnamed := [c for c in clusters if c.needs_person and c.key not in named]:
-        yield LAST, _task(LAST, unnamed, "No finding says why the verdict is not known.", "")
+        yield LAST, _task(LAST, unnamed, "No finding explains the UNKNOWN verdict.", "")
 
 
 def _has_no_data(cluster: ReportedCluster, run: ReportedRun) -> bool:

@@ -112,7 +112,7 @@ def judge_text(judge: str) -> str:
 def judges_text(dialects: Sequence[str]) -> str:
     """Return the judges in words."""
     own = "; ".join(load(name).title for name in dialects if name in GENERATIONS)
-    return f"the policy{'; and as these controllers answer: ' + own if own else ''}"
+    return f"the policy{'; and the rules of these controllers: ' + own if own else ''}"
 
 
 def answer_text(judge: str, message: str, *, is_answer: bool) -> str:
@@ -141,7 +141,7 @@ def newest_text(findings: Iterable[model.ReportedFinding], catalogue: Catalogue)
 def idle_text(off: Sequence[int], silent: Sequence[int]) -> str:
     """Return the names of nodes whose software the question does not change; "" = none."""
     parts = []
-    for ids, verb, plural in ((off, "does not run", "do not run"), (silent, "did not answer", "")):
+    for ids, verb, plural in ((off, "does not run", "do not run"), (silent, "did not respond", "")):
         if ids:
             does = f"{verb} and is" if len(ids) == 1 else f"{plural or verb} and are"
             parts.append(f"{nodes(None, ids)} {does} left as now")

@@ -173,4 +173,4 @@ def test_what_a_login_or_a_right_hides_ends_with_5_and_says_what_to_change(
     assert (code, "Renew the token, password or ticket" in out) == (5, True), out
     code, out = look("viewer", password("viewer"), "SCRAM-SHA-512")
     assert (code, "Renew" in out, "the mechanism SCRAM-SHA-512" in out) == (5, False, True), out
-    assert "Give the cluster the security settings of its listeners" in out
+    assert "give the cluster the security settings of its listeners" in out

@@ -164,8 +164,8 @@ def test_a_refusal_names_a_ghost_and_its_range_that_nobody_saw(
     code, out, said = run("plan", "upgrade-all", *way, "--out", str(tmp_path / "plan.json"))
     assert code == 3, said
     text = " ".join(out.split())
-    assert "Controller 3 is registered, and its supported range was never seen" in text
-    assert "no controller can be unregistered below metadata.version 33" in text
+    assert "Controller 3 is registered, and its supported range was never collected" in text
+    assert "Below metadata.version 33 (Kafka 4.4) no controller can be unregistered" in text
     assert "set controllers_complete = true in fleet.toml" in text
     code, out, said = run(
         "plan", "upgrade-all", *way, "--out", str(tmp_path / "plan.json"), "--probe"

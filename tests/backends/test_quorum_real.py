@@ -113,7 +113,7 @@ def test_a_controller_that_is_left_alone_is_read_by_its_plain_address(
     assert "A controller's listener belongs under controller_bootstrap" in said
     assert ".. " not in said
     [found] = [row for (code, *_), row in findings(judged(lines)).items() if code == NO_MAJORITY]
-    assert "1 of 3 voters answered" in first_fact(found)
+    assert "1 of 3 voters responded" in first_fact(found)
 
 
 def test_a_controller_that_does_not_say_its_id_is_not_called_silent(

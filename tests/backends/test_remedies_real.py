@@ -183,7 +183,7 @@ def test_a_broker_unregistered_while_it_runs_is_restarted_with_newer_software(
     sight = judged([*before, *lines_of(cluster, tmp_path / "out")], expected)
     for code in ("incompatible_with_finalized", "expected_node_not_registered"):
         text, _ = remedy(findings(sight)[code, "broker", 2])
-        assert text.startswith("Upgrade the software of broker 2 until it supports what is ")
+        assert text.startswith("Upgrade the software of broker 2 until it supports the ")
     node = cluster.nodes[2]
     cluster.stop_node(2, kill=True)
     node.launch()
@@ -215,7 +215,7 @@ def test_a_ghost_controller_below_33_registers_anew_and_no_command_is_printed(
     row = findings(sight)["ghost_controller", "controller", 101]
     assert (row["finalized_level"], first_fact(row), verdict(sight)) == (27, "4.2", "BLOCKED")
     text, command = remedy(row)
-    assert "start a controller of that id once" in text
+    assert "start a new controller with its id" in text
     assert command == ""
     assert "Controller 101 only supports versions 7-27" in validated(cluster, 29)
     wrong = carry_out(cluster, "kafka-cluster.sh unregister --bootstrap-server HOST:PORT --id 101")

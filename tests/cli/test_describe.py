@@ -45,7 +45,7 @@ def test_a_node_that_does_not_fit_is_marked_where_it_does_not(tmp_path: Path) ->
     _, out, _ = run("describe", "--file", entry.file)
     marked = [line.split() for line in out.splitlines() if " !" in line]
     assert marked == [["metadata.version", "25", "(4.0-IV3)", "7-29", "7-21", "!"]]
-    assert "! does not support what is finalized" in out
+    assert "! does not support the finalized level" in out
 
 
 def test_who_contradicts_is_shown() -> None:
@@ -171,7 +171,7 @@ def test_the_text_of_kafka_s_own_tool_alone_is_described_and_blocks_nothing(
     code, out, _ = run("describe", "--capture", "L")
     text = " ".join(out.split())
     assert (code, "no feature is known" in text) == (0, True)
-    assert "as a name that the catalogue did not have" in text
+    assert "and the catalogue had no level of that name" in text
     code, out, _ = run("why-not", "transaction.version=2", "--capture", "L")
     assert (code, out.splitlines()[0]) == (0, "c: transaction.version 2: UNKNOWN")
 
@@ -192,7 +192,7 @@ def test_requests_that_another_tool_showed_tell_the_release_and_no_level(
     assert "no answer from" not in out
     assert "never asked" not in out
     _, out, _ = run("check", "--capture", "L", "--as-of", "newest", "--json")
-    assert "asked only for its requests, which name no feature" in out
+    assert "queried only for its list of requests" in out
     for release in ("3.9", "4.1"):  # nobody says what is finalized
         _, out, _ = run("can-roll", "--capture", "L", "--to", release, "--as-of", "newest")
         assert out.splitlines()[:2] == [

@@ -20,7 +20,7 @@ from tests.controller.clusters import OLD, Bench, Wrapped, bench, kraft, vouched
 GHOST = broker(
     7, supported={"metadata.version": (1, 20)}, release="3.8.1", fenced=True, running=False
 )
-UNLISTED = "evidence: expected complete, found No recent line shows which brokers are registered"
+UNLISTED = "evidence: expected complete, found No recent data shows which brokers are registered"
 NEVER = Abilities(mode="kraft", validate_only=False)
 ZOOKEEPER = Abilities(mode="zk", validate_only=True)
 

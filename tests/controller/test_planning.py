@@ -257,7 +257,7 @@ def test_nothing_is_planned_over_missing_evidence(
 ) -> None:
     planned = plan("rollback-too-late", command, **asked)
     assert codes(planned) == {("evidence", "", "node_not_answering")}
-    assert "Controller 1 did not answer" in planned.refusals[0].message
+    assert "Controller 1 did not respond" in planned.refusals[0].message
     assert planned.refusals[0].action.startswith("Check its address")
 
 

@@ -373,7 +373,7 @@ def test_who_registers_no_features_is_upgraded_only_if_its_software_is_too_old()
     [able] = (row for row in sample("zk-282-ignored-broker") if row["code"] == of)
     said = words.of(able)
     assert "broker 2 registers no features. Its software supports 1-3." in said.statement
-    assert " Raise inter.broker.protocol.version of broker 2 " in said.action
+    assert " On broker 2, set inter.broker.protocol.version to " in said.action
     assert "pgrade" not in said.action
     for ranges in ({"f": (2, 3)}, {}, {"g": (1, 3)}):
         old = Node(node_id=2, ranges=ranges, says_nothing=True)
@@ -398,9 +398,7 @@ def test_newer_software_is_no_remedy_for_a_range_that_begins_above_what_is_final
     for rows, said_too in ((FIRES["minimum_would_rise"](), True), (above, False)):
         said = words.of(next(row for row in rows if row["code"] == of))  # type: ignore[arg-type]
         assert said.action.startswith("Run older software on broker ")
-        assert (
-            "The finalized minimum is 1, which it does not support." in said.statement
-        ) == said_too
+        assert ("The node does not support the finalized minimum, 1." in said.statement) == said_too
 
 
 def test_the_only_broker_of_a_cluster_is_to_be_started_not_unregistered() -> None:

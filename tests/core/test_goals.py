@@ -154,7 +154,7 @@ def test_a_release_version_gives_every_feature_its_mapped_level() -> None:
         KRAFT_VERSION: "irreversible", ELR: "side_effect", SHARE: "at_level", STREAMS: "at_level"
     }  # fmt: skip
     [text] = [stay.text for stay in up.stays if stay.feature == ELR]
-    assert text.startswith(f"{ELR} 1 moves only when asked for by name: it changes min.insync.repl")
+    assert text.startswith(f"{ELR} 1 changes only if you name it: it changes min.insync.repl")
     assert goal(cluster, "upgrade").levels[METADATA_VERSION] == 29
     mapped = {METADATA_VERSION: 27, TRANSACTION: 2, GROUP: 1, ELR: 1, KRAFT_VERSION: 1}
     down = goal(kraft("4.2", mapped), "downgrade", release_version="4.0-IV0")
@@ -200,9 +200,7 @@ def test_levels_by_name_go_their_own_way_and_every_fault_is_named() -> None:
         ("unstable_level", METADATA_VERSION), ("unknown_feature", "no.such"),
         ("wrong_direction", SHARE),
     ]  # fmt: skip
-    assert [stay.text for stay in wrong.stays] == [
-        "transaction.version is not finalized, as asked."
-    ]
+    assert [stay.text for stay in wrong.stays] == ["transaction.version is not finalized already."]
     assert wrong.faults[0].message == "group.version has no level 'one': expected a number."
     unsafe = goal(cluster, "downgrade", down={METADATA_VERSION: "22"}, unsafe=True)
     assert kinds(unsafe) == {METADATA_VERSION: (22, "UNSAFE_DOWNGRADE")}

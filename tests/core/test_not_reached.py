@@ -106,7 +106,7 @@ def test_a_login_that_was_refused_is_renewed_first_and_each_reason_is_said_once(
     assert first_fact(row) == f"a:9092, b:9092: {whole}."
     assert words.of(row).action.startswith("Renew the token, password or ticket of the collector")
     [row] = findings(judged(LOST), CODE)
-    assert words.of(row).action.startswith("Check its address first")
+    assert words.of(row).action.startswith("Check the address first")
 
 
 @pytest.mark.parametrize(

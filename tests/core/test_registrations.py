@@ -243,16 +243,16 @@ FOLLOWS, ALONE_FOLLOWS = quorum([(1, 0)], [(1, 0), (7, 3)]), quorum([(1, 0)], [(
 @pytest.mark.parametrize(
     ("lines", "verdict", "found", "says"),
     [
-        ([SPOKE, FOLLOWS], "BLOCKED", NOT_REGISTERED | UNFIT, "expected and answers, "),
-        ([SPOKE, ALONE_FOLLOWS], "BLOCKED", NOT_REGISTERED | UNFIT, "expected and answers, "),
+        ([SPOKE, FOLLOWS], "BLOCKED", NOT_REGISTERED | UNFIT, "expected and responds, "),
+        ([SPOKE, ALONE_FOLLOWS], "BLOCKED", NOT_REGISTERED | UNFIT, "expected and responds, "),
         ([SPOKE.replace(b'"max_version": 24', b'"max_version": 29'), FOLLOWS], "READY",
-         NOT_REGISTERED, "expected and answers, "),
+         NOT_REGISTERED, "expected and responds, "),
         ([FOLLOWS], "UNKNOWN", NOT_REGISTERED | {"node_not_asked"}, "and reads the metadata log, "),
         ([FOLLOWS, silence(7)], "UNKNOWN", NOT_REGISTERED | {"node_not_answering"}, "reads the"),
-        ([ALONE_FOLLOWS], "UNKNOWN", {"expected_node_missing"}, "nothing shows that it is there"),
+        ([ALONE_FOLLOWS], "UNKNOWN", {"expected_node_missing"}, "no data shows that node"),
         ([answer(7, ranges=OLD, answered=2), ALONE_FOLLOWS], "UNKNOWN", {"expected_node_missing"},
-         "nothing shows that it is there"),
-        ([SPOKE, silence(7), ALONE_FOLLOWS], "UNKNOWN", {"expected_node_missing"}, "nothing"),
+         "no data shows that node"),
+        ([SPOKE, silence(7), ALONE_FOLLOWS], "UNKNOWN", {"expected_node_missing"}, "no data"),
         ([SPOKE, quorum([(1, 0)], [(7, 3)], age=0),
           listing((1, False), (7, False), age=0)], "BLOCKED",
          UNFIT | {"node_not_asked"}, ""),
@@ -278,15 +278,15 @@ TOO_OLD = {METADATA: (7, 24)}
 EARLIER_OLD = [answer(i, role, ranges=TOO_OLD, answered=20) for i, role in
                ((7, BROKER), (2, BROKER), (2, CONTROLLER))]  # fmt: skip
 RESTART = (
-    "Upgrade the software of broker 7 until it supports what is finalized, and restart it with "
-    "that: then it registers. If it is unregistered on purpose, stop it, and take it out of "
+    "Upgrade the software of broker 7 until it supports the finalized levels, and restart it, "
+    "so that it registers. If you unregistered it on purpose, stop it and remove it from "
     "fleet.toml."
 )
 START = (
-    "Start controller 2 with software that supports what is finalized, not with the software it "
-    "had: with that it does not come back. If it runs, look why it does not answer."
+    "Start controller 2 with software that supports the finalized levels: its old software cannot "
+    "start. If it runs, find out why it does not respond."
 )
-SEEN = "Kafka saw it at this look. If it still runs, check its address, its listener, "
+SEEN = "Kafka listed the node at that time. If it runs, check its address, its listener, "
 
 
 @pytest.mark.parametrize(
@@ -297,7 +297,7 @@ SEEN = "Kafka saw it at this look. If it still runs, check its address, its list
         ([EARLIER_OLD[2], silence(2, CONTROLLER), quorum([(1, 0), (2, 300)]), ALONE],
          START, START, ""),
         ([EARLIER_OLD[1], silence(2), quorum([(1, 0)]), listing((1, False), (2, False))],
-         SEEN, "Upgrade the software of broker 2 until it supports the level, or take it ", ""),
+         SEEN, "Upgrade the software of broker 2 until it supports the level, or remove ", ""),
     ],
     ids=["unregistered while it runs", "refused at its start", "a controller that is down",
          "only we cannot reach it"],
@@ -381,9 +381,9 @@ def test_of_a_silent_broker_the_call_that_it_did_not_answer_is_cited() -> None:
 def test_of_a_ghost_it_is_said_when_it_answered_last() -> None:
     lived = json.loads(WHILE_IT_LIVED)["observed_at"][:16].replace("T", " ")
     [row] = findings(judge_lines([*SILENT, WHILE_IT_LIVED, SHOWN]), "ghost_broker", node_id=2)
-    assert first_fact(row).startswith(f"; it answered last on {lived} UTC; it did not answer (")
+    assert first_fact(row).startswith(f"; it last responded on {lived} UTC; it did not respond (")
     [row] = findings(judge_lines([*SILENT, SHOWN]), "ghost_broker", node_id=2)
-    assert "answered last" not in first_fact(row)
+    assert "last responded" not in first_fact(row)
 
 
 @pytest.mark.parametrize(
@@ -406,7 +406,7 @@ def test_nobody_is_told_to_start_what_kafka_calls_live() -> None:
         SCENES["a broker that only we cannot reach is silent"][1], "node_not_answering"
     )
     assert "Kafka calls it live" in message
-    assert remedy.startswith("Kafka saw it at this look.")
+    assert remedy.startswith("Kafka listed the node at that time.")
     assert "start" not in remedy.casefold()
 
 
@@ -416,27 +416,27 @@ def test_nobody_is_told_to_unregister_what_only_we_cannot_reach() -> None:
     ghost = SCENES["a fenced broker is a ghost, and that it did not answer is said"][1]
     for code in ("ghost_broker", "range_unknown"):
         message, _, command = words(ghost, code)
-        assert "did not answer (connection refused)" in message
+        assert "did not respond (connection refused)" in message
         unregister = "kafka-cluster.sh unregister --bootstrap-server HOST:PORT --id 2"
         assert command == unregister * (code == "ghost_broker")
     # Nothing else is known against it than that it is off, maybe for an hour.
     unseen = words(ghost, "range_unknown")[1]
     assert unseen.startswith("Plan or collect with --probe, ")
-    assert "Else start it with software that supports " in unseen
+    assert "Otherwise start it with software that supports " in unseen
     # Beside the words of the ghost it has those alone that they lack.
     rows = findings(judge_lines(ghost))
     [off], [hidden] = (
         [r for r in rows if r["code"] == c] for c in ("ghost_broker", "range_unknown")
     )
     beside = FindingWords(catalogue()).of(hidden, ghost=off)  # type: ignore[arg-type]  # rows
-    assert beside.message == "Broker 2 is registered, and its supported range was never seen."
-    assert beside.action.startswith("Once it runs, it says so itself. ")
+    assert beside.message == "Broker 2 is registered, and its supported range was never collected."
+    assert beside.action.startswith("After its start the node shows its range itself. ")
     unknown = SCENES["a ghost where levels are unknown is started again"][1]
     assert words(unknown, "ghost_broker")[1].startswith("Check its address")
     never = SCENES["each voter that never registered is a row of its own"][1]
     message, remedy, _ = words(never, "voter_not_registered")
     assert message.startswith("Voter 2 never registered")
-    assert remedy == "Start it with Kafka 4.2 or later, so that it registers."
+    assert remedy == "Start the voter with Kafka 4.2 or later, so that it registers."
 
 
 def test_whose_software_is_too_old_is_upgraded_to_the_release_that_helps() -> None:
@@ -448,9 +448,9 @@ def test_in_zookeeper_mode_nobody_is_told_to_unregister() -> None:
     """A registration goes with its session, and there is no metadata log to dump."""
     scene = zookeeper([{"f": (1, 5)}], 1, znode("/brokers/ids/2", {"features": []}))
     assert words(scene, "range_unknown")[1] == (
-        "Read the cluster again. If its range is still unknown, look at /brokers/ids/2 in "
-        "ZooKeeper, where a broker says what it supports. A broker writes it when it starts, and "
-        "it goes with the broker's session."
+        "Collect the cluster again. If the range is still unknown, check /brokers/ids/2 in "
+        "ZooKeeper. A broker writes its range there when it starts, and ZooKeeper deletes the "
+        "entry with the broker's session."
     )
 
 
@@ -465,7 +465,7 @@ def test_a_controller_can_be_unregistered_from_metadata_version_33_on(
     _, remedy, command = words(lost(*GONE, level=level), "ghost_controller")
     unregister = "kafka-cluster.sh unregister-controller --bootstrap-server HOST:PORT --id 2"
     assert command == (unregister if level == 33 else "")
-    again = ("start a controller of that id once", "Start it with Kafka 4.", "controllers_complete")
+    again = ("start a new controller with its id", "Start it with Kafka 4.", "controllers_complete")
     assert all(text in remedy for text in again) == (level == 32)
     known = {"levels": {METADATA: level}}
     answers = answer(1, **known), answer(1, CONTROLLER, **known), silence(2, CONTROLLER)

@@ -96,7 +96,7 @@ def test_the_level_of_now_is_pinned_by_the_command_that_is_printed() -> None:
     rows = judged(strimzi_line(metadata_version=None)).findings.to_pylist()
     [row] = (row for row in rows if row["code"] == "metadata_version_not_pinned")
     said = FindingWords(load()).of(row)
-    assert "finalized now, 4.0-IV3, and" in said.action
+    assert "to the finalized level, 4.0-IV3." in said.action
     patch = shlex.split(said.command)
     assert patch[:5] == ["kubectl", "-n", "kafka", "patch", "kafka"]
     assert json.loads(patch[-1]) == {"spec": {"kafka": {"metadataVersion": "4.0-IV3"}}}
@@ -122,10 +122,10 @@ def test_an_operator_before_0_39_leaves_the_level_alone() -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"version": "4.2.0"}, "Kafka 4.2.0 is asked for, and its status says 4.1.2"),
+        ({"version": "4.2.0"}, "Kafka 4.2.0 is requested, and its status shows 4.1.2"),
         (
             {"metadata_version": "4.1"},
-            "metadata.version 4.1 is asked for, and its status says 4.0-IV3",
+            "metadata.version 4.1 is requested, and its status shows 4.0-IV3",
         ),
         (
             {"refused": "no \u202e way", "paused": True},
@@ -157,8 +157,8 @@ def test_a_status_that_contradicts_the_nodes_is_a_finding_and_no_verdict() -> No
     )
     found = details(other)["strimzi_contradicted"]
     assert found == (
-        "kafka/orders: its status says metadata.version 27 (4.1-IV1), the nodes 25 (4.0-IV3); "
-        "its status says Kafka 3.9.0, the nodes 4.1"
+        "kafka/orders: its status shows metadata.version 27 (4.1-IV1), the nodes 25 (4.0-IV3); "
+        "its status shows Kafka 3.9.0, the nodes 4.1"
     )
     assert verdicts(judged(other)) == ["READY"]
 

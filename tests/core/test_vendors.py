@@ -104,7 +104,7 @@ def test_a_vendor_s_controllers_are_described_in_an_overlay_and_not_in_the_inven
     proofs = why_not(seen, feature, 1, load()).unknown
     for reason in (*planned, *proofs):
         assert reason.code == "release_unknown"
-        assert "a vendor's, describe them in an overlay" in reason.action
+        assert "a vendor's build, describe it in an overlay" in reason.action
     assert (len(planned), len(proofs)) == (1, 1)
 
 

@@ -120,9 +120,12 @@ def test_a_ghost_that_was_seen_too_long_ago_keeps_its_way_out(tmp_path: Path) ->
     landed.write_bytes(b"\n".join(lines))
     code, said, _ = run("why-not", "metadata.version=27", "--capture", str(landed))
     assert code == 0
-    assert "evidence_too_old: What broker 2 supports was last seen on" in said
+    assert "evidence_too_old: The supported range of broker 2 was last read on" in said
     assert "kafka-cluster.sh unregister --bootstrap-server HOST:PORT --id 2" in said
-    what = "broker 2 is off and still registered: start it, or if it is gone for good unregister it"
+    what = (
+        "broker 2 is off and still registered: start it or, if it will never run again, "
+        "unregister it"
+    )
     assert f"{what}, and ask again" in " ".join(said.split())
 
 

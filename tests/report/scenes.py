@@ -116,7 +116,9 @@ def scenes() -> Iterator[tuple[str, Report]]:
         ),
     )
     asked = finding("a", "strimzi_not_carried_out", "warning", resource="kafka/pay", level=29)
-    asked |= {"detail": "kafka/pay: metadata.version 4.2-IV1 is asked for, and its status says 4.0"}
+    asked |= {
+        "detail": "kafka/pay: metadata.version 4.2-IV1 is requested, and its status shows 4.0"
+    }
     tables = judged([plan("a", "READY", steps=moves[:1])], [asked])
     yield (
         "managed by another, who was asked already",

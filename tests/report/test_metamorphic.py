@@ -244,7 +244,7 @@ def check_page(page: Page, document: Any) -> None:
     assert shown["need action"] == fleet["need_person"]
     assert shown["can be upgraded now"] == fleet["can_move"]
     unfit = "node that does" if fleet["incompatible_nodes"] == 1 else "nodes that do"
-    assert shown[f"{unfit} not fit what is finalized"] == fleet["incompatible_nodes"]
+    assert shown[f"{unfit} not support a finalized level"] == fleet["incompatible_nodes"]
     muted, first = ("muted findings", "the first ") if fleet["muted"] > 1 else ("muted finding", "")
     assert shown.get(muted, 0) == fleet["muted"]
     runs_out = [text for text in page.texts if re.match(r"\((the first )?until ", text)]

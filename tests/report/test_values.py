@@ -85,16 +85,19 @@ CAUSES = {
             for name in "ab"
             for code, severity in (("range_unknown", "unknown"), ("ghost_broker", "warning"))
         ],
-        [(f"{GHOSTS}, of which nobody knows what they support", 2, 2)],
+        [(f"{GHOSTS}; their ranges are unknown", 2, 2)],
     ),
     "an unmet dependency, where nothing else is": (
         [UNMET, unfit("a", 1, "y", 0, 1)],
         [("nodes that support y 0-1", 1, 1)],
     ),
-    "an unmet dependency alone": ([UNMET], [("what a level needs cannot be finalized", 1, 1)]),
+    "an unmet dependency alone": (
+        [UNMET],
+        [("a level depends on a level that cannot be finalized", 1, 1)],
+    ),
     "missing evidence": (
         [finding(name, "voters_unknown", "unknown") for name in "ab"] + [unfit("c", 1, "f", 1, 2)],
-        [("nothing shows who votes", 2, 2), ("nodes that support f 1-2", 1, 1)],
+        [("the voters of the quorum are unknown", 2, 2), ("nodes that support f 1-2", 1, 1)],
     ),
     "one that unlocks nothing alone goes behind one that does": (
         [unfit(name, 1, feature, 1, 2) for name in "abc" for feature in ("f", f"x{name}", "y")]
@@ -253,7 +256,7 @@ def test_findings_and_plans_are_groups_and_the_most_urgent_come_first() -> None:
         ("Approve", "o"), ("Hand over", "p"), ("Fix", "e"), ("Upgrade", "abc"), ("Check", "d"),
     ]  # fmt: skip
     upgrade = found.today[8]
-    assert upgrade.text == "The software of some nodes holds levels back."
+    assert upgrade.text == "The software of some nodes blocks levels."
     assert upgrade.how == (
         "In a (broker 1): Upgrade the software of broker 1. Likewise in b (broker 1), c (broker 1)."
     )
@@ -333,7 +336,7 @@ def test_commands_call_a_cluster_by_its_id_where_its_name_cannot_be_typed(name: 
 def test_a_quorum_comes_before_all_and_one_of_which_nobody_knows_before_silent_nodes() -> None:
     about = {"role": "controller", "node_id": 2, "detail": "refused"}
     silent = [finding(c, "node_not_answering", "unknown", **about) for c in ("few", "lost", "one")]
-    start = {"voters": "1 of controllers 2-3", "detail": "1 of 3 voters answered"}
+    start = {"voters": "1 of controllers 2-3", "detail": "1 of 3 voters responded"}
     unfit_one = finding("unfit", "incompatible_with_finalized", "critical", detail="", node_id=1)
     rows = [
         *silent,
@@ -350,7 +353,7 @@ def test_a_quorum_comes_before_all_and_one_of_which_nobody_knows_before_silent_n
         ("Check", ("one",)),
     ]
     one_line = {cluster.key: cluster.summary for cluster in said.clusters}
-    few = "no majority answers: 1 of 3 voters answered, node not answering"  # words, and no code
+    few = "no majority answers: 1 of 3 voters responded, node not answering"  # words, and no code
     assert one_line["few"] == few
     assert one_line["lost"].startswith("critical: quorum without leader; node not answering")
     suites = ElementTree.fromstring(render_junit(said))

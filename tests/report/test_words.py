@@ -68,11 +68,11 @@ def test_a_remedy_that_cannot_work_where_somebody_else_runs_the_nodes_is_another
 
 def test_a_level_that_somebody_else_finalizes_is_not_ours_to_carry_out() -> None:
     late: FindingColumns = {**EVERYTHING, "code": "finalization_forgotten"}
-    assert WORDS.of(late).action.startswith("Carry the plan out.")
-    owners = {"msk": "The service", "strimzi": "Strimzi", "a team": "Who manages the cluster"}
+    assert WORDS.of(late).action.startswith("Approve and apply the plan.")
+    owners = {"msk": "The service", "strimzi": "Strimzi", "a team": "The manager of the cluster"}
     for managed_by, whose in owners.items():
         said = WORDS.of(late, Site(managed_by=managed_by)).action
-        assert said.startswith(f"{whose} carries it out, not we: ")
+        assert said.startswith(f"{whose} performs the upgrade: ")
         ours = Site(managed_by=managed_by, managed=("another.feature",))
         assert WORDS.of(late, ours) == WORDS.of(late)
 

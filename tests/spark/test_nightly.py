@@ -187,7 +187,7 @@ def test_runs_of_two_dates_offer_a_plan_after_the_soak_time_and_say_since_when(
 
     first, text, _ = run(21)
     assert (first["READY"]["phase"], first["READY"]["steps"]) == ("rolled, soaking", [])
-    offer = "rolled back to Kafka 3.6 until you finalize. The upgrade is offered on 2026-11-28."
+    offer = "Kafka 3.6 until you finalize a level. The upgrade is offered on 2026-11-28."
     assert offer in first["READY"]["summary"]
     assert "on 2026-11-28." in text
     assert "Approve" not in text

@@ -225,7 +225,7 @@ def export(
     Without --as and --csv it is JSON. --csv prints one part of it. What a spreadsheet would
     calculate begins with an apostrophe there.
 
-    Exit codes: 0 done; 2 usage; 5 there is no run, or it judged none of these clusters.
+    Exit codes: 0 done; 2 usage; 5 there is no run, or the run has none of these clusters.
     """
     if (as_form is not None) + (csv is not None) + as_json > 1:
         raise ConfigError("expected one of --as, --csv and --json, found several. Keep one.")

@@ -193,7 +193,7 @@ def _set(name: str, setting: Setting, component: str, path: str) -> Iterator[_It
     name = variable[1].lower().replace("_", ".") if variable else name
     name = of.ALIASES.get(name, name)
     key = ROWS["names"].get(name, name)
-    component = "" if name == QUORUM else component  # the brokers have it, too
+    component = "" if name == QUORUM else component  # a setting of the brokers, too
     if key in of.WATCHED or name in ROWS["names"]:
         yield _Item(component, f"{key} {path}" if key == of.NODE_ID else key, setting)
 

@@ -346,7 +346,7 @@ def _configured(state: EmbeddedState, node: Node) -> Iterator[wire.Configuration
 def _znodes(state: EmbeddedState, cluster_id: str) -> Iterator[Keys]:
     """Yield every znode that a collector reads; no znode is created again here."""
     cluster, text = state.cluster, state.text
-    # Bytes that are no UTF-8 look the same as to a reader of ZooKeeper.
+    # ZooKeeper's reader shows bytes that are not UTF-8 in the same way.
     stored = text and text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     znodes: list[tuple[str, int, object]] = [("/cluster/id", 0, {"version": "1", "id": cluster_id})]
     znodes += [("/feature", state.epoch, stored), ("/features", 0, None)]

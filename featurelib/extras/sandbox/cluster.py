@@ -267,8 +267,8 @@ def end(cluster: Cluster, ids: Collection[int], dialect: Dialect) -> Cluster:
     )
 
 
-# What running nodes make of a change: who stops; who keeps what it had read, until it can read the
-# next; and who follows no longer, until it is started again. The others take it over.
+# The effect of a change on running nodes: nodes that stop; nodes that keep the old content until
+# they can read the next; nodes that ignore changes until their restart. All others use the change.
 _Reaction = tuple[list[Stopped], set[int], set[int]]
 
 
@@ -292,7 +292,7 @@ def _watch(
     alike: dict[Generation, tuple[DecodedNode, list[Node]]] = {}
     for node in seeing:
         read = after.read_by(node)
-        if node.running and read is not None and not after.cluster.off:  # below 2.7 nobody reads
+        if node.running and read is not None and not after.cluster.off:  # below 2.7 no node reads
             alike.setdefault(read[1], (read[0], []))[1].append(node)
     for generation, (reading, group) in alike.items():
         effects = behaviour_row(reading.reading, generation)["running"]

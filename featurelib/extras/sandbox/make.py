@@ -42,8 +42,8 @@ def sandbox(
         cluster = sandbox("cluster.db", software="4.1", metadata="3.9")
         copy = sandbox("copy.db", capture="data/samples/orders-prod-us")
 
-    `capture` makes it like the cluster of these landing lines, a file or a folder. One that is
-    there already is reached with connect(file=…). Raises ConfigError, LandingError.
+    `capture` makes it like the cluster of these landing lines, a file or a folder. An existing file
+    is opened with connect(file=…). Raises ConfigError, LandingError.
     """
     catalogue = open_catalogue(overlay)
     if Path(file).exists():

@@ -157,7 +157,7 @@ def _wave_who(name: str, owner: str | None, contact: str | None) -> str:
 
 
 def _wave_return(move: WaveMove, catalogue: Catalogue) -> str:
-    """Return the level from which it cannot be downgraded; empty if it can."""
+    """Return the first level that cannot be downgraded; empty if there is none."""
     if move.way_back:
         return ""
     if move.no_return is None:

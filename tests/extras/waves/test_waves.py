@@ -174,7 +174,7 @@ def test_what_is_unknown_and_too_old_says_both() -> None:
         "Its software goes up to metadata.version 27 (4.1-IV1)"
     )
     assert held.unlocks[0].command == "featurelib can-roll c --to 4.4"
-    assert "Broker 2 did not answer" in held.unlocks[1].message
+    assert "Broker 2 did not respond" in held.unlocks[1].message
 
 
 def landed(file: str, at: timedelta = timedelta()) -> tuple[str, ClusterState]:
