@@ -151,7 +151,7 @@ def test_a_plan_binds_what_else_it_changes() -> None:
 def test_a_plan_of_an_earlier_release_is_shown_with_what_the_catalogue_says() -> None:
     [effect] = effects_of(replace(MEANING, steps=(STEP,)), load())
     assert (effect.key, effect.values) == (KEY, ())
-    assert "min.insync.replicas: its values are not known; look" in say_effect(effect)
+    assert "min.insync.replicas: its values are not known; check" in say_effect(effect)
 
 
 def test_a_plan_is_sent_only_while_it_would_change_what_was_approved() -> None:

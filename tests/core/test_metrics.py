@@ -82,7 +82,7 @@ def test_what_metrics_leave_out_contradicts_nobody_and_what_they_have_more_does(
     shown = metrics_line(1, group_version=(0, 1))
     [finding] = findings(judge_lines([*lines_of(GOOD), shown]), "metrics_disagree")
     assert finding["feature"] == GROUP
-    assert first_fact(finding) == "0 to 0 by its own answer, 0 to 1 by its metrics"
+    assert first_fact(finding) == "0 to 0 in its own response, 0 to 1 in its metrics"
 
 
 def test_a_name_that_nobody_spells_says_nothing() -> None:

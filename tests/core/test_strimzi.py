@@ -129,7 +129,7 @@ def test_an_operator_before_0_39_leaves_the_level_alone() -> None:
         ),
         (
             {"refused": "no \u202e way", "paused": True},
-            "the operator says: no \\u202e way; its reconciliation is paused",
+            "the operator reports: no \\u202e way; its reconciliation is paused",
         ),
     ],
 )
