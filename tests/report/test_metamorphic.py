@@ -29,7 +29,7 @@ from tests.report.samples import DIALECT
 from tests.report.schema_check import faults
 from tests.report.tables import AS_OF, Row, judged, report
 from tests.report.test_json import load_schema
-from tests.report.test_text import widest
+from tests.report.test_text import COMMANDS, widest
 
 EXAMPLES = some(100)
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40)
@@ -231,7 +231,7 @@ def check_today(text: str, document: Any) -> None:
     assert {(key, code) for t in first for key in t["clusters"] for code in t["codes"]} >= grave
     part = text.partition("\nToday\n")[2].partition("\n\n")[0]
     # `Verb NAME:` stands above a command, and a name may begin with a space.
-    task_row = rf"^({'|'.join(get_args(Verb))})(?:  | · )(?!.*:\n\S)"
+    task_row = rf"^({'|'.join(get_args(Verb))})(?:  | · )(?!.*:\n(?:{COMMANDS}))"
     verbs = re.findall(task_row, part, re.MULTILINE)
     assert verbs == [task["verb"] for task in tasks]
 

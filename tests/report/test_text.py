@@ -52,10 +52,13 @@ def test_no_line_is_wider_than_asked(width: int, limit: int) -> None:
     assert widest(text) <= width
 
 
+COMMANDS = r"featurelib |kubectl |grep |\./spark-submit\.sh |[a-z-]+\.sh "
+
+
 def widest(text: str) -> int:
     """Columns of the widest line of a report; a command is one line, so that it can be copied."""
     lines = ESCAPES.sub("", text).splitlines()
-    command = re.compile(r" *(run  |featurelib |kubectl |\./spark-submit\.sh |[a-z-]+\.sh )")
+    command = re.compile(rf" *(run  |{COMMANDS})")
     return max(width_of(line) for line in lines if not command.match(line))
 
 
