@@ -271,7 +271,7 @@ def test_a_voter_that_never_registered_is_started_with_the_software_named(
         "voter_not_registered", "controller", 3
     ]
     assert remedy(row) == (
-        "Start it with Kafka 4.2 or later, so that it registers.",
+        "Start the voter with Kafka 4.2 or later, so that it registers.",
         remedy(row)[1],
     )
     assert "controller 3 has not registered" in validated(cluster, 29)

@@ -56,12 +56,12 @@ def test_the_printed_command_names_zookeeper_and_shows_the_mode(
 ) -> None:
     run = Desk(folder=tmp_path, said=[], environment={}).run
     shown = run("check", "--bootstrap", zookeeper_cluster.bootstrap)
-    assert "Nothing shows whether ZooKeeper or a KRaft quorum runs this cluster." in shown
+    assert "No data shows whether this cluster runs in ZooKeeper or KRaft mode." in shown
     [line] = [line for line in shown.splitlines() if line.endswith("--zookeeper ZOOKEEPER")]
     words = shlex.split(line.replace("ZOOKEEPER", zookeeper_cluster.zookeeper))
     after = run(*words[1:])
     assert "ZooKeeper mode" in after
-    assert "Nothing shows whether" not in after
+    assert "No data shows whether" not in after
 
 
 def test_a_features_node_that_was_deleted_is_written_back_by_the_printed_command(

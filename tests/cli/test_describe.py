@@ -189,8 +189,8 @@ def test_requests_that_another_tool_showed_tell_the_release_and_no_level(
     assert run(*collect, "--cluster", "c", *SEEN)[0] == 0
     out = run("describe", "--capture", "L")[1]
     assert ["broker", "1", "not", "asked", "4.0", "?"] in [row.split() for row in out.splitlines()]
-    assert "no answer from" not in out
-    assert "never asked" not in out
+    assert "no response from" not in out
+    assert "never queried" not in out
     _, out, _ = run("check", "--capture", "L", "--as-of", "newest", "--json")
     assert "queried only for its list of requests" in out
     for release in ("3.9", "4.1"):  # nobody says what is finalized
