@@ -47,7 +47,7 @@ def check(
     html: str | None = None,
     parallel: int = 8,
 ) -> Answer[Report]:
-    """Show the levels that can be upgraded, and the blockers of the others.
+    """Show possible upgrades, and what blocks the others.
 
     \b
         featurelib check payments-eu

@@ -205,7 +205,7 @@ class Described(Answer[Description]):
 
 
 def describe_features(cluster: AnyCluster) -> Described:
-    """Show every node of a cluster, and the finalized levels.
+    """Show a cluster's nodes and finalized levels.
 
     The output has the supported ranges of each node (KIP-584; Kafka's tool queries one broker).
     Every listener is queried; nothing is changed. Nodes with equal ranges are shown together; a

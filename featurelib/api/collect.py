@@ -108,7 +108,7 @@ def collect(
     options: Wanted = Wanted(),  # noqa: B008
     say: Say = quietly,
 ) -> Answer[Any]:
-    """Read clusters, and write the responses of their nodes to landing files.
+    """Read clusters, and write the nodes' responses.
 
     A cluster's landing file has the responses of all nodes, and names nodes that did not respond.
     In Python: collect(["payments-eu"], "landing").value.clusters[0].file.

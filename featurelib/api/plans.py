@@ -81,7 +81,7 @@ def plan(
     probe: bool = False,
     out: str | None = None,
 ) -> PlanAnswer:
-    """Make a plan for one cluster, or list every reason why there is none.
+    """Make a plan for one cluster, or show what blocks it.
 
     \b
         featurelib plan payments-eu upgrade-all

@@ -81,10 +81,10 @@ def with_a_ninth_voter(name: str) -> Description:
 def test_an_unregistered_voter_is_called_so() -> None:
     described = with_a_ninth_voter("k42-dynamic")
     stranger = node(described, "controller", 9)
-    assert (stranger.is_unregistered_voter, stranger.state) == (True, "not asked")
+    assert (stranger.is_unregistered_voter, stranger.state) == (True, "not queried")
     assert not node(described, "controller", 1).is_unregistered_voter
     shown = "\n".join(describe_page(described, FleetEntry(id="x"), "here"))
-    assert "not asked, unregistered voter" in shown
+    assert "not queried, unregistered voter" in shown
 
 
 def test_a_voter_is_not_called_unregistered_where_no_list_of_controllers_was_read() -> None:
@@ -188,7 +188,7 @@ def test_requests_that_another_tool_showed_tell_the_release_and_no_level(
     collect = ("collect", "--from", str(text), "--kind", "api_versions", "--out", "L")
     assert run(*collect, "--cluster", "c", *SEEN)[0] == 0
     out = run("describe", "--capture", "L")[1]
-    assert ["broker", "1", "not", "asked", "4.0", "?"] in [row.split() for row in out.splitlines()]
+    assert ["broker", "1", "not", "queried", "4.0", "?"] in [row.split() for row in out.splitlines()]
     assert "no response from" not in out
     assert "never queried" not in out
     _, out, _ = run("check", "--capture", "L", "--as-of", "newest", "--json")
