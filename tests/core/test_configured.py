@@ -167,7 +167,7 @@ def test_a_long_principal_and_every_node_that_refused_are_named_in_whole_sentenc
     [row] = findings(judge_lines([*UNSEEN, *lines]), "right_missing")
     message = FindingWords(CATALOGUE).of(row).message
     assert " by brokers 1-3 and controllers 100-102 (error 31), which shows the voters " in message
-    assert message.endswith(" listen.")
+    assert message.endswith(" listeners of controllers.")
     assert "x" * 120 not in message
 
 
