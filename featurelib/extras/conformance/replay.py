@@ -138,8 +138,7 @@ class _Walk:
     ) -> None:
         before, after = exchange.epoch, exchange.epoch_after
         moved, kraft = before != after, exchange.mode == "kraft"
-        # In ZooKeeper mode the epoch counts writes of the znode; in a log it also counts other
-        # records.
+        # In ZooKeeper mode the epoch counts writes of the znode; in a log also other records.
         by_one = kraft or before is None or after == before + 1
         back = before is not None and after is not None and after < before
         if not back and moved == answered.writes and (by_one or not moved):
