@@ -14,7 +14,7 @@ The findings change no verdict. Four questions, each of all clusters of a batch 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -22,7 +22,7 @@ import numpy as np
 
 from featurelib.audit.columns import marked
 from featurelib.audit.controllers import Software
-from featurelib.audit.evidence import BatchFindings, Evidence, StaticVoters
+from featurelib.audit.evidence import BatchFindings, Evidence
 from featurelib.audit.profiles import NOBODY, ranges_of
 from featurelib.catalogue import ANY, FEATURE_RECORDS_FROM, Tables
 from featurelib.core.batch import Levels
@@ -272,47 +272,3 @@ def raised_by(
 def _levels(low: int, end: int) -> str:
     """Return the levels from `low` up to, but without, `end`."""
     return f"level {low}" if low == end - 1 else f"levels {low} to {end - 1}"
-
-
-def report_static_voters(report: BatchFindings) -> None:
-    """Report controllers of a dynamic quorum that still have static voters, and those of a static
-    quorum that have none."""
-    evidence, known = report.evidence, report.evidence.configurations.static_voters
-    dynamic, may_be = evidence.dynamic()
-    static = evidence.membership.kraft & ~may_be
-    static[[at for at, name, _ in evidence.levels.disputed if name == KRAFT_VERSION]] = False
-    lists = [v for v in known if dynamic[v.cluster] and v.ids]
-    bare = [v for v in known if static[v.cluster] and not v.ids]
-    for code, found, text in (
-        ("dynamic_quorum_with_static_voters", lists, [*_voter_texts(evidence, lists)]),
-        ("static_quorum_without_voters", bare, None),
-    ):
-        rows = [(v.cluster, v.node_id, v.at, v.line) for v in found]
-        cluster, node_id, at, line = np.array(rows, dtype=np.int64).reshape(-1, 4).T
-        report.of_clusters(
-            code,
-            cluster,
-            detail=text,
-            role=np.full(len(found), Role.CONTROLLER),
-            node_id=node_id,
-            at=at,
-            line=line,
-        )
-
-
-def _voter_texts(evidence: Evidence, lists: Sequence[StaticVoters]) -> Iterator[str]:
-    """Yield the ids of each list, and those that are not registered."""
-    nodes = evidence.subjects
-    controllers = nodes.registered & (nodes.role == Role.CONTROLLER)
-    controllers &= marked(len(evidence.clusters), [v.cluster for v in lists])[nodes.cluster]
-    keys = nodes.cluster[controllers].tolist(), nodes.node_id[controllers].tolist()
-    registered = set(zip(*keys, strict=True))
-    for voters in lists:
-        lost = {i for i in voters.ids if (voters.cluster, i) not in registered} - {voters.node_id}
-        is_listed = lost and evidence.membership.controllers_known[voters.cluster]
-        extra = f"; {ids_text(lost)} not registered" if is_listed else ""
-        yield f"{ids_text(voters.ids)}{extra}"
-
-
-def ids_text(ids: Iterable[int]) -> str:
-    return ", ".join(map(str, sorted(ids)))

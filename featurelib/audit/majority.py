@@ -1,21 +1,23 @@
-"""Report quorums without a running majority or leader, after many voters did not respond.
+"""Report quorums without a running majority or leader, dead voters and wrong lists of voters.
 
 A voter without a response is not always down: a firewall may block the request. Proof of a majority
-is a leader that sees most voters fetch, a leader that answered a probe, or a response of a
-majority. A node that names a leader proves nothing: a single voter names the dead leader (4.3.1),
-and a single leader still calls itself leader (3.6.2). Proof of a missing leader is a controller
-that lost it, brokers whose DescribeQuorum times out (3.9.2, 4.3.1), or a leader without a majority
-that fetches.
+is a leader that sees most voters fetch, a leader that answered a probe, or responses of most voters
+or of their broker halves. A node that names a leader proves nothing: a single voter names the dead
+leader (4.3.1), and a single leader still calls itself leader (3.6.2). Proof of a missing leader is
+a controller that lost it, brokers whose DescribeQuorum times out (3.9.2, 4.3.1), or a leader
+without a majority that fetches.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
+
 import numpy as np
 
 from featurelib.audit.columns import broker_key, find, marked, node_key, place
-from featurelib.audit.evidence import BatchFindings, Evidence
+from featurelib.audit.evidence import BatchFindings, Evidence, StaticVoters
 from featurelib.audit.registrations import record_keys
-from featurelib.feature import Role
+from featurelib.feature import KRAFT_VERSION, Role
 from featurelib.findings import Issue
 from featurelib.rows import Bool, Int, pick, texts_of
 from featurelib.snapshot.state import ONE_READING
@@ -136,3 +138,47 @@ def _words(evidence: Evidence, rows: Int) -> tuple[list[str], tuple[int, int] | 
     ]
     newest = np.argmax(at) if texts else 0
     return texts, (at[newest], records.field("line")[rows[newest]]) if texts else None
+
+
+def report_static_voters(report: BatchFindings) -> None:
+    """Report controllers of a dynamic quorum that still have static voters, and those of a static
+    quorum that have none."""
+    evidence, known = report.evidence, report.evidence.configurations.static_voters
+    dynamic, may_be = evidence.dynamic()
+    static = evidence.membership.kraft & ~may_be
+    static[[at for at, name, _ in evidence.levels.disputed if name == KRAFT_VERSION]] = False
+    lists = [v for v in known if dynamic[v.cluster] and v.ids]
+    bare = [v for v in known if static[v.cluster] and not v.ids]
+    for code, found, text in (
+        ("dynamic_quorum_with_static_voters", lists, [*_voter_texts(evidence, lists)]),
+        ("static_quorum_without_voters", bare, None),
+    ):
+        rows = [(v.cluster, v.node_id, v.at, v.line) for v in found]
+        cluster, node_id, at, line = np.array(rows, dtype=np.int64).reshape(-1, 4).T
+        report.of_clusters(
+            code,
+            cluster,
+            detail=text,
+            role=np.full(len(found), Role.CONTROLLER),
+            node_id=node_id,
+            at=at,
+            line=line,
+        )
+
+
+def _voter_texts(evidence: Evidence, lists: Sequence[StaticVoters]) -> Iterator[str]:
+    """Yield the ids of each list, and those that are not registered."""
+    nodes = evidence.subjects
+    controllers = nodes.registered & (nodes.role == Role.CONTROLLER)
+    controllers &= marked(len(evidence.clusters), [v.cluster for v in lists])[nodes.cluster]
+    keys = nodes.cluster[controllers].tolist(), nodes.node_id[controllers].tolist()
+    registered = set(zip(*keys, strict=True))
+    for voters in lists:
+        lost = {i for i in voters.ids if (voters.cluster, i) not in registered} - {voters.node_id}
+        is_listed = lost and evidence.membership.controllers_known[voters.cluster]
+        extra = f"; {ids_text(lost)} not registered" if is_listed else ""
+        yield f"{ids_text(voters.ids)}{extra}"
+
+
+def ids_text(ids: Iterable[int]) -> str:
+    return ", ".join(map(str, sorted(ids)))

@@ -20,11 +20,16 @@ from functools import partial
 import msgspec
 import numpy as np
 
-from featurelib.audit.checks import ids_text, outdated, report_static_voters
+from featurelib.audit.checks import outdated
 from featurelib.audit.columns import find, latest, marked, other_half
 from featurelib.audit.evidence import BatchFindings, Evidence
 from featurelib.audit.finalized import UNSEEN, witness_text
-from featurelib.audit.majority import report_dead_voters, report_majority
+from featurelib.audit.majority import (
+    ids_text,
+    report_dead_voters,
+    report_majority,
+    report_static_voters,
+)
 from featurelib.audit.profiles import ranges_of
 from featurelib.audit.target import Agreed, Judge
 from featurelib.audit.verdict import least_software

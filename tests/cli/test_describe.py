@@ -188,7 +188,9 @@ def test_requests_that_another_tool_showed_tell_the_release_and_no_level(
     collect = ("collect", "--from", str(text), "--kind", "api_versions", "--out", "L")
     assert run(*collect, "--cluster", "c", *SEEN)[0] == 0
     out = run("describe", "--capture", "L")[1]
-    assert ["broker", "1", "not", "queried", "4.0", "?"] in [row.split() for row in out.splitlines()]
+    assert ["broker", "1", "not", "queried", "4.0", "?"] in [
+        row.split() for row in out.splitlines()
+    ]
     assert "no response from" not in out
     assert "never queried" not in out
     _, out, _ = run("check", "--capture", "L", "--as-of", "newest", "--json")
