@@ -164,7 +164,7 @@ def _report(readings: Sequence[_Reading], fleet: Fleet, listed_in: str) -> Repor
         catalogue,
         inventory=Fleet(cluster=(*(reading.entry for reading in entries.values()), *unread)),
         links=Links(
-            ways=lambda entry: entries.get(entry.id, readings[0]).chosen.wanted.ways[0],
+            ways=lambda entry: entries.get(entry.id, readings[0]).chosen.wanted.later(entry),
             places=(str(landing.parent if landing.is_file() else landing), listed_in),
         ),
         mutes=mutes,
