@@ -21,6 +21,7 @@ from tests.laboratory import LABORATORY
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = LABORATORY
+SEEN_OF_LISTENERS = ("api_versions", "describe_quorum")  # which list no registrations
 OF_SAMPLES = ("--fleet", str(SAMPLES / "fleet.toml"), "--config", str(SAMPLES / "audit.toml"))
 STORED = ROOT / "tests" / "golden" / "tables" / "samples"  # what the nightly's tables hold
 ID = "MkU3OEVBNTcwNTJENDM2Qg"
@@ -168,6 +169,17 @@ def test_pages_are_those_of_the_nightly_and_need_no_spark(home: Path) -> None:
     assert [one.name for one in fleet.cluster if one.name and one.name not in page] == []
     owners = {path.name for path in (home / "pages" / "owners").iterdir()}
     assert {"payments.html", "nobody.html"} <= owners
+
+
+def test_a_command_that_asks_the_live_cluster_reads_no_recorded_lines(home: Path) -> None:
+    recorded = (SAMPLES / "k37-forgotten" / "landing.jsonl").read_bytes().splitlines(keepends=True)
+    lines = [line for line in recorded if json.loads(line)["kind"] in SEEN_OF_LISTENERS]
+    Path("seen.jsonl").write_bytes(b"".join(lines))
+    entry = f'[[cluster]]\nid = "{json.loads(lines[0])["cluster_id"]}"\nname = "mine"\n'
+    Path("mine.toml").write_text(f'{entry}bootstrap = ["127.0.0.1:9"]\n')
+    words = ("mine", "--capture", "seen.jsonl", "--fleet", "mine.toml", "--as-of", "newest")
+    shown = [row.strip() for row in run("check", *words)[1].splitlines()]
+    assert "featurelib plan mine upgrade-all --probe --fleet mine.toml" in shown
 
 
 def test_python_asks_by_a_name_an_address_or_several(home: Path) -> None:
