@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
+from functools import partial
 from itertools import groupby
 from typing import NamedTuple, TypeVar
 
@@ -214,7 +215,8 @@ def summarize_cluster(
     if verdict in (Verdict.UNKNOWN, Verdict.BLOCKED):  # known blockers come first
         parts += [_in_the_way(active), _problem(active, Severity.UNKNOWN)]
     if not any(parts) and not steps:
-        parts.append(_problem(active, Severity.WARNING))
+        texts = map(partial(_problem, active), (Severity.UNKNOWN, Severity.WARNING))
+        parts.append(next(filter(None, texts), ""))
     if steps and verdict is Verdict.READY:
         parts.append(f"can finalize {some(moves(steps), FEATURES)}")
     elif steps:

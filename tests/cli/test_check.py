@@ -182,6 +182,15 @@ def test_a_command_that_asks_the_live_cluster_reads_no_recorded_lines(home: Path
     assert "featurelib plan mine upgrade-all --probe --fleet mine.toml" in shown
 
 
+def test_an_unknown_finding_stands_in_the_headline_of_an_up_to_date_cluster(home: Path) -> None:
+    recorded = (SAMPLES / "k40-fresh" / "landing.jsonl").read_bytes().splitlines(keepends=True)
+    lines = [line for line in recorded if json.loads(line)["kind"] in SEEN_OF_LISTENERS]
+    Path("seen.jsonl").write_bytes(b"".join(lines))
+    words = ("--capture", "seen.jsonl", "--fleet", "/dev/null", "--as-of", "newest")
+    headline = run("check", *words)[1].splitlines()[0]
+    assert headline.endswith(": UP_TO_DATE: registrations unproven"), headline
+
+
 def test_python_asks_by_a_name_an_address_or_several(home: Path) -> None:
     found = check([connect(file="ready.db"), connect(file="blocked.db")])
     assert [one.verdict for one in found.value.clusters] == ["BLOCKED", "READY"]
