@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from featurelib.feature import Severity, Verdict
-from featurelib.findings import Todo, row_of, tagged
+from featurelib.findings import Todo, joined, row_of, tagged
 from featurelib.snapshot.history import LATE
 from featurelib.view import digest, words
 from featurelib.view.model import Change, ReportedCluster, ReportedFinding, ReportedRun, Task
@@ -125,7 +125,7 @@ def _fix(todo: Todo, code: str, rows: Rows) -> Task:
     title, how = digest.titles_of(code)[0], group.first.action
     text = f"{title[:1].upper()}{title[1:]}."
     if not clusters[1:] and not later:
-        text = " ".join(filter(None, (group.messages[0], group.others)))
+        text, how = joined(group.first.message, group.others), joined(group.first.consequence, how)
         if further := group.messages[1:]:
             ids = {f.node_id for _, f in rows}
             names = f", {digest.nodes_of([f for _, f in rows])} in all" * (len(ids) > 1)

@@ -100,14 +100,13 @@ def test_what_clusters_share_is_said_as_a_person_says_it() -> None:
     }  # fmt: skip
 
 
-def test_what_is_finalized_is_said_of_the_feature() -> None:
-    row = unfit("c", 2, "Search", 1, 2) | {"code": "incompatible_with_finalized"}
-    row |= {"detail": "It stops."}
-    message = one(**row, finalized_level=3).statement
-    # The feature's own name opens the sentence and keeps its letters.
-    assert message == "Search is finalized at 3, and broker 2 supports 1-2. It stops."
-    message = one(**(row | {"feature": "search"}), finalized_level=3).message
-    assert message.startswith("search is")
+def test_a_feature_s_name_at_the_start_of_a_sentence_keeps_its_letters() -> None:
+    row = unfit("c", 2, "Search", 1, 2) | {"code": "finalized_dependency_unmet"}
+    assert one(**row, finalized_level=3).message.startswith("Search is finalized at 3")
+    assert one(**(row | {"feature": "search"}), finalized_level=3).message.startswith("search is")
+    row["code"] = "incompatible_with_finalized"
+    message = one(**row, finalized_level=3).message
+    assert message == "Broker 2 does not support Search 3, which is finalized: it supports 1-2."
 
 
 @pytest.mark.parametrize(
