@@ -1,7 +1,7 @@
 """featurelib: feature levels of a fleet of Apache Kafka clusters.
 
-The public names are those of featurelib.api. They are imported at first use: `import featurelib`
-alone imports nothing else.
+The public names are those of featurelib.api and two predictions of featurelib.extras. They are
+imported at first use: `import featurelib` alone imports nothing else.
 """
 
 # ruff: noqa: F405  # the names of __all__ come with the star, for whoever reads types
@@ -11,6 +11,7 @@ from __future__ import annotations
 TYPE_CHECKING = False  # typing's own takes time in which an interrupt would be a stack trace
 if TYPE_CHECKING:
     from featurelib.api import *  # noqa: F403  # the names of __all__, as the API has them
+    from featurelib.extras.predictions import can_roll, what_if
 
 __version__ = "0.1.0"  # pyproject.toml reads it here
 
@@ -47,7 +48,8 @@ def __getattr__(name: str) -> object:
 
     if name not in __all__:
         raise AttributeError(f"module 'featurelib' has no attribute {name!r}")
-    value: object = getattr(import_module("featurelib.api"), name)
+    home = "featurelib.extras.predictions" if name in ("can_roll", "what_if") else "featurelib.api"
+    value: object = getattr(import_module(home), name)
     globals()[name] = value
     return value
 

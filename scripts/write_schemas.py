@@ -24,6 +24,8 @@ from featurelib.extras.inventory_import import command as of_inventory
 from featurelib.extras.lint import pages as of_lint
 from featurelib.extras.lint import patch as of_patch
 from featurelib.extras.notify import command as of_notify
+from featurelib.extras.predictions.rolling import Roll
+from featurelib.extras.predictions.what_if import WhatIf
 from featurelib.extras.rules import book as of_rules
 from featurelib.extras.sandbox import command as of_sandbox
 from featurelib.extras.tool_preview.tool import ToolPreview
@@ -31,7 +33,6 @@ from featurelib.extras.watch.watching import Watched
 from featurelib.extras.waves import page as of_waves
 from featurelib.feature import Role
 from featurelib.model import Plan
-from featurelib.questions.what_if import WhatIf
 from featurelib.schema import BOOL, DATE, FINDING, LONG, TEXT, TIME, Kind, ListOf, Schema
 from featurelib.tables import ALL, Table
 from featurelib.view import documents as of_commands
@@ -129,6 +130,8 @@ EXTRAS = (
     of_rules,
 )
 QUESTIONS = {
+    "what-if": (of_clusters.OfCluster, WhatIf),
+    "can-roll": (of_clusters.OfCluster, Roll),
     "watch": (of_clusters.OfCluster, Watched),
     "history": (of_clusters.OfCluster, Timeline),
     "diff": (OfTables, Diff),

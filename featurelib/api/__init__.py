@@ -6,10 +6,11 @@
     check                               what may be finalized now, in one cluster or in many
     audit                               a table of landing lines, of Arrow, Polars, DuckDB, pandas
     describe_features, update_features  KIP-584's Admin, with all nodes and proven outcomes
-    why_not, what_if, can_roll, range_plot  questions
+    why_not, range_plot                 questions
     plan, approve, apply                a change, bound to the state that the plan saw
 
-More functions are in featurelib.extras: history, diff, sandbox, watch, waves, waves_status.
+More functions are in featurelib.extras: what_if and can_roll (featurelib has them, too), history,
+diff, sandbox, watch, waves, waves_status.
 
 A cluster is a text (an id or name of conf/fleet.toml), or the result of `connect` or
 `tables[name]`. Errors are of featurelib.errors; a message says what to do next.
@@ -33,9 +34,7 @@ from featurelib.api.collect import collect as collect
 from featurelib.api.lines import audit as audit
 from featurelib.api.plans import PlanAnswer as PlanAnswer
 from featurelib.api.plans import plan as plan
-from featurelib.api.questions import can_roll as can_roll
 from featurelib.api.questions import range_plot as range_plot
-from featurelib.api.questions import what_if as what_if
 from featurelib.api.questions import why_not as why_not
 from featurelib.api.tables import NightTables as NightTables
 from featurelib.api.tables import open_tables as open_tables

@@ -22,8 +22,6 @@ from featurelib.planning.files import Approval, ForPeople
 from featurelib.planning.goal import Stay
 from featurelib.planning.outlook import StepOutlook
 from featurelib.questions.describe import Description, FindingShown
-from featurelib.questions.roll import Roll
-from featurelib.questions.what_if import WhatIf
 from featurelib.questions.why_not import Proof, WhyNot
 from featurelib.view.documents import Document, JsonPart
 
@@ -44,15 +42,6 @@ KEYS: dict[type, dict[str, str]] = {
         "judge rule=code source feature level message node role node_id needed is_answer "
         "seen_at=seen line_id consequence action command min_version max_version line muted "
         "muted_until"
-    ),
-    WhatIf: row_of(
-        "before=was after=now features=turns unchanged new gone critical joined refused "
-        "not_running=off not_answering=silent removed_and_running=runs"
-    ),
-    Roll: row_of(
-        "release mode may_join finalized=levels finalized_known=levels_known mend_first replays "
-        "conditions misfits only_with_unstable_features=only_unstable refused not_running=off "
-        "not_answering=silent first joins_now format_with way_back"
     ),
     Collected: row_of(
         "id name file lines answered not_answering not_allowed quarantined probe error"
@@ -85,8 +74,6 @@ class OfRound(Document):
 
 DOCUMENTS: dict[str, tuple[type[Document], type]] = {
     "why-not": (OfCluster, WhyNot),
-    "what-if": (OfCluster, WhatIf),
-    "can-roll": (OfCluster, Roll),
     "describe": (OfDescribed, Description),
     "collect": (OfRound, Round),
 }

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-import featurelib
+from featurelib import __version__
 from featurelib.cli.entrance import CommandGroup, JobCommand, guard
 from featurelib.cli.options import with_options
 from featurelib.cli.streams import set_only_reads
@@ -89,7 +89,7 @@ class _Commands(CommandGroup):
 
 def _show_version(is_wanted: bool) -> None:
     if is_wanted:
-        print(f"featurelib {featurelib.__version__}")
+        print(f"featurelib {__version__}")
         raise typer.Exit
 
 

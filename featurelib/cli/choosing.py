@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import sys
 from collections.abc import Callable, Iterator
@@ -200,27 +199,6 @@ def typed() -> str:
     return shlex.join(["featurelib", *sys.argv[1:]])
 
 
-def _nodes(nodes: list[str] = []) -> dict[int, str]:  # noqa: B006  # typer reads it and no more
-    return _releases("--node", nodes)
-
-
-def _add(add: list[str] = []) -> dict[int, str]:  # noqa: B006
-    return _releases("--add", add)
-
-
-def _finalize(finalize: list[str] = []) -> dict[str, str]:  # noqa: B006
-    return read_pairs("--finalize", finalize, "FEATURE=LEVEL, as group.version=1")
-
-
-def _releases(option: str, texts: list[str]) -> dict[int, str]:
-    """Return `ID=RELEASE` texts by node id. Raises ConfigError for others or a repeated id."""
-    expected, node = "ID=RELEASE, as 7=4.1.2", re.compile("0|[1-9][0-9]{0,9}")
-    pairs = read_pairs(
-        option, texts, expected, fits=lambda id_, _: bool(node.fullmatch(id_)) and int(id_) < 2**31
-    )
-    return {int(node): release for node, release in pairs.items()}
-
-
 @contextmanager
 def _sending() -> Iterator[None]:
     try:
@@ -255,9 +233,6 @@ CHOOSING: dict[str, Callable[..., Any] | None] = {
     "say": _speaker,
     "night": nights,
     "command": typed,
-    "nodes": _nodes,
-    "add": _add,
-    "finalize": _finalize,
     "why-not.cluster": _cluster_of,
     "why-not.feature": _feature_of,
     "why-not.level": _level_of,

@@ -1,9 +1,9 @@
-"""Show the answers to questions about one cluster as text: why-not, what-if."""
+"""Show the answers to questions about one cluster as text: why-not."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from featurelib import words
@@ -11,8 +11,7 @@ from featurelib.audit.findings import FindingWords, ghosts
 from featurelib.core.dialect import GENERATIONS, STRICT
 from featurelib.feature import Role, Severity
 from featurelib.findings import Action, tagged, way_of
-from featurelib.questions.muted import over_reason, over_row
-from featurelib.questions.what_if import Refused, Turn, WhatIf
+from featurelib.questions.muted import over_reason
 from featurelib.questions.why_not import LevelStatus, Proof, WayOut, WhyNot
 from featurelib.source import Source
 from featurelib.view.layout import Page
@@ -20,7 +19,6 @@ from featurelib.view.words import (
     COLLECT_AGAIN,
     READ_AGAIN,
     answer_text,
-    idle_text,
     judge_text,
     judges_text,
     show_danger,
@@ -247,134 +245,6 @@ def _remedies(proofs: Sequence[Proof], page: Page) -> None:
         page.item(f"fix what its controllers ask for: {', '.join(own)}", 2)
 
 
-FATES = {
-    # BrokerLifecycleManager gives up; ControllerRegistrationManager does not.
-    "refused": (
-        "would be refused{over}, ask again for initial.broker.registration.timeout.ms "
-        "(1 minute by default), and end"
-    ),
-    "refused controller": "would be refused{over}, and ask again without end",
-    "stops": "would end{over}, and again at each start",
-    "ignored": "would be registered, and the controller would leave it out{over}",
-}
-
-
-def what_if_page(
-    answer: WhatIf,
-    change: str,
-    source: Source,
-    width: int | None = None,
-    cause: Callable[[QuestionPage], None] | None = None,
-) -> Page:
-    """Return the text of an answer, with the differences side by side; `change` in words, and
-    `cause` shows the nodes behind it."""
-    page = QuestionPage(source, width)
-
-    def is_critical(rows: Iterable[Row]) -> bool:
-        grave = (row for row in rows if row["severity"] == Severity.CRITICAL)
-        return any(over_row(source.muted, row) is None for row in grave)
-
-    page.text(f"{words.clean(source.name)}, if {change}")
-    page.text(words.clean(source.made_from, 300))
-    if cause is not None:
-        cause(page)
-    if answer.joined:
-        page.text(f"{words.nodes(None, answer.joined)} can register with that software")
-    show_refused(answer.refused, page)
-    if idle := idle_text(answer.off, answer.silent):
-        page.text(f"{idle}: name it with --node or --remove")
-    if answer.runs:
-        names = f"{words.nodes(None, answer.runs)} {'runs' if len(answer.runs) == 1 else 'run'}"
-        meaning = "stopped for good, and counted neither by Kafka nor by the inventory"
-        page.text(f"{names}: gone means {meaning} (docs/how-to/stale.md)")
-    sides = (answer.was, answer.gone), (answer.now, answer.new)
-    was, now = (
-        f"{side.verdict} ({side.phase})" + ", critical" * is_critical((*rows, *answer.critical))
-        for side, rows in sides
-    )
-    page.line()
-    page.text(f"cluster: {was}" if was == now else f"cluster: {was} → {now}")
-    _turns(answer, page)
-    _differences(answer, page)
-    return page
-
-
-def _differences(answer: WhatIf, page: QuestionPage) -> None:
-    """Show the findings that the change adds or removes, and critical ones in any case; then the
-    muted ones of these."""
-    heads = "findings that are new", "critical as before", "findings that are gone"
-    for head, rows in zip(heads, (answer.new, answer.critical, answer.gone), strict=True):
-        if rows:
-            page.head(f"{head}: {len(rows):,}")
-            _findings(rows, page)
-    if not (answer.new or answer.gone):
-        page.line("no finding is new or gone")
-    rows = (*answer.new, *answer.critical, *answer.gone)
-    muted = (over_row(page.source.muted, row) for row in rows)
-    show_muted(muted, page, "of these, muted in the settings file")
-
-
-def show_refused(refused: Sequence[Refused], page: Page, indent: int = 0) -> None:
-    """Show refusals with the same message together, with the nodes."""
-    alike: dict[tuple[str, str, str, tuple[str, ...]], list[Refused]] = {}
-    for node in refused:
-        key = (node.role.text, node.entry, node.message, node.features)
-        alike.setdefault(key, []).append(node)
-    for (role, entry, message, features), group in alike.items():
-        nodes_text = words.nodes(role, [n.node_id for n in group])
-        over = f" over {_names(features)}" if features else ""
-        fate = FATES.get(f"{entry} {role}") or FATES[entry]
-        page.item(f"{nodes_text} {fate.format(over=over)}", indent)
-        by = judges_line(n.dialect for n in group)
-        page.item(f'{by}: "{words.clean(message, 600)}"', indent + 2)
-
-
 def judges_line(judges: Iterable[str]) -> str:
     """Return the judges, each named once."""
     return " and ".join(dict.fromkeys(map(judge_text, judges)))
-
-
-def _names(names: Sequence[str]) -> str:
-    return ", ".join(words.clean(name, 60) for name in names)
-
-
-def _turns(answer: WhatIf, page: QuestionPage) -> None:
-    turned = [
-        (
-            words.clean(turn.feature, 60),
-            *(_state(turn, row, page) for row in (turn.before, turn.after)),
-        )
-        for turn in sorted(answer.turns, key=lambda turn: words.metadata_first(turn.feature))
-    ]
-    differ = [row for row in turned if row[1] != row[2]]
-    if turned:
-        page.line()
-    if differ:
-        page.table([("feature", "before", "after"), *differ])
-    if same := answer.unchanged + len(turned) - len(differ):
-        page.line(f"{words.count(same, 'feature')} unchanged")
-    else:
-        page.line("every feature changes" if turned else "no node supports a feature")
-
-
-def _state(turn: Turn, row: Row | None, page: QuestionPage) -> str:
-    """Return `READY 21 (3.9-IV0) → 29 (4.2-IV1)`, `BLOCKED at 1, ceiling 2`."""
-    if row is None:
-        return "not listed"
-    names = ("finalized_level", "target", "ceiling")
-    start, end, ceiling = (page.level(turn.feature, row[name]) for name in names)
-    target = row["finalized_level"] if row["target"] is None else row["target"]
-    suffix = f", ceiling {ceiling}" if row["ceiling"] != target else ""
-    move = f"at {start}" if row["target"] is None else f"{start} → {end}"
-    return f"{row['verdict']} {move}{suffix}"
-
-
-def _findings(rows: Iterable[Row], page: QuestionPage) -> None:
-    """Show a line per finding, the worst first; equal sentences once, with their number."""
-    texts: dict[str, int] = {}
-    for row in sorted(rows, key=lambda row: [*Severity].index(Severity(row["severity"]))):
-        message = page.words.of(row).statement
-        text = f"{row['severity']}  {words.code_text(row['code'])}: {message}"
-        texts[text] = texts.get(text, 0) + 1
-    for text, times in texts.items():
-        page.item(text + (f" (×{times})" if times > 1 else ""), 2)

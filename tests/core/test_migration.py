@@ -23,8 +23,8 @@ from featurelib.audit.cluster_view import ClusterView, Terms
 from featurelib.audit.evidence import Expected
 from featurelib.catalogue import load as load_catalogue
 from featurelib.errors import ConfigError
+from featurelib.extras.predictions.rolling import roll
 from featurelib.feature import ClusterMode, Phase, Verdict
-from featurelib.questions.roll import roll
 from featurelib.questions.why_not import why_not
 from featurelib.snapshot import begin, fold_lines, snapshot_rows
 from featurelib.snapshot.records import Snapshots

@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 
 from featurelib.audit.cluster_view import Terms
+from featurelib.extras.predictions.what_if import Changes, what_if
 from featurelib.feature import METADATA_VERSION
 from featurelib.planning.goal import Command, Intent
 from featurelib.planning.planner import make_plan
 from featurelib.questions.describe import describe
-from featurelib.questions.what_if import Changes, what_if
 from featurelib.questions.why_not import LevelStatus, why_not
 from tests.core.lines import AS_OF, MAX_AGE, microseconds
 from tests.core.oracle import BROKER, CONTROLLER

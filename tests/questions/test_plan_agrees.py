@@ -16,11 +16,11 @@ from featurelib.audit.cluster_view import ClusterView, Terms
 from featurelib.audit.findings import wordings
 from featurelib.config.fleet import Fleet, FleetEntry
 from featurelib.core.dialect import STRICT, load
+from featurelib.extras.predictions.rolling import roll
 from featurelib.feature import METADATA_VERSION, Severity, Verdict
 from featurelib.planning.goal import GOAL, Command, Intent
 from featurelib.planning.planner import Planned, make_plan
 from featurelib.planning.reasons import EVIDENCE, Reason, ladder
-from featurelib.questions.roll import roll
 from featurelib.questions.why_not import why_not
 from featurelib.snapshot import ClusterState, fold_lines, snapshot_rows
 from tests import rows as of_rows

@@ -18,8 +18,8 @@ from featurelib.audit.cluster_view import Terms
 from featurelib.catalogue import Catalogue, load
 from featurelib.config.fleet import Fleet, FleetEntry
 from featurelib.errors import FeatureLibError
-from featurelib.questions.roll import Roll
-from featurelib.questions.roll import roll as ask_roll
+from featurelib.extras.predictions.rolling import Roll
+from featurelib.extras.predictions.rolling import roll as ask_roll
 from tests.backends.rig.kraft import Node
 from tests.walk.world import LIMPING, RUNNING, STOPPED, Member, World
 

@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 
 from featurelib.api.clusters import Answer, AnyCluster, choose
-from featurelib.api.questions import answer_about, mark_muted, turn_row
+from featurelib.api.questions import answer_about
 from featurelib.audit.cluster_view import ClusterView, Terms
 from featurelib.audit.evidence import Evidence, Expected
 from featurelib.config.fleet import FleetEntry as Entry
@@ -36,12 +36,14 @@ from featurelib.core.features_znode import (
     unfit_for,
 )
 from featurelib.errors import ConfigError
+from featurelib.extras.predictions.command import mark_muted, turn_row
+from featurelib.extras.predictions.draft import Draft
+from featurelib.extras.predictions.page import what_if_page
+from featurelib.extras.predictions.what_if import WhatIf, compare, with_entry
 from featurelib.feature import Role, Witness, release_line
 from featurelib.planning.planner import mode_of
-from featurelib.questions.draft import Draft
-from featurelib.questions.what_if import WhatIf, compare, with_entry
 from featurelib.view.layout import Page
-from featurelib.view.questions import QuestionPage, judges_line, what_if_page
+from featurelib.view.questions import QuestionPage, judges_line
 from featurelib.words import clean, count, nodes
 
 OPTION = "--ibp"

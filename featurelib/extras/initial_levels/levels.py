@@ -20,8 +20,8 @@ from featurelib.extras.initial_levels.storage_format import (
     preview_levels,
 )
 from featurelib.extras.initial_levels.storage_format import initial_levels as format_levels
+from featurelib.extras.predictions.rolling import is_for_itself
 from featurelib.feature import HIGHEST_LEVEL, METADATA_VERSION
-from featurelib.questions.roll import is_for_itself
 from featurelib.view.documents import Document, JsonPart, Levels, fill
 from featurelib.view.documents import as_json as to_json
 

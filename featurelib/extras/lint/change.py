@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from featurelib.catalogue import Catalogue, ReleaseCatalogue
 from featurelib.extras.lint import declared as of
 from featurelib.extras.lint.declared import Scope
+from featurelib.extras.predictions.rolling import roll
 from featurelib.feature import METADATA_VERSION
-from featurelib.questions.roll import roll
 from featurelib.questions.why_not import LevelStatus, why_not
 from featurelib.source import Source
 from featurelib.words import level_text, range_text

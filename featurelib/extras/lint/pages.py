@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from enum import StrEnum
 
-import featurelib
+from featurelib import __version__
 from featurelib.extras.exports.ci import SARIF_LEVELS, sarif_place, write_sarif
 from featurelib.extras.lint.declared import Fault
 from featurelib.extras.lint.rules import LintFinding, rules
@@ -101,7 +101,7 @@ def render_markdown(document: LintDocument) -> str:
         escape(document.summary),
         "\n".join(rows) * bool(document.findings),
         "\n".join(f"- not judged: {escape(fault)}" for fault in faults),
-        f"<sub>{escape(document.basis)} featurelib {featurelib.__version__}</sub>",
+        f"<sub>{escape(document.basis)} featurelib {__version__}</sub>",
     ]
     return "\n\n".join(filter(None, parts)) + "\n"
 
@@ -117,7 +117,7 @@ def render_sarif(document: LintDocument) -> str:
     known = {code: rule.title for code, rule in rules().items()}
     known[NOT_JUDGED] = "A file could not be judged"
     rules_of = [{"id": code, "shortDescription": {"text": text}} for code, text in known.items()]
-    driver = {"name": "featurelib lint", "version": featurelib.__version__, "rules": rules_of}
+    driver = {"name": "featurelib lint", "version": __version__, "rules": rules_of}
     rows = list[tuple[str, str, str, LintFinding | Fault, str]]()
     for finding in document.findings:
         text = " ".join(filter(None, (finding.message, finding.consequence, finding.remedy)))

@@ -15,15 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-import featurelib
+from featurelib import __version__
 from featurelib.api.clusters import Answer, describe_features
-from featurelib.api.questions import can_roll, what_if, why_not
+from featurelib.api.questions import why_not
 from featurelib.api.tables import NightTables, open_tables
 from featurelib.catalogue import NEWEST_RELEASE
 from featurelib.config.fleet import FleetPart
 from featurelib.errors import needing
 from featurelib.extras.history import diff, history
 from featurelib.extras.initial_levels.levels import feature_dependencies, version_mapping
+from featurelib.extras.predictions import can_roll, what_if
 from featurelib.faults import explain
 from featurelib.source import find_tables
 from featurelib.view.report import narrow
@@ -208,7 +209,7 @@ def make_server(tools: TableTools) -> MCPServer:
         from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase
         from mcp.types import ToolAnnotations
     server = MCPServer(
-        "featurelib", version=featurelib.__version__, instructions=INSTRUCTIONS, log_level="ERROR"
+        "featurelib", version=__version__, instructions=INSTRUCTIONS, log_level="ERROR"
     )
     # An unknown argument is an error: if it were ignored, the tool would answer another question.
     ArgModelBase.model_config["extra"] = "forbid"

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from featurelib.api.clusters import Answer, AnyCluster, choose
-from featurelib.api.questions import answer_about, mark_muted, turn_row
+from featurelib.api.questions import answer_about
 from featurelib.audit.cluster_view import ClusterView, Terms
 from featurelib.audit.side_effects import side_effects
 from featurelib.catalogue import Catalogue, ReleaseCatalogue
@@ -25,13 +25,15 @@ from featurelib.core.dialect import STRICT, Dialect
 from featurelib.core.dry_run import Answered, answer, dialect_of, who_may_lead
 from featurelib.core.reply import NO_ERROR
 from featurelib.errors import ConfigError, NoEvidenceError
+from featurelib.extras.predictions.command import mark_muted, turn_row
+from featurelib.extras.predictions.page import what_if_page
+from featurelib.extras.predictions.what_if import Changes, WhatIf, what_if
 from featurelib.feature import METADATA_VERSION, UpgradeType, release_number
 from featurelib.model import Move, Plan, SideEffect, Step
 from featurelib.planning.outlook import ChangeOutlook, StepOutlook, look_ahead
 from featurelib.planning.planner import mode_of
 from featurelib.planning.requirements import features_of, require
-from featurelib.questions.what_if import Changes, WhatIf, what_if
-from featurelib.view.questions import QuestionPage, judges_line, what_if_page
+from featurelib.view.questions import QuestionPage, judges_line
 from featurelib.view.words import show_change
 from featurelib.words import clean, releases_text
 

@@ -17,7 +17,7 @@ from featurelib.extras.elections.foresee import (
     expect_protocol_version,
     hold_election,
 )
-from featurelib.questions.what_if import compare
+from featurelib.extras.predictions.what_if import compare
 from tests.core.lines import AS_OF, MAX_AGE, microseconds
 from tests.core.lines import lines_of as lines_of_cluster
 from tests.core.oracle import Cluster, Node

@@ -16,7 +16,7 @@ from featurelib.extras.initial_levels.storage_format import (
     initial_levels,
     preview_levels,
 )
-from featurelib.questions.roll import format_with, is_for_itself
+from featurelib.extras.predictions.rolling import format_with, is_for_itself
 from tests.core.frozen import expect_frozen
 from tests.core.recorded import Formatted, formats
 

@@ -1,17 +1,155 @@
-"""Show the answer of `can-roll` as text: registration, steps before it, and the rollback."""
+"""Show predictions as text: verdicts before and after a change, and a rolling upgrade."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from featurelib.feature import METADATA_VERSION
-from featurelib.questions.roll import Back, First, ReplayProof, Roll, WayBack
+from featurelib import words
+from featurelib.extras.predictions.rolling import Back, First, ReplayProof, Roll, WayBack
+from featurelib.extras.predictions.what_if import Refused, Turn, WhatIf
+from featurelib.feature import METADATA_VERSION, Severity
+from featurelib.questions.muted import over_row
 from featurelib.source import Source
 from featurelib.view.layout import Page
-from featurelib.view.questions import QuestionPage, show_refused
-from featurelib.view.words import SNAPSHOT_FIRST, idle_text, no_return_text, update_text
+from featurelib.view.questions import QuestionPage, judges_line
+from featurelib.view.words import (
+    SNAPSHOT_FIRST,
+    idle_text,
+    no_return_text,
+    show_muted,
+    update_text,
+)
 from featurelib.words import clean, level_text, levels_text, range_text, releases_text
+
+Row = Mapping[str, Any]
+
+FATES = {
+    # BrokerLifecycleManager gives up; ControllerRegistrationManager does not.
+    "refused": (
+        "would be refused{over}, ask again for initial.broker.registration.timeout.ms "
+        "(1 minute by default), and end"
+    ),
+    "refused controller": "would be refused{over}, and ask again without end",
+    "stops": "would end{over}, and again at each start",
+    "ignored": "would be registered, and the controller would leave it out{over}",
+}
+
+
+def what_if_page(
+    answer: WhatIf,
+    change: str,
+    source: Source,
+    width: int | None = None,
+    cause: Callable[[QuestionPage], None] | None = None,
+) -> Page:
+    """Return the text of an answer, with the differences side by side; `change` in words, and
+    `cause` shows the nodes behind it."""
+    page = QuestionPage(source, width)
+
+    def is_critical(rows: Iterable[Row]) -> bool:
+        grave = (row for row in rows if row["severity"] == Severity.CRITICAL)
+        return any(over_row(source.muted, row) is None for row in grave)
+
+    page.text(f"{words.clean(source.name)}, if {change}")
+    page.text(words.clean(source.made_from, 300))
+    if cause is not None:
+        cause(page)
+    if answer.joined:
+        page.text(f"{words.nodes(None, answer.joined)} can register with that software")
+    show_refused(answer.refused, page)
+    if idle := idle_text(answer.off, answer.silent):
+        page.text(f"{idle}: name it with --node or --remove")
+    if answer.runs:
+        names = f"{words.nodes(None, answer.runs)} {'runs' if len(answer.runs) == 1 else 'run'}"
+        meaning = "stopped for good, and counted neither by Kafka nor by the inventory"
+        page.text(f"{names}: gone means {meaning} (docs/how-to/stale.md)")
+    sides = (answer.was, answer.gone), (answer.now, answer.new)
+    was, now = (
+        f"{side.verdict} ({side.phase})" + ", critical" * is_critical((*rows, *answer.critical))
+        for side, rows in sides
+    )
+    page.line()
+    page.text(f"cluster: {was}" if was == now else f"cluster: {was} → {now}")
+    _turns(answer, page)
+    _differences(answer, page)
+    return page
+
+
+def _differences(answer: WhatIf, page: QuestionPage) -> None:
+    """Show the findings that the change adds or removes, and critical ones in any case; then the
+    muted ones of these."""
+    heads = "findings that are new", "critical as before", "findings that are gone"
+    for head, rows in zip(heads, (answer.new, answer.critical, answer.gone), strict=True):
+        if rows:
+            page.head(f"{head}: {len(rows):,}")
+            _findings(rows, page)
+    if not (answer.new or answer.gone):
+        page.line("no finding is new or gone")
+    rows = (*answer.new, *answer.critical, *answer.gone)
+    muted = (over_row(page.source.muted, row) for row in rows)
+    show_muted(muted, page, "of these, muted in the settings file")
+
+
+def show_refused(refused: Sequence[Refused], page: Page, indent: int = 0) -> None:
+    """Show refusals with the same message together, with the nodes."""
+    alike: dict[tuple[str, str, str, tuple[str, ...]], list[Refused]] = {}
+    for node in refused:
+        key = (node.role.text, node.entry, node.message, node.features)
+        alike.setdefault(key, []).append(node)
+    for (role, entry, message, features), group in alike.items():
+        nodes_text = words.nodes(role, [n.node_id for n in group])
+        over = f" over {_names(features)}" if features else ""
+        fate = FATES.get(f"{entry} {role}") or FATES[entry]
+        page.item(f"{nodes_text} {fate.format(over=over)}", indent)
+        by = judges_line(n.dialect for n in group)
+        page.item(f'{by}: "{words.clean(message, 600)}"', indent + 2)
+
+
+def _names(names: Sequence[str]) -> str:
+    return ", ".join(words.clean(name, 60) for name in names)
+
+
+def _turns(answer: WhatIf, page: QuestionPage) -> None:
+    turned = [
+        (
+            words.clean(turn.feature, 60),
+            *(_state(turn, row, page) for row in (turn.before, turn.after)),
+        )
+        for turn in sorted(answer.turns, key=lambda turn: words.metadata_first(turn.feature))
+    ]
+    differ = [row for row in turned if row[1] != row[2]]
+    if turned:
+        page.line()
+    if differ:
+        page.table([("feature", "before", "after"), *differ])
+    if same := answer.unchanged + len(turned) - len(differ):
+        page.line(f"{words.count(same, 'feature')} unchanged")
+    else:
+        page.line("every feature changes" if turned else "no node supports a feature")
+
+
+def _state(turn: Turn, row: Row | None, page: QuestionPage) -> str:
+    """Return `READY 21 (3.9-IV0) → 29 (4.2-IV1)`, `BLOCKED at 1, ceiling 2`."""
+    if row is None:
+        return "not listed"
+    names = ("finalized_level", "target", "ceiling")
+    start, end, ceiling = (page.level(turn.feature, row[name]) for name in names)
+    target = row["finalized_level"] if row["target"] is None else row["target"]
+    suffix = f", ceiling {ceiling}" if row["ceiling"] != target else ""
+    move = f"at {start}" if row["target"] is None else f"{start} → {end}"
+    return f"{row['verdict']} {move}{suffix}"
+
+
+def _findings(rows: Iterable[Row], page: QuestionPage) -> None:
+    """Show a line per finding, the worst first; equal sentences once, with their number."""
+    texts: dict[str, int] = {}
+    for row in sorted(rows, key=lambda row: [*Severity].index(Severity(row["severity"]))):
+        message = page.words.of(row).statement
+        text = f"{row['severity']}  {words.code_text(row['code'])}: {message}"
+        texts[text] = texts.get(text, 0) + 1
+    for text, times in texts.items():
+        page.item(text + (f" (×{times})" if times > 1 else ""), 2)
 
 
 def roll_page(roll: Roll, source: Source, width: int | None = None) -> Page:

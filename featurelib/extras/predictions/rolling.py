@@ -19,6 +19,16 @@ from featurelib.core.cluster import Cluster
 from featurelib.core.compatibility import fits, may_join
 from featurelib.core.downgrade import fitting_after_lowering, of_metadata_version, position
 from featurelib.core.dry_run import dialect_of
+from featurelib.extras.predictions.what_if import (
+    Changes,
+    Refused,
+    WhatIf,
+    refusals_of,
+    release_of,
+    software_of_release,
+    what_if,
+    with_release,
+)
 from featurelib.feature import (
     KRAFT_VERSION,
     METADATA_VERSION,
@@ -30,16 +40,6 @@ from featurelib.model import Reason, Step
 from featurelib.planning.goal import Command, Intent
 from featurelib.planning.planner import make_plan, mode_of
 from featurelib.planning.reasons import Reasons
-from featurelib.questions.what_if import (
-    Changes,
-    Refused,
-    WhatIf,
-    refusals_of,
-    release_of,
-    software_of_release,
-    what_if,
-    with_release,
-)
 from featurelib.snapshot.log import AT_BOOTSTRAP, is_complete
 from featurelib.snapshot.state import NOTHING, ClusterState, thaw
 

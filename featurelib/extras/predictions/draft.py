@@ -13,7 +13,6 @@ from typing import Any
 from featurelib.core.features_znode import ENABLED, Generation, ZnodeContent, ZnodeReading, decode
 from featurelib.errors import ConfigError
 from featurelib.feature import METADATA_VERSION, Role, Witness
-from featurelib.landing.responses import VOTERS
 from featurelib.rows import TableRows
 from featurelib.schema import LAYOUT
 from featurelib.snapshot.records import NODE_GONE, make_records, open_row, write_rows
@@ -113,11 +112,6 @@ class Draft:
             members["entries"] = [r for r in members["entries"] if r["node_id"] != node_id]
         if self._scalars["controller"] == node_id:
             self.depose()
-
-    def forget_configured(self) -> None:
-        """Remove the controllers' configured voters from the evidence."""
-        code = self._row.text_code(VOTERS)
-        self._parts["configs"] = [r for r in self._parts["configs"] if r["key"] != code]
 
     def finalize(self, levels: Mapping[str, int]) -> None:
         """Finalize `levels` in every source; 0 deletes a feature.

@@ -12,8 +12,8 @@ from featurelib.audit.cluster_view import ClusterView
 from featurelib.config.fleet import Fleet
 from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.errors import ConfigError, NoEvidenceError
+from featurelib.extras.predictions.what_if import Changes, WhatIf, what_if
 from featurelib.feature import METADATA_VERSION
-from featurelib.questions.what_if import Changes, WhatIf, what_if
 from tests.core.lines import AS_OF, MAX_AGE, lines_of, microseconds
 from tests.core.oracle import Cluster, Node
 from tests.core.random_clusters import RELEASES, kraft, zookeeper

@@ -21,9 +21,9 @@ from featurelib.core.compatibility import Admission, Effect, Newcomer, Unfit, jo
 from featurelib.core.dialect import Dialect, zookeeper_releases
 from featurelib.core.dry_run import dialect_of
 from featurelib.errors import ConfigError
+from featurelib.extras.predictions.draft import Draft
 from featurelib.feature import Role, release_line
 from featurelib.planning.planner import mode_of
-from featurelib.questions.draft import Draft
 
 Row = dict[str, Any]
 _NONE_LEFT = "From 4.0 on there is none:"

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from featurelib.audit.cluster_view import Terms
+from featurelib.extras.predictions.rolling import ReplayProof, Roll, roll
 from featurelib.feature import METADATA_VERSION
-from featurelib.questions.roll import ReplayProof, Roll, roll
 from featurelib.source import SAMPLES
 from tests.cli.commands import run
 from tests.core.test_replay import checkpoint, log
