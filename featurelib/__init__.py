@@ -21,6 +21,7 @@ __all__ = [
     "Described",
     "FeatureResult",
     "FeatureUpdate",
+    "Levels",
     "PlanAnswer",
     "Tables",
     "UpdateResult",

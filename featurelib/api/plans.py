@@ -5,7 +5,7 @@ The answer has the plan, or every reason why there is none.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,7 +20,7 @@ from featurelib.errors import ConfigError, InputError, RefusedError
 from featurelib.model import Reason
 from featurelib.planning import files
 from featurelib.planning.files import ForPeople, PlanFile
-from featurelib.planning.goal import Command, Intent
+from featurelib.planning.goal import Command, Intent, Levels
 from featurelib.planning.outlook import level_names
 from featurelib.planning.owners import left_over
 from featurelib.planning.planner import Planned, make_plan, plan_by_probe
@@ -30,8 +30,6 @@ from featurelib.source import Chosen, Source, Wanted
 from featurelib.view.documents import fill
 from featurelib.view.plan import STANDARD_OUTPUT, Onward, named_cluster, planning_page
 from featurelib.words import clean
-
-Levels = Mapping[str, int | str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -71,11 +69,8 @@ class PlanAnswer(Answer[Planned]):
 def plan(
     cluster: AnyCluster,
     command: str = "upgrade-all",
+    levels: Levels = Levels(),  # noqa: B008  # it is frozen
     *,
-    release_version: str | None = None,
-    up: Levels | None = None,
-    down: Levels | None = None,
-    delete: Collection[str] = (),
     unsafe: bool = False,
     stepwise: bool = False,
     probe: bool = False,
@@ -92,7 +87,7 @@ def plan(
     upgrade-all upgrades READY levels. downgrade-all, for an emergency, downgrades every feature to
     a release. upgrade and downgrade take the levels of a release, or named levels: all or none.
     disable sets level 0. Then run `featurelib show`, `approve`, `apply`. Only --probe sends a
-    request. In Python: plan("payments-eu", "update", up={"f": 2}), which writes no file.
+    request. In Python: plan("payments-eu", "update", Levels(up={"f": 2})); no file is written.
 
     Exit codes: 0 the plan is written, or not needed; 2 usage; 3 refused, nothing is written;
     5 the cluster could not be read.
@@ -103,10 +98,10 @@ def plan(
         )
     intent = Intent(
         command=Command(command),
-        release_version=release_version,
-        up={name: str(level) for name, level in (up or {}).items()},
-        down={name: str(level) for name, level in (down or {}).items()},
-        delete=tuple(delete),
+        release_version=levels.release_version,
+        up=levels.up,
+        down=levels.down,
+        delete=levels.delete,
         unsafe=unsafe,
         stepwise=stepwise,
     )

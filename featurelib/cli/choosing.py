@@ -6,7 +6,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -20,12 +20,17 @@ from featurelib.config.files import open_catalogue, quietly
 from featurelib.config.fleet import Choice
 from featurelib.errors import ConfigError
 from featurelib.feature import METADATA_VERSION
-from featurelib.planning.goal import Command
+from featurelib.planning.goal import Command, Levels
 from featurelib.source import Chosen, Wanted, choose_entries, find_tables, open_fleet
 from featurelib.view.plan import STANDARD_OUTPUT
 
 PLANS = "plans/"
-_OF_ALL = (Command.UPGRADE_ALL, Command.DOWNGRADE_ALL)
+_LEVEL_OPTIONS = {
+    Command.UPGRADE: ("feature", "metadata"),
+    Command.DOWNGRADE: ("feature", "metadata"),
+    Command.DISABLE: ("feature",),
+    Command.UPDATE: ("upgrade", "downgrade", "delete"),
+}
 
 
 def chosen(options: Wanted, overlay: str | None = None) -> Chosen:
@@ -102,28 +107,40 @@ def _split(words: list[str]) -> tuple[str | None, str, str]:
     return words[0] if len(words) == 2 else None, feature, level
 
 
-def _command_of(
-    words: list[str],
-    feature: list[str] = [],  # noqa: B006  # typer reads it and no more
-    metadata: str | None = None,
-    upgrade: list[str] = [],  # noqa: B006
-    downgrade: list[str] = [],  # noqa: B006
-    delete: list[str] = [],  # noqa: B006
-) -> str:
-    """Return what to plan. Raises ConfigError for an option that this command does not have."""
-    command = _planned(words)[1]
-    by_name = {"--feature": feature, "--metadata": metadata}
-    of_update = {"--upgrade": upgrade, "--downgrade": downgrade, "--delete": delete}
-    strange = by_name if command in (Command.UPDATE, *_OF_ALL) else {}
-    strange |= of_update if command is not Command.UPDATE else {}
-    strange |= {"--metadata": metadata} if command is Command.DISABLE else {}
-    if given := [option for option, value in strange.items() if value]:
-        raise ConfigError(
-            f"{command}: expected no {given[0]}, found it. --feature and --metadata are for "
-            "upgrade and downgrade, --feature also for disable; --upgrade, --downgrade and "
-            "--delete are for update."
-        )
-    return str(command)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LevelOptions:
+    """The options of `plan` that name levels."""
+
+    feature: list[str] | None = None
+    metadata: str | None = None
+    upgrade: list[str] | None = None
+    downgrade: list[str] | None = None
+    delete: list[str] | None = None
+    release_version: str | None = None
+
+
+def _command_of(words: list[str]) -> str:
+    return str(_planned(words)[1])
+
+
+def _levels_of(words: list[str], given: LevelOptions) -> Levels:
+    """Return the levels to plan. Raises ConfigError for an option of another command."""
+    command, release = _planned(words)[1], given.release_version
+    for option in ("feature", "metadata", "upgrade", "downgrade", "delete"):
+        if getattr(given, option) and option not in _LEVEL_OPTIONS.get(command, ()):
+            raise ConfigError(
+                f"{command}: expected no --{option}, found it. --feature and --metadata are for "
+                "upgrade and downgrade, --feature also for disable; --upgrade, --downgrade and "
+                "--delete are for update."
+            )
+    if command is Command.UPDATE:
+        up = read_pairs("--upgrade", given.upgrade or (), "NAME:LEVEL", sign=":")
+        down = read_pairs("--downgrade", given.downgrade or (), "NAME:LEVEL", sign=":")
+        return Levels(release_version=release, up=up, down=down, delete=given.delete or ())
+    if command is Command.DISABLE:
+        return Levels(release_version=release, delete=given.feature or ())
+    key = "down" if command is Command.DOWNGRADE else "up"
+    return Levels(release_version=release, **{key: _named(given.feature or [], given.metadata)})
 
 
 def _planned(words: list[str]) -> tuple[str | None, Command]:
@@ -144,26 +161,6 @@ def _cluster_to_plan(words: list[str], options: Wanted, overlay: str | None = No
     return chosen(replace(options, cluster=_planned(words)[0]), overlay)
 
 
-def _raised(
-    words: list[str],
-    feature: list[str] = [],  # noqa: B006
-    metadata: str | None = None,
-    upgrade: list[str] = [],  # noqa: B006
-) -> dict[str, str]:
-    own = _named(feature, metadata) if _planned(words)[1] is Command.UPGRADE else {}
-    return own or read_pairs("--upgrade", upgrade, "NAME:LEVEL", sign=":")
-
-
-def _lowered(
-    words: list[str],
-    feature: list[str] = [],  # noqa: B006
-    metadata: str | None = None,
-    downgrade: list[str] = [],  # noqa: B006
-) -> dict[str, str]:
-    own = _named(feature, metadata) if _planned(words)[1] is Command.DOWNGRADE else {}
-    return own or read_pairs("--downgrade", downgrade, "NAME:LEVEL", sign=":")
-
-
 def _named(texts: list[str], metadata: str | None) -> dict[str, str]:
     levels = read_pairs("--feature", texts)
     if metadata is not None and METADATA_VERSION in levels:
@@ -172,10 +169,6 @@ def _named(texts: list[str], metadata: str | None) -> dict[str, str]:
             "Keep one of them."
         )
     return levels if metadata is None else {METADATA_VERSION: metadata, **levels}
-
-
-def _deleted(words: list[str], feature: list[str] = [], delete: list[str] = []) -> list[str]:  # noqa: B006
-    return feature if _planned(words)[1] is Command.DISABLE else delete
 
 
 def _plan_file(out: str = "", as_json: bool = False) -> str:
@@ -238,9 +231,7 @@ CHOOSING: dict[str, Callable[..., Any] | None] = {
     "why-not.level": _level_of,
     "plan.cluster": _cluster_to_plan,
     "plan.command": _command_of,
-    "plan.up": _raised,
-    "plan.down": _lowered,
-    "plan.delete": _deleted,
+    "plan.levels": _levels_of,
     "plan.out": _plan_file,
     "person": _asking,
 }

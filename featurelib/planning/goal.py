@@ -8,7 +8,7 @@ controllers are checked by the plan. upgrade-all has no goal: it plans the READY
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -54,17 +54,21 @@ _NEEDS = {  # by command: it needs one of these options; the fault without any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Intent:
-    """The request of a user. Levels are numbers or names, as text; `delete` are levels of 0.
+class Levels:
+    """The requested levels: those of a release, or numbers and names by feature; `delete` are
+    levels of 0."""
 
-    Raises ConfigError for a request that no command accepts.
-    """
+    release_version: str | None = None
+    up: Mapping[str, int | str] = field(default_factory=dict)
+    down: Mapping[str, int | str] = field(default_factory=dict)
+    delete: Collection[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intent(Levels):
+    """The request of a user. Raises ConfigError for a request that no command accepts."""
 
     command: Command
-    release_version: str | None = None
-    up: Mapping[str, str] = field(default_factory=dict)
-    down: Mapping[str, str] = field(default_factory=dict)
-    delete: tuple[str, ...] = ()
     unsafe: bool = False  # UNSAFE_DOWNGRADE: lost metadata cannot be restored
     stepwise: bool = False  # metadata.version one level at a time
 
@@ -151,8 +155,8 @@ def goal_of(intent: Intent, cluster: Cluster, catalogue: Catalogue) -> Goal:
         parts += of.downgrade_all(intent.release_version or "")
     elif intent.command in (Command.UPGRADE, Command.DOWNGRADE) and not intent.named:
         parts += of.release_version(intent.release_version, up=intent.command is Command.UPGRADE)
-    parts += [of.by_name(name, text, up=True) for name, text in intent.up.items()]
-    parts += [of.by_name(name, text, up=False) for name, text in intent.down.items()]
+    parts += [of.by_name(name, str(level), up=True) for name, level in intent.up.items()]
+    parts += [of.by_name(name, str(level), up=False) for name, level in intent.down.items()]
     parts += [of.by_name(name, "0", up=False) for name in intent.delete]
     parts.sort(key=lambda part: part.feature)
     return Goal(

@@ -42,7 +42,7 @@ def apply_for_real(world: World, rng: Random, folder: Path) -> tuple[str, list[s
     )  # fmt: skip
     journal = str(folder / "journal.sqlite")
     try:
-        plan = api.plan(cluster, **_intent(rng))  # type: ignore[arg-type]  # its keywords
+        plan = api.plan(cluster, *_intent(rng))
     except FeatureLibError as error:
         return f"no plan: {type(error).__name__}", []
     if not plan.is_made:
@@ -70,14 +70,14 @@ def apply_for_real(world: World, rng: Random, folder: Path) -> tuple[str, list[s
     return f"{ending.kind.value} {written}", wrong
 
 
-def _intent(rng: Random) -> dict[str, object]:
+def _intent(rng: Random) -> tuple[str, api.Levels]:
     """upgrade-all mostly; else one feature by name."""
     if rng.random() < 0.6:
-        return {}
+        return "upgrade-all", api.Levels()
     feature = rng.choice(ORDINARY)
     if rng.random() < 0.5:
-        return {"command": "update", "up": {feature: 1}}
-    return {"command": "update", "down": {feature: 0}}
+        return "update", api.Levels(up={feature: 1})
+    return "update", api.Levels(down={feature: 0})
 
 
 def _missing(world: World, written: dict[str, int]) -> list[str]:
