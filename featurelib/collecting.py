@@ -30,9 +30,8 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import msgspec
-import numpy as np
 
-from featurelib.audit.cluster_view import ClusterView, Terms
+from featurelib.audit.cluster_view import ClusterView, Terms, without_nodes
 from featurelib.backends.base import (
     Backend,
     Say,
@@ -65,9 +64,6 @@ from featurelib.landing.samples import KIND as METRICS
 from featurelib.landing.strimzi import StrimziFleet, objects_of, read_resources
 from featurelib.model import Move, Step
 from featurelib.planning.requirements import steps_of
-from featurelib.rows import TableRows
-from featurelib.snapshot.records import open_row, write_rows
-from featurelib.snapshot.state import NOTHING
 
 SUFFIX = ".jsonl"
 PART = ".part"  # of a file that is being written; its name begins with a dot, too
@@ -379,7 +375,6 @@ def _listener(content: ApiVersionsAnswer | NodeMetrics) -> NodeListener:
 _DAY = 86_400_000_000  # microseconds; the lines are of this moment
 _TIMEOUT_MS = 10_000  # a collector waits less than an applier
 _NOTHING = "probe: nothing was sent: "
-_OF_NODES = ("listeners", "registrations", "voters", "observers", "strimzi_nodes", "member")
 
 
 def probe(
@@ -423,24 +418,9 @@ def _sight(
     unsure, unseen = tagged("unproven", "unseen"), tagged("unseen")
     findings = [row for row in view.judged.findings.to_pylist() if row["code"] in unsure]
     gone = [row["node_id"] for row in findings if row["code"] in unseen]
-    row = _without(gone, view.rows) if findings else view.rows
+    # The probe asks about exactly the other nodes, whatever voters are configured.
+    row = without_nodes(view.rows, gone, (VOTERS,)) if findings else view.rows
     return replace(terms, controller_decides=True).see(row), bool(findings)
-
-
-def _without(node_ids: Sequence[int], rows: TableRows) -> TableRows:
-    """Return the cluster's row without these nodes and without the controllers' configured voters:
-    the probe asks about exactly the other nodes."""
-    row = open_row(rows)
-    lists, is_kept = row.parts["members"], ~np.isin(row.parts["member"]["node_id"], node_ids)
-    list_of = np.repeat(np.arange(len(lists)), lists["size"])
-    lists["size"] = np.bincount(list_of[is_kept], minlength=len(lists))
-    for part in _OF_NODES:
-        row.parts[part] = row.parts[part][~np.isin(row.parts[part]["node_id"], node_ids)]
-    controller = row.parts["scalars"]["controller"]
-    controller[np.isin(controller, node_ids)] = NOTHING
-    configs = row.parts["configs"]
-    row.parts["configs"] = configs[configs["key"] != row.text_code(VOTERS)]
-    return write_rows([row])
 
 
 def _question(backend: Backend, sight: ClusterView, is_unsure: bool) -> Step:

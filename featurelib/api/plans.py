@@ -87,7 +87,7 @@ def plan(
     upgrade-all upgrades READY levels. downgrade-all, for an emergency, downgrades every feature to
     a release. upgrade and downgrade take the levels of a release, or named levels: all or none.
     disable sets level 0. Then run `featurelib show`, `approve`, `apply`. Only --probe sends a
-    request. In Python: plan("payments-eu", "update", Levels(up={"f": 2})); no file is written.
+    request. In Python, Levels(up={"f": 2}) has the levels, and no file is written.
 
     Exit codes: 0 the plan is written, or not needed; 2 usage; 3 refused, nothing is written;
     5 the cluster could not be read.

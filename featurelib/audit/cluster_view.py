@@ -31,6 +31,8 @@ from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role, Severity
 from featurelib.landing import Landing, read
 from featurelib.rows import NONE, Int, TableRows, join_rows, make_rows, texts_of
 from featurelib.snapshot import ClusterState, fold_lines, snapshot_rows
+from featurelib.snapshot.records import open_row, write_rows
+from featurelib.snapshot.state import NOTHING
 from featurelib.words import count, moment
 
 NO_FLEET = Fleet()  # an inventory that expects nothing
@@ -360,3 +362,21 @@ class PlainCluster:
         """Return the release as the inventory writes it (4.1.2 for 4.1), if it means the same."""
         named = generation_of(self._told, "zk", "") if self._zookeeper else self._named
         return self._told if named == (dialect if self._zookeeper else release) else release
+
+
+_NODE_PARTS = ("listeners", "registrations", "voters", "observers", "strimzi_nodes", "member")
+
+
+def without_nodes(rows: TableRows, node_ids: Sequence[int], keys: Sequence[str] = ()) -> TableRows:
+    """Return a cluster's row as if these nodes were stopped, unregistered and no voters, and no
+    node had configurations with these keys; its `state` is empty."""
+    row = open_row(rows)
+    lists, is_kept = row.parts["members"], ~np.isin(row.parts["member"]["node_id"], node_ids)
+    list_of = np.repeat(np.arange(len(lists)), lists["size"])
+    lists["size"] = np.bincount(list_of[is_kept], minlength=len(lists))
+    for part in _NODE_PARTS:
+        row.parts[part] = row.parts[part][~np.isin(row.parts[part]["node_id"], node_ids)]
+    controller, configs = row.parts["scalars"]["controller"], row.parts["configs"]
+    controller[np.isin(controller, node_ids)] = NOTHING
+    row.parts["configs"] = configs[~np.isin(configs["key"], [row.text_code(key) for key in keys])]
+    return write_rows([row])

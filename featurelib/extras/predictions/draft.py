@@ -104,15 +104,6 @@ class Draft:
             self._add("strimzi_nodes", node_id=node_id, role=Role.BROKER, version=NOTHING)
         self.run(node_id, Role.BROKER, ranges)
 
-    def remove(self, node_id: int) -> None:
-        """Remove both halves of the node: stopped, unregistered, and no voter."""
-        for part in ("listeners", "registrations", "voters", "observers", "strimzi_nodes"):
-            self._parts[part] = [r for r in self._parts[part] if r["node_id"] != node_id]
-        for members in self._parts["members"]:
-            members["entries"] = [r for r in members["entries"] if r["node_id"] != node_id]
-        if self._scalars["controller"] == node_id:
-            self.depose()
-
     def finalize(self, levels: Mapping[str, int]) -> None:
         """Finalize `levels` in every source; 0 deletes a feature.
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from featurelib.audit.cluster_view import ClusterView, Terms
+from featurelib.audit.cluster_view import ClusterView, Terms, without_nodes
 from featurelib.audit.findings import without_blanks
 from featurelib.catalogue import Catalogue, Tables
 from featurelib.config.fleet import FleetEntry as Entry
@@ -213,9 +213,7 @@ def _findings(sight: ClusterView) -> dict[tuple[object, ...], Row]:
 def _drafted(sight: ClusterView, changes: Changes) -> tuple[Draft, Cluster]:
     """Return the evidence, later than all other, without removed nodes and with other levels; and
     the cluster with those levels, for nodes that register."""
-    draft = Draft(sight.rows, sight.newest + 1)
-    for node_id in changes.removed:
-        draft.remove(node_id)
+    draft = Draft(without_nodes(sight.rows, changes.removed), sight.newest + 1)
     if changes.finalized:
         draft.finalize(changes.finalized)
     finalized = {n: e for n, e in sight.cluster.finalized.items() if n not in changes.finalized}
