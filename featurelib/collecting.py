@@ -417,9 +417,9 @@ def _sight(
     view = terms.see_lines(lines)
     unsure, unseen = tagged("unproven", "unseen"), tagged("unseen")
     findings = [row for row in view.judged.findings.to_pylist() if row["code"] in unsure]
-    gone = [row["node_id"] for row in findings if row["code"] in unseen]
+    unreached = [row["node_id"] for row in findings if row["code"] in unseen]
     # The probe asks about exactly the other nodes, whatever voters are configured.
-    row = without_nodes(view.rows, gone, (VOTERS,)) if findings else view.rows
+    row = without_nodes(view.rows, unreached, (VOTERS,)) if findings else view.rows
     return replace(terms, controller_decides=True).see(row), bool(findings)
 
 

@@ -1,4 +1,4 @@
-"""Predictions: verdicts and registrations if nodes or levels were others."""
+"""Predict verdicts and registrations if nodes or levels were others."""
 
 from __future__ import annotations
 

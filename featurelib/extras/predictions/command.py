@@ -31,7 +31,7 @@ VERDICT = ("verdict", "finalized_level", "target", "ceiling")
 Row = dict[str, object]
 KEYS |= {
     WhatIf: row_of(
-        "before=was after=now features=turns unchanged new gone critical joined refused "
+        "before=was after=now features=turns unchanged new gone=resolved critical joined refused "
         "not_running=off not_answering=silent removed_and_running=runs"
     ),
     Roll: row_of(
@@ -94,9 +94,9 @@ def mark_muted(answer: WhatIf, source: Source) -> WhatIf:
     """Return the answer with muted findings marked."""
     new, resolved = (
         tuple(row | as_json(over_row(source.muted, row)) for row in rows)
-        for rows in (answer.new, answer.gone)
+        for rows in (answer.new, answer.resolved)
     )
-    return replace(answer, new=new, gone=resolved)
+    return replace(answer, new=new, resolved=resolved)
 
 
 def turn_row(turn: Turn) -> Row:

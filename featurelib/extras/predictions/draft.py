@@ -1,4 +1,4 @@
-"""Rewrite one snapshot row: nodes with other software, gone, or new.
+"""Change one snapshot row: nodes with other software, gone, or new.
 
 Only facts that landing lines would show are changed, and the same core judges the row afterwards.
 The parts are those of featurelib.schema.LAYOUT; a list or a map has its content in `entries`.

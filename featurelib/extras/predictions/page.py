@@ -64,7 +64,7 @@ def what_if_page(
         names = f"{words.nodes(None, answer.runs)} {'runs' if len(answer.runs) == 1 else 'run'}"
         meaning = "stopped for good, and counted neither by Kafka nor by the inventory"
         page.text(f"{names}: gone means {meaning} (docs/how-to/stale.md)")
-    sides = (answer.was, answer.gone), (answer.now, answer.new)
+    sides = (answer.was, answer.resolved), (answer.now, answer.new)
     was, now = (
         f"{side.verdict} ({side.phase})" + ", critical" * is_critical((*rows, *answer.critical))
         for side, rows in sides
@@ -80,13 +80,13 @@ def _differences(answer: WhatIf, page: QuestionPage) -> None:
     """Show the findings that the change adds or removes, and critical ones in any case; then the
     muted ones of these."""
     heads = "findings that are new", "critical as before", "findings that are gone"
-    for head, rows in zip(heads, (answer.new, answer.critical, answer.gone), strict=True):
+    for head, rows in zip(heads, (answer.new, answer.critical, answer.resolved), strict=True):
         if rows:
             page.head(f"{head}: {len(rows):,}")
             _findings(rows, page)
-    if not (answer.new or answer.gone):
+    if not (answer.new or answer.resolved):
         page.line("no finding is new or gone")
-    rows = (*answer.new, *answer.critical, *answer.gone)
+    rows = (*answer.new, *answer.critical, *answer.resolved)
     muted = (over_row(page.source.muted, row) for row in rows)
     show_muted(muted, page, "of these, muted in the settings file")
 

@@ -61,8 +61,8 @@ class Changes:
         parts += [f"node {node} is gone" for node in self.removed]
         parts += [f"broker {node} of {release} comes" for node, release in self.added.items()]
         if self.release is not None:
-            other = " other" if self.nodes else ""
-            parts.append(f"every{other} node that runs is of {self.release}")
+            prefix = "other " if self.nodes else ""
+            parts.append(f"every {prefix}node that runs is of {self.release}")
         parts += [f"{name} is finalized at {level}" for name, level in self.finalized.items()]
         return ", ".join(parts)
 
@@ -89,16 +89,16 @@ class Standing:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhatIf:
     """The differences. `turns`: features with another row; `unchanged` counts the others. `new` and
-    `gone`: findings; none is gone because its node cannot register. `critical`: findings that stay.
-    `refused`: nodes that cannot register, or would end over a level. `off`: nodes that are down.
-    `silent`: nodes that did not respond. `runs`: nodes to be removed that run."""
+    `resolved`: findings; none is resolved because its node cannot register. `critical`: findings
+    that stay. `refused`: nodes that cannot register, or would end over a level. `off`: nodes that
+    are down. `silent`: nodes that did not respond. `runs`: nodes to be removed that run."""
 
     before: ClusterView
     after: ClusterView
     turns: tuple[Turn, ...]
     unchanged: int
     new: tuple[Row, ...]
-    gone: tuple[Row, ...]
+    resolved: tuple[Row, ...]
     critical: tuple[Row, ...]
     refused: tuple[Refused, ...] = ()
     joined: tuple[int, ...] = ()  # nodes that registered
@@ -174,7 +174,7 @@ def compare(
         turns=differ,
         unchanged=len(turns) - len(differ),
         new=tuple(row for key, row in found_then.items() if key not in found_before),
-        gone=tuple(
+        resolved=tuple(
             row
             for key, row in found_before.items()
             if key not in found_then and key[1:3] not in stay

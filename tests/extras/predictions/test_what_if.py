@@ -56,14 +56,14 @@ def test_a_node_that_only_the_inventory_has_runs_nothing_and_can_come() -> None:
         what_if(before, Changes(nodes={7: "4.1"}), terms)
     came = what_if(before, Changes(added={7: "4.1"}), terms)
     missing = ("expected_node_missing", 7, "")
-    assert (came.joined, missing in codes(came.gone)) == ((7,), True)
-    assert missing in codes(what_if(before, Changes(removed=(7,)), terms).gone)
+    assert (came.joined, missing in codes(came.resolved)) == ((7,), True)
+    assert missing in codes(what_if(before, Changes(removed=(7,)), terms).resolved)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_no_change_changes_nothing_of_a_sample(name: str) -> None:
     found = ask(name, Changes())
-    assert (found.turns, found.new, found.gone) == ((), (), ())
+    assert (found.turns, found.new, found.resolved) == ((), (), ())
     for table in ("findings", "incompatible", "readiness", "plans"):
         was, now = getattr(found.before.judged, table), getattr(found.after.judged, table)
         assert was.to_pylist() == now.to_pylist()
@@ -138,7 +138,7 @@ def test_a_node_kept_out_is_fenced_and_not_merely_silent(registry: str) -> None:
     assert codes(found.new) == [("ghost_broker", 2, "")]
     back = what_if(found.after, Changes(nodes={2: "4.2"}), THEN)
     assert [node.fenced for node in back.after.cluster.nodes] == [False] * 3
-    assert codes(back.gone) == [("ghost_broker", 2, "")]
+    assert codes(back.resolved) == [("ghost_broker", 2, "")]
 
 
 def test_a_controller_that_reads_a_level_it_does_not_support_ends() -> None:
