@@ -105,7 +105,7 @@ class Draft:
         self.run(node_id, Role.BROKER, ranges)
 
     def finalize(self, levels: Mapping[str, int]) -> None:
-        """Finalize `levels` in every source; 0 deletes a feature.
+        """Set finalized `levels` in every source; 0 deletes a feature.
 
         Raises ConfigError for a `/feature` znode that cannot be read.
         """

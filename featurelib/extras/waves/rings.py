@@ -271,7 +271,7 @@ class Waving:
 
 def put_in_rings(candidates: Iterable[Candidate], options: Waving) -> tuple[WaveRing, ...]:
     """Return the rings of these clusters."""
-    ordered, kinds = sorted(candidates, key=lambda one: one.risk), set[tuple[object, ...]]()
+    ordered, kinds = sorted(candidates, key=lambda each: each.risk), set[tuple[object, ...]]()
     orders = label_orders(ordered, options)
     groups = defaultdict[tuple[int, ...], list[Candidate]](list)
     for c in ordered:
@@ -282,8 +282,8 @@ def put_in_rings(candidates: Iterable[Candidate], options: Waving) -> tuple[Wave
         values = ((label, orders[label][i]) for label, i in zip(orders, place, strict=True))
         name = ", ".join(f"{label}={value}" if value else f"no {label}" for label, value in values)
         first = _first_of_kind(group, kinds, options.max_parallel)
-        chosen = {one.cluster for one in first}
-        later = [one for one in group if one.cluster not in chosen]
+        chosen = {each.cluster for each in first}
+        later = [each for each in group if each.cluster not in chosen]
         if not later and not rings:  # every kind is unique: one cluster goes first
             first, later = first[:1], first[1:]
         if later and first:
@@ -298,7 +298,7 @@ def put_in_rings(candidates: Iterable[Candidate], options: Waving) -> tuple[Wave
             rings.append(("rest", "all others", later[early:]))
         elif later:
             rings.append((name or "rest", f"all others{' of it' if name else ''}", later))
-        kinds |= {one.kind for one in group}
+        kinds |= {each.kind for each in group}
     return tuple(_ring(name, about, members, options) for name, about, members in rings)
 
 
@@ -322,13 +322,13 @@ def _first_of_kind(
 ) -> list[Candidate]:
     """Return a cluster of each kind of change that is not in `kinds`, at most `most`: of the
     commonest kinds, and of each the one with the least risk."""
-    of_kind = Counter(one.kind for one in ordered if one.kind not in kinds)
+    of_kind = Counter(each.kind for each in ordered if each.kind not in kinds)
     first = dict[tuple[object, ...], Candidate]()
     for c in ordered:
         if c.kind in of_kind:
             first.setdefault(c.kind, c)
-    chosen = sorted(first.values(), key=lambda one: (-of_kind[one.kind], one.risk))[:most]
-    return sorted(chosen, key=lambda one: one.risk)
+    chosen = sorted(first.values(), key=lambda each: (-of_kind[each.kind], each.risk))[:most]
+    return sorted(chosen, key=lambda each: each.risk)
 
 
 def _ring(name: str, about: str, members: Sequence[Candidate], options: Waving) -> WaveRing:
