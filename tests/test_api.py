@@ -15,7 +15,7 @@ import pytest
 import featurelib
 from featurelib import (
     FeatureUpdate,
-    Levels,
+    RequestedLevels,
     UpgradeType,
     apply,
     approve,
@@ -326,7 +326,7 @@ def test_a_plan_is_made_approved_and_applied(tmp_path: Path, mode: str) -> None:
     kraft = mode == "kraft"
     cluster = live(tmp_path, KRAFT if kraft else ZK, mode)
     up = {GROUP: 1, METADATA: "4.1"} if kraft else {"f": 3}
-    made = plan(cluster, "update", Levels(up=up))
+    made = plan(cluster, "update", RequestedLevels(up=up))
     assert made.is_made, made.text
     assert not made.refusals
     rehearsed = apply(made, cluster, dry_run=True, journal=journal(tmp_path))
@@ -347,7 +347,7 @@ def test_a_plan_is_made_approved_and_applied(tmp_path: Path, mode: str) -> None:
 def test_without_an_approval_nothing_is_sent(tmp_path: Path) -> None:
     cluster = live(tmp_path)
     made = plan(cluster)
-    other = plan(cluster, "update", Levels(up={GROUP: 1}))
+    other = plan(cluster, "update", RequestedLevels(up={GROUP: 1}))
     with pytest.raises(ConfigError, match="expected --approval FILE, found none"):
         apply(made, cluster, journal=journal(tmp_path))
     with pytest.raises(ApprovalError, match="expected an approval of the plan PLAN, found one of"):
@@ -357,12 +357,12 @@ def test_without_an_approval_nothing_is_sent(tmp_path: Path) -> None:
 
 def test_a_plan_that_was_overtaken_is_refused(tmp_path: Path) -> None:
     cluster = live(tmp_path)
-    made = plan(cluster, "update", Levels(up={GROUP: 1}))
+    made = plan(cluster, "update", RequestedLevels(up={GROUP: 1}))
     update_features(cluster, {GROUP: FeatureUpdate(level=1)}, journal=journal(tmp_path))
     update_features(
         cluster, {METADATA: FeatureUpdate(level=27)}, journal=journal(tmp_path)
     ).expect_ok()
-    made_from_old = plan(cluster, "update", Levels(up={METADATA: 29}))
+    made_from_old = plan(cluster, "update", RequestedLevels(up={METADATA: 29}))
     update_features(
         cluster, {METADATA: FeatureUpdate(level=28)}, journal=journal(tmp_path)
     ).expect_ok()
@@ -376,7 +376,7 @@ def test_a_plan_that_was_overtaken_is_refused(tmp_path: Path) -> None:
 def test_plans_and_approvals_may_be_files(tmp_path: Path) -> None:
     cluster = live(tmp_path)
     path, word = tmp_path / "plan.json", tmp_path / "plan.approval.json"
-    plan(cluster, "update", Levels(up={GROUP: 1})).save(str(path))
+    plan(cluster, "update", RequestedLevels(up={GROUP: 1})).save(str(path))
     word.write_bytes(approve(str(path), "1h", by="ann").content)
     assert apply(str(path), cluster, approval=str(word), journal=journal(tmp_path)).is_done
     assert levels(cluster)[GROUP] == 1
@@ -386,7 +386,7 @@ def test_plans_and_approvals_may_be_files(tmp_path: Path) -> None:
 
 def test_a_plan_that_came_to_nothing_says_every_reason(tmp_path: Path) -> None:
     cluster = live(tmp_path)
-    made = plan(cluster, "update", Levels(up={METADATA: 99}))
+    made = plan(cluster, "update", RequestedLevels(up={METADATA: 99}))
     assert not made.is_made
     assert made.refusals
     with pytest.raises(RefusedError, match=r"(?s)REFUSED, nothing is written.*99"):

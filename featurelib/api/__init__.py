@@ -43,6 +43,6 @@ from featurelib.controller.apply import FeatureResult as FeatureResult
 from featurelib.controller.apply import FeatureUpdate as FeatureUpdate
 from featurelib.controller.apply import UpdateResult as UpdateResult
 from featurelib.feature import UpgradeType as UpgradeType
-from featurelib.planning.goal import Levels as Levels
+from featurelib.planning.goal import RequestedLevels as RequestedLevels
 
 Tables = NightTables  # the name for users of the library

@@ -20,7 +20,7 @@ from featurelib.errors import ConfigError, InputError, RefusedError
 from featurelib.model import Reason
 from featurelib.planning import files
 from featurelib.planning.files import ForPeople, PlanFile
-from featurelib.planning.goal import Command, Intent, Levels
+from featurelib.planning.goal import Command, Intent, RequestedLevels
 from featurelib.planning.outlook import level_names
 from featurelib.planning.owners import left_over
 from featurelib.planning.planner import Planned, make_plan, plan_by_probe
@@ -69,7 +69,7 @@ class PlanAnswer(Answer[Planned]):
 def plan(
     cluster: AnyCluster,
     command: str = "upgrade-all",
-    levels: Levels = Levels(),  # noqa: B008  # it is frozen
+    levels: RequestedLevels = RequestedLevels(),  # noqa: B008  # it is frozen
     *,
     unsafe: bool = False,
     stepwise: bool = False,
@@ -87,7 +87,7 @@ def plan(
     upgrade-all upgrades READY levels. downgrade-all, for an emergency, downgrades every feature to
     a release. upgrade and downgrade take the levels of a release, or named levels: all or none.
     disable sets level 0. Then run `featurelib show`, `approve`, `apply`. Only --probe sends a
-    request. In Python, Levels(up={"f": 2}) has the levels, and no file is written.
+    request. In Python, RequestedLevels(up={"f": 2}) has the levels, and no file is written.
 
     Exit codes: 0 the plan is written, or not needed; 2 usage; 3 refused, nothing is written;
     5 the cluster could not be read.

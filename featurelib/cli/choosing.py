@@ -20,7 +20,7 @@ from featurelib.config.files import open_catalogue, quietly
 from featurelib.config.fleet import Choice
 from featurelib.errors import ConfigError
 from featurelib.feature import METADATA_VERSION
-from featurelib.planning.goal import Command, Levels
+from featurelib.planning.goal import Command, RequestedLevels
 from featurelib.source import Chosen, Wanted, choose_entries, find_tables, open_fleet
 from featurelib.view.plan import STANDARD_OUTPUT
 
@@ -123,7 +123,7 @@ def _command_of(words: list[str]) -> str:
     return str(_planned(words)[1])
 
 
-def _levels_of(words: list[str], given: LevelOptions) -> Levels:
+def _levels_of(words: list[str], given: LevelOptions) -> RequestedLevels:
     """Return the levels to plan. Raises ConfigError for an option of another command."""
     command, release = _planned(words)[1], given.release_version
     for option in ("feature", "metadata", "upgrade", "downgrade", "delete"):
@@ -136,11 +136,13 @@ def _levels_of(words: list[str], given: LevelOptions) -> Levels:
     if command is Command.UPDATE:
         up = read_pairs("--upgrade", given.upgrade or (), "NAME:LEVEL", sign=":")
         down = read_pairs("--downgrade", given.downgrade or (), "NAME:LEVEL", sign=":")
-        return Levels(release_version=release, up=up, down=down, delete=given.delete or ())
+        return RequestedLevels(release_version=release, up=up, down=down, delete=given.delete or ())
     if command is Command.DISABLE:
-        return Levels(release_version=release, delete=given.feature or ())
+        return RequestedLevels(release_version=release, delete=given.feature or ())
     key = "down" if command is Command.DOWNGRADE else "up"
-    return Levels(release_version=release, **{key: _named(given.feature or [], given.metadata)})
+    return RequestedLevels(
+        release_version=release, **{key: _named(given.feature or [], given.metadata)}
+    )
 
 
 def _planned(words: list[str]) -> tuple[str | None, Command]:

@@ -54,7 +54,7 @@ _NEEDS = {  # by command: it needs one of these options; the fault without any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Levels:
+class RequestedLevels:
     """The requested levels: those of a release, or numbers and names by feature; `delete` are
     levels of 0."""
 
@@ -65,7 +65,7 @@ class Levels:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Intent(Levels):
+class Intent(RequestedLevels):
     """The request of a user. Raises ConfigError for a request that no command accepts."""
 
     command: Command

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from featurelib import Levels, what_if, why_not
+from featurelib import RequestedLevels, what_if, why_not
 from featurelib.api.clusters import Stored
 from featurelib.api.plans import plan
 from featurelib.catalogue import load
@@ -33,7 +33,7 @@ def test_a_program_is_told_what_is_muted(tmp_path: Path) -> None:
     cluster = Stored(wanted=wanted, catalogue=load())
     answer = why_not(cluster, "metadata.version", 27)
     assert {row["muted"] for row in answer.rows} == {None, "its disk, ticket 4711 (ann)"}
-    made = plan(cluster, "upgrade", Levels(up={"metadata.version": 27}))
+    made = plan(cluster, "upgrade", RequestedLevels(up={"metadata.version": 27}))
     said = "(broker 2; metadata.version), muted: its disk, ticket 4711 (ann), until"
     for text in (answer, what_if(cluster, remove=[2]), made):
         assert f"unsupported_by_node {said}" in " ".join(str(text).split())

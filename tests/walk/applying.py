@@ -70,14 +70,14 @@ def apply_for_real(world: World, rng: Random, folder: Path) -> tuple[str, list[s
     return f"{ending.kind.value} {written}", wrong
 
 
-def _intent(rng: Random) -> tuple[str, api.Levels]:
+def _intent(rng: Random) -> tuple[str, api.RequestedLevels]:
     """upgrade-all mostly; else one feature by name."""
     if rng.random() < 0.6:
-        return "upgrade-all", api.Levels()
+        return "upgrade-all", api.RequestedLevels()
     feature = rng.choice(ORDINARY)
     if rng.random() < 0.5:
-        return "update", api.Levels(up={feature: 1})
-    return "update", api.Levels(down={feature: 0})
+        return "update", api.RequestedLevels(up={feature: 1})
+    return "update", api.RequestedLevels(down={feature: 0})
 
 
 def _missing(world: World, written: dict[str, int]) -> list[str]:

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pytest
 
-from featurelib import Levels, connect, plan
+from featurelib import RequestedLevels, connect, plan
 from featurelib.backends.base import Say
 from featurelib.catalogue import load
 from featurelib.cli.streams import INTERRUPTED, ONLY_READ, READER_GONE
@@ -98,7 +98,7 @@ def test_a_roll_is_followed_to_its_end_and_ready_is_said_where_a_plan_is_made(
         assert now.since > back.started
         assert (now.lacks, back.ready) == ({}, False)
         levels = {name: str(level) for name, level in LEVELS.items()}
-        assert not plan(connect(file=cluster.path), "upgrade", Levels(up=levels)).is_made
+        assert not plan(connect(file=cluster.path), "upgrade", RequestedLevels(up=levels)).is_made
     [last] = [one for one in back.nodes if one.node_id == 1]
     assert (last.lacks, {m.code for m in back.missing}) == (
         {"metadata.version": 29},
@@ -108,7 +108,7 @@ def test_a_roll_is_followed_to_its_end_and_ready_is_said_where_a_plan_is_made(
     cluster.put(replace(AT_40, release="4.2", nodes=tuple(nodes)), 99)
     *_, end = seen
     assert (end.value.ready, end.value.missing) == (True, ())
-    assert plan(connect(file=cluster.path), "upgrade", Levels(up=levels)).is_made
+    assert plan(connect(file=cluster.path), "upgrade", RequestedLevels(up=levels)).is_made
     assert end.text.splitlines()[-1] == (
         "next: featurelib plan upgrade --feature metadata.version=29 --feature "
         f"transaction.version=2 --file {cluster.path}"
