@@ -376,7 +376,7 @@ def remedy_of_several(
     how = f"In {first}: {message}{finding.action_for(named[first_cluster.name])}"
     how += f" Likewise in {some(same, CLUSTERS)}." * bool(same)
     is_rest = sum(map(len, helped.values())) < len(rows)
-    return how + " The other findings of this kind say what helps there." * is_rest
+    return how + " Other clusters here need another remedy: see their findings." * is_rest
 
 
 def _remedy(finding: model.ReportedFinding) -> tuple[str, str]:

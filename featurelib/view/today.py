@@ -80,8 +80,8 @@ def todo_for(finding: ReportedFinding) -> Todo:
 
 def _to_do(cluster: ReportedCluster) -> list[ReportedFinding]:
     """Return the findings to act on, without those that follow from others: the range of a stale
-    node, silent nodes beside a critical one or a quorum without a majority, and repeated findings
-    about too old data."""
+    node, others of a node with a critical one, silent nodes of a quorum without a majority, and
+    repeated findings about too old data."""
     serious = [f for f in digest.unmuted(cluster.findings) if f.severity is not Severity.INFO]
     follow, grave = _consequences(serious), Severity.CRITICAL
     roots = [f for f in serious if f.severity is grave or f not in follow]
@@ -96,7 +96,8 @@ def _consequences(findings: Sequence[ReportedFinding]) -> list[ReportedFinding]:
     old, silent = _with_tags(findings, "too_old"), _with_tags(findings, "silent")
     follow = [f for f in old if f.code != old[0].code]
     is_lost = _with_tags(findings, "no_leader", "no_majority")
-    follow += [f for f in silent if is_lost or f.node in critical]
+    follow += [f for f in silent if is_lost]
+    follow += [f for f in findings if f.node_id is not None and f.node in critical]
     return follow + [f for f in _with_tags(findings, "of_range", "range_unseen") if f.node in dead]
 
 
