@@ -290,13 +290,13 @@ def _carry_out(
         rules = [("settings", clean(ruled, 400)), ("approval", clean(clearance.text, 2000))]
         rules, address = rules if clearance.by else rules[:1], reached.entry.address
         if mode is Mode.SEND:
-            person.show(str(order_page(file, name, rules, known, address)))
+            person.show(order_page(file, name, rules, known, address))
             person.confirm(f"Apply this plan to cluster {name}?")
         else:
             for rule, value in rules:
                 chosen.say(f"{rule}: {value}")
-            if text := str(danger_page(plan, known, address)):
-                person.show(text)
+            if str(page := danger_page(plan, known, address)):
+                person.show(page)
         with (
             person.sending(),
             closing(Journal(journal_path(journal))) as opened,

@@ -110,7 +110,9 @@ def approve(
             f"expected a signature ({demand}), found none. Nothing was written. Add --key FILE."
         )
     entry = known_entry(file.plan.cluster, given.fleet, catalogue)
-    person.show(f"{approval_page(file, approval, entry, catalogue)}{_replaced(target)}")
+    page = approval_page(file, approval, entry, catalogue)
+    page.lines(_replaced(target))
+    person.show(page)
     person.confirm(f"Approve this plan for {files.say_span(span)}?")
     signature, text = None, files.canonical(approval)
     if is_signed:
@@ -197,11 +199,11 @@ def withdrawal_document(withdrawal: Withdrawal) -> WithdrawalDocument:
     return fill(WithdrawalDocument, withdrawal, at=at, user=holder.user, host=holder.host)
 
 
-def _replaced(target: str) -> str:
-    """Return a line about the approval that is replaced. Raises ConfigError for a file that is no
-    approval."""
+def _replaced(target: str) -> list[str]:
+    """Return a line about the approval that is replaced, if any. Raises ConfigError for a file that
+    is no approval."""
     if not target:
-        return ""
+        return []
     try:
         before = files.read_approval(read_limited(Path(target)), target).approval
     except FileNotFoundError:
@@ -215,5 +217,5 @@ def _replaced(target: str) -> str:
     else:
         until = files.say_time(before.expires_at)
         author = clean(before.approved_by)
-        return f"\n{target}: it replaces the approval by {author}, until {until}"
-    return ""
+        return [f"{target}: it replaces the approval by {author}, until {until}"]
+    return []

@@ -80,7 +80,7 @@ class Person:
 
     command: str = ""
     at_terminal: bool = False
-    show: Say = quietly
+    show: Callable[[Page], None] = lambda page: None
     confirm: Say = quietly
     sending: Callable[[], AbstractContextManager[None]] = nullcontext
 

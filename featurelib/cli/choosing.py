@@ -14,7 +14,7 @@ from featurelib.api.clusters import Person
 from featurelib.api.plans import PlanAnswer
 from featurelib.api.tables import NightTables
 from featurelib.cli.entrance import say
-from featurelib.cli.options import at_terminal, confirm, print_answer, read_pairs
+from featurelib.cli.options import at_terminal, confirm, print_answer, print_page, read_pairs
 from featurelib.cli.streams import INTERRUPTED, raising_at_interrupt
 from featurelib.config.files import open_catalogue, quietly
 from featurelib.config.fleet import Choice
@@ -208,7 +208,7 @@ def _asking(yes: bool = False, as_json: bool = False) -> Person:
     return Person(
         command=typed(),
         at_terminal=at_terminal(),
-        show=say if as_json else print,
+        show=partial(print_page, on_errors=as_json),
         confirm=partial(confirm, yes=yes),
         sending=_sending,
     )

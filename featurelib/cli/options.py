@@ -21,6 +21,7 @@ import typer
 
 from featurelib.cli.streams import has_styles
 from featurelib.errors import ConfigError, RefusedError
+from featurelib.view.layout import paint
 
 if TYPE_CHECKING:
     from featurelib.api.clusters import Answer
@@ -199,7 +200,8 @@ def confirm(question: str, *, yes: bool) -> None:
             f"{question} Expected a terminal to ask at, found none. Read what is shown and start "
             "again with --yes."
         )
-    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+    shown = paint(question, "bold") if has_styles(sys.stderr) else question
+    print(f"{shown} [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().casefold() not in YES:
         raise RefusedError("Not confirmed. Nothing was written or sent.")
 
@@ -213,6 +215,8 @@ def print_answer(answer: Answer[Any], *, as_json: bool) -> int:
     return answer.exit_code
 
 
-def print_page(page: Page) -> None:
-    """Print a page, with its styles if the terminal shows them."""
-    print(page.painted if has_styles() else page)
+def print_page(page: Page, *, on_errors: bool = False) -> None:
+    """Print a page on standard output or standard error, with its styles if a terminal shows
+    them."""
+    stream = sys.stderr if on_errors else sys.stdout
+    print(page.painted if has_styles(stream) else page, file=stream, flush=True)

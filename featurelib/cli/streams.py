@@ -89,9 +89,9 @@ class CleanText(io.TextIOWrapper):
         return part[0] if is_clean else "".join(map(_escape, part[0]))
 
 
-def has_styles() -> bool:
-    """Return true if standard output is a terminal that shows colours."""
-    return isinstance(sys.stdout, CleanText) and sys.stdout.has_styles
+def has_styles(stream: object) -> bool:
+    """Return true if a standard stream is a terminal that shows colours."""
+    return isinstance(stream, CleanText) and stream.has_styles
 
 
 def _escape(text: str) -> str:

@@ -18,7 +18,7 @@ from featurelib.landing.responses import NOT_AUTHORIZED
 from featurelib.model import Move, Plan
 from featurelib.planning.files import PlanFile
 from featurelib.planning.outlook import look_ahead
-from featurelib.view.layout import Page
+from featurelib.view.layout import STYLES, Page, paint
 from featurelib.view.plan import show_steps
 from featurelib.view.words import SNAPSHOT_FIRST, danger_lines, update_text
 from featurelib.words import clean, count, level_text, reporting, some, time_text
@@ -115,7 +115,7 @@ def danger_page(plan: Plan, catalogue: Catalogue, address: str) -> Page:
             goes_up = change.update.upgrade_type == UpgradeType.UPGRADE.name
             texts = [] if goes_up else [update_text(change.update, catalogue)]
             for text in [*texts, *danger_lines(change, catalogue)]:
-                page.item(f"! step {number}: {text.strip()}")
+                page.item(paint(f"! step {number}: {text.strip()}", STYLES["critical"]))
     return page
 
 

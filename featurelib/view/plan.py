@@ -22,7 +22,7 @@ from featurelib.planning.outlook import NONE, ChangeOutlook, StepOutlook, level_
 from featurelib.planning.owners import LeftOver
 from featurelib.planning.planner import Planned
 from featurelib.planning.reasons import EVIDENCE, PROBE
-from featurelib.view.layout import Page
+from featurelib.view.layout import STYLES, Page, paint
 from featurelib.view.words import (
     SNAPSHOT_FIRST,
     answer_text,
@@ -83,7 +83,7 @@ def planning_page(
     elif left:
         page.line("Nothing of this is ours to send now.")
     elif planned.refusals:
-        page.line("REFUSED, nothing is written. This is in the way:")
+        page.line(f"{paint('REFUSED', 'red')}, nothing is written. This is in the way:")
     else:
         page.line("Nothing to do.")
     _reasons(planned.refusals, catalogue, page)
@@ -102,7 +102,7 @@ def planning_page(
         place = "on standard output" if path == STANDARD_OUTPUT else f"in {path}"
         page.line(f"The plan is {place}. Nothing was {effect}.")
         if path != STANDARD_OUTPUT:
-            page.line(f"Next: featurelib show {quote(path)}{onward.ways}")
+            page.line(paint(f"Next: featurelib show {quote(path)}{onward.ways}", "bold"))
     return page
 
 
@@ -135,7 +135,8 @@ def plan_page(
     steps = look_ahead(plan, catalogue, address)
     for number, step in enumerate(steps, start=1):
         together = ", all or nothing" if len(step.changes) > 1 else ""
-        page.line(f"Step {number} of {len(steps)}{together}, timeout {step.timeout_ms / 1000:g} s")
+        head = f"Step {number} of {len(steps)}{together}, timeout {step.timeout_ms / 1000:g} s"
+        page.line(paint(head, "bold"))
         for change in step.changes:
             _change(change, catalogue, page)
         _after(step, plan, catalogue, page)
@@ -148,7 +149,7 @@ def plan_page(
     page.line()
     if refusal is None:
         key = " --key FILE" if plan.guards and plan.guards.require_signature else ""
-        page.line(f"Next: {command}{key}")
+        page.line(paint(f"Next: {command}{key}", "bold"))
         return page
     page.line("`featurelib approve` and `featurelib apply` refuse this plan:")
     for line in refusal.splitlines():
@@ -178,7 +179,7 @@ def approval_page(
 def show_steps(plan: Plan, catalogue: Catalogue, page: Page, address: str = "") -> None:
     """Show each step's updates, and what cannot be downgraded."""
     for number, step in enumerate(look_ahead(plan, catalogue, address), start=1):
-        page.line(f"Step {number} of {len(plan.steps)}")
+        page.line(paint(f"Step {number} of {len(plan.steps)}", "bold"))
         for change in step.changes:
             show_change(change, catalogue, page)
 
@@ -220,7 +221,7 @@ def show_warnings(warnings: Sequence[str], page: Page) -> None:
     if warnings:
         page.line()
     for warning in warnings:
-        page.item(f"warning: {clean(warning, 1000)}")
+        page.item(f"{paint('warning', STYLES['warning'])}: {clean(warning, 1000)}")
 
 
 def show_left(left_over: Sequence[LeftOver], page: Page) -> None:

@@ -19,7 +19,7 @@ from featurelib.planning.outlook import NONE, ChangeOutlook
 from featurelib.planning.owners import ADVICE
 from featurelib.planning.reasons import PROBE
 from featurelib.view import digest, model
-from featurelib.view.layout import Page
+from featurelib.view.layout import STYLES, Page, paint
 from featurelib.words import age, clean, count, level_text, newer_than, nodes, some, time_text
 
 _JUDGES = {STRICT: "policy", GOAL: "the release's catalogue", PROBE: "the controller itself"}
@@ -101,7 +101,7 @@ def show_danger(change: ChangeOutlook, catalogue: Catalogue, page: Page) -> None
         if line.startswith(" "):
             page.line(f"    {line}")
         else:
-            page.item(line, 4)
+            page.item(paint(line, STYLES["critical"]), 4)
 
 
 def judge_text(judge: str) -> str:

@@ -7,10 +7,13 @@ import pty
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tests.backends.simulator import Simulated
+from tests.extras.watch.test_watch import AT_40, TABLES
 from tests.report.samples import SAMPLES
 
 STYLE = re.compile(r"\x1b\[[\d;]+m")
@@ -23,8 +26,8 @@ COMMANDS = {
 }
 
 
-def on_a_terminal(*words: str, **environment: str) -> str:
-    """What a command writes to a terminal: both streams are one."""
+def on_a_terminal(*words: str, answer: str = "", **environment: str) -> str:
+    """What a command writes to a terminal: both streams are one. Somebody types the answer."""
     main, other = pty.openpty()
     known = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
     command = [sys.executable, "-m", "featurelib", *words]
@@ -36,6 +39,7 @@ def on_a_terminal(*words: str, **environment: str) -> str:
         env=known | {"TERM": "xterm"} | environment,
     )
     os.close(other)
+    os.write(main, answer.encode())
     read = b""
     try:
         while chunk := os.read(main, 4096):
@@ -82,3 +86,29 @@ def test_a_name_from_outside_paints_nothing(tmp_path: Path) -> None:
     assert "red" in shown
     assert "\x1b[2J" not in shown
     assert "\x1b[31mred" not in shown
+
+
+def test_the_questions_of_approve_and_apply_have_colours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    with Simulated("c.db", TABLES, cluster_id="c-1") as made:
+        made.put(replace(AT_40, finalized={"metadata.version": (7, 7)}), 9)
+    (tmp_path / "fleet.toml").write_text(
+        '[[cluster]]\nid = "c-1"\nname = "payments"\nfile = "c.db"\n'
+    )
+    fleet = ("--fleet", "fleet.toml")
+    planned = on_a_terminal("plan", "payments", "upgrade-all", "--out", "p.json", *fleet)
+    assert "\x1b[1mStep\x1b[0m" in planned
+    words = ("approve", "p.json", "--expires", "1h", *fleet)
+    plain = on_a_terminal(*words, answer="y\n", NO_COLOR="1")
+    assert "\x1b" not in plain
+    approved = on_a_terminal(*words, answer="y\n")
+    applied = on_a_terminal("apply", "p.json", *fleet, answer="y\n")
+    for shown, question in ((approved, "Approve"), (applied, "Apply")):
+        assert "\x1b[1mStep\x1b[0m" in shown
+        assert "\x1b[1;31mPOINT\x1b[0m" in shown
+        assert f"\x1b[1m{question}\x1b[0m \x1b[1mthis\x1b[0m" in shown
+    assert re.search("^.*it replaces the approval", plain, re.MULTILINE) is None
+    assert "it replaces the approval" in approved

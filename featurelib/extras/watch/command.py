@@ -7,6 +7,7 @@ Each cluster has a thread, so that a cluster whose nodes hang does not delay the
 from __future__ import annotations
 
 import shlex
+import sys
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -19,7 +20,7 @@ from featurelib.api.clusters import Answer, AnyCluster, choose_live, connect
 from featurelib.api.documents import KEYS, OfCluster, document, row_of
 from featurelib.cli.choosing import CHOOSING, PRINTING, several
 from featurelib.cli.entrance import say
-from featurelib.cli.streams import Screen, output_is_lost
+from featurelib.cli.streams import Screen, has_styles, output_is_lost
 from featurelib.config.files import quietly
 from featurelib.config.fleet import Choice
 from featurelib.errors import BackendError, ConfigError
@@ -32,7 +33,7 @@ from featurelib.planning.planner import make_plan
 from featurelib.source import Chosen, Source, Wanted
 from featurelib.view.documents import as_json as as_json_text
 from featurelib.view.documents import fill
-from featurelib.view.layout import Page
+from featurelib.view.layout import STYLES, Page, paint
 
 EVERY_SECONDS = 2.0
 NODE_SECONDS = 3.0  # short, because a hanging node delays the news about others
@@ -234,7 +235,8 @@ def follow(readings: Readings, *, as_json: bool) -> int:
     for reading in readings:
         previous, before[reading.position] = before.get(reading.position), reading.value
         if screen is not None:
-            screen.draw(_page(readings.newest))
+            page = _page(readings.newest)
+            screen.draw(page.painted.split("\n") if has_styles(sys.stdout) else [*page])
         elif reading.value.is_news(previous):
             print(as_json_text(reading.make_document(), one_line=True) if as_json else reading.line)
         if output_is_lost():
@@ -247,15 +249,16 @@ def follow(readings: Readings, *, as_json: bool) -> int:
     return readings.exit_code
 
 
-def _page(newest: Mapping[int, ClusterReading]) -> list[str]:
-    """Return the lines of a screen: the whole of one cluster, or a line or two for each."""
+def _page(newest: Mapping[int, ClusterReading]) -> Page:
+    """Return a screen: the whole of one cluster, or a line or two for each."""
     if len(newest) == 1:
         [reading] = newest.values()
-        return [*reading.page(None)]
+        return reading.page(None)
     page = Page(parts=True)
-    for position in sorted(newest):
-        page.item(newest[position].line)
-    return [*page]
+    for _, reading in sorted(newest.items()):
+        style = "red" if reading.value.error else STYLES["READY"] if reading.value.ready else ""
+        page.item(paint(reading.line, style) if style else reading.line)
+    return page
 
 
 def _watched(

@@ -8,9 +8,16 @@ from featurelib.catalogue import Catalogue
 from featurelib.extras.watch.watching import FeatureNow, NodeNow, NodeState, Watched
 from featurelib.planning.owners import LeftOver
 from featurelib.view.describe import MOST, NOTHING, WHO_WIDTH
-from featurelib.view.layout import Page, wrap
+from featurelib.view.layout import STYLES, Page, paint, wrap
 from featurelib.view.plan import show_left
 from featurelib.words import clean, code_text, level_text, levels_text, nodes, time_text
+
+_STYLES = {
+    NodeState.RUNNING: "green",
+    NodeState.FENCED: "yellow",
+    NodeState.SILENT: "red",
+    NodeState.GONE: "red",
+}
 
 
 def watch_page(
@@ -24,13 +31,17 @@ def watch_page(
     """Return the page of one reading. `command`: the next command, if any. `left_over`: requests
     that are not ours. Only commands, which are copied, may be wider than `width`."""
     page = Page(width, parts=True)
-    head = [clean(name), *([now.mode] if now.mode else []), time_text(now.at, seconds=True)]
+    head = [
+        paint(clean(name), "bold"),
+        *([now.mode] if now.mode else []),
+        time_text(now.at, seconds=True),
+    ]
     page.item(" · ".join(head))
     if now.until is not None:
-        state = "READY" if now.ready else "not READY yet"
+        state = paint("READY", STYLES["READY"]) if now.ready else "not READY yet"
         page.item(f"waited for, {state}: {levels_text(catalogue, now.until.items())}")
     if now.error is not None:
-        page.item(f"NOTHING ANSWERS: {clean(now.error, 1000)}")
+        page.item(f"{paint('NOTHING ANSWERS', 'bold red')}: {clean(now.error, 1000)}")
     if now.nodes:
         page.line()
         page.table([("nodes", "state", "runs", "since", "lacks"), *_watched_nodes(now, catalogue)])
@@ -89,9 +100,10 @@ def _watched_nodes(watched: Watched, catalogue: Catalogue) -> Iterator[tuple[str
         since = time_text(node.since, seconds=True) if node.since > watched.started else ""
         lacks = levels_text(catalogue, node.lacks.items())
         alike.setdefault((node.role, state, node.release or "?", since, lacks), []).append(node)
-    for (role, *cells), group in alike.items():
+    for (role, state, *cells), group in alike.items():
+        style = _STYLES[group[0].state]
         labels = wrap(nodes(role, [n.node_id for n in group]), WHO_WIDTH)
-        yield ("\n  ".join(labels), *cells)
+        yield ("\n  ".join(labels), paint(state, style), *cells)
 
 
 def _watched_features(

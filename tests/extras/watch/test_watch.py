@@ -264,11 +264,13 @@ def test_one_screen_is_drawn_in_its_place_and_a_hostile_name_steers_nothing(
         assert b"not READY yet" in until_shown(shown, b"controllers 1-2|controller 2")
         nodes = (node(one.node_id, one.role, "4.2") for one in AT_40.nodes)
         cluster.put(replace(AT_40, release="4.2", nodes=tuple(nodes)), 99)
-        rest = until_shown(shown, b"next: ")
+        rest = until_shown(shown, b"next:")
         assert process.wait(PATIENCE) == 0
     assert re.findall(rb"\x1b\[\d+F\x1b\[J", rest)
     codes = {code[:2] + code[-1:] for code in re.findall(rb"\x1b.[\d;]*[A-Za-z]", rest)}
-    assert codes == {b"\x1b[F", b"\x1b[J"}
+    assert codes == {b"\x1b[F", b"\x1b[J", b"\x1b[m"}
+    assert b"\x1b[36mREADY\x1b[0m" in rest
+    assert b"\x1b[32mrunning" in rest
     assert b"\\u202e<b>" in rest
     assert "\u202e" not in rest.decode()
 
@@ -277,14 +279,31 @@ def test_a_page_has_room_on_the_terminal(cluster: Simulated, tmp_path: Path) -> 
     words = ("watch", "--file", cluster.path, "--until", "4.3", "--every", "0.2")
     with on_a_terminal(tmp_path, *words, size=(9, 44)) as (shown, _):
         text = until_shown(shown, rb"window higher\r\n\x1b.*window higher\r\n").decode()
-    pages = text.replace("\r", "").split("\x1b[8F\x1b[J")
+    pages = re.sub(r"\r|\x1b\[[\d;]*m", "", text).split("\x1b[8F\x1b[J")
     assert {len(page.splitlines()) for page in pages} == {8}
     assert max(len(line) for page in pages for line in page.splitlines()) <= 44
 
 
+def test_a_screen_of_several_clusters_has_colours_unless_somebody_wants_none(
+    tmp_path: Path,
+) -> None:
+    for name in ("a", "b"):
+        with Simulated(str(tmp_path / f"{name}.db"), TABLES, cluster_id=name) as made:
+            made.put(AT_40, 9)
+    words = ("watch", "--fleet", fleet(tmp_path, "a", "b"), "--until", "metadata.version=25")
+    with on_a_terminal(tmp_path, *words) as (shown, process):
+        painted = until_shown(shown, rb"aa:.*bb:")
+        assert process.wait(PATIENCE) == 0
+    assert re.search(rb"\x1b\[36maa:\x1b\[0m \x1b\[36mREADY", painted)
+    with on_a_terminal(tmp_path, *words, NO_COLOR="1") as (shown, process):
+        plain = until_shown(shown, rb"aa: READY.*bb: READY")
+        assert process.wait(PATIENCE) == 0
+    assert not re.search(rb"\x1b\[[\d;]*m", plain)
+
+
 @contextmanager
 def on_a_terminal(
-    folder: Path, *words: str, size: tuple[int, int] = (50, 60)
+    folder: Path, *words: str, size: tuple[int, int] = (50, 60), **environment: str
 ) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
     """A command on a terminal of so many lines and columns; what it shows can be read from the
     number."""
@@ -292,8 +311,9 @@ def on_a_terminal(
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
     command = [sys.executable, "-m", "featurelib", *words]
     known = {**os.environ, "TERM": "xterm", "PYTHONPATH": str(Path(__file__).parents[2])}
-    for name in ("COLUMNS", "LINES"):
+    for name in ("COLUMNS", "LINES", "NO_COLOR"):
         known.pop(name, None)
+    known |= environment
     with subprocess.Popen(
         command, cwd=folder, env=known, stdin=terminal, stdout=terminal, stderr=terminal
     ) as process:
