@@ -205,8 +205,8 @@ def choose(options: Wanted, fleet: Fleet, source: str, advice: str = ADDRESSES) 
     }
     if cluster is None and not any(ways.values()):
         raise ConfigError(
-            "expected a cluster, found none named. Give its id or name in the inventory, or "
-            "--bootstrap HOST:PORT, or --file PATH."
+            "No cluster is named. Give its id or name in the inventory, or --bootstrap HOST:PORT, "
+            "or --file PATH."
         )
     known = None if cluster is None else fleet.named(cluster, f"{source}: ")
     if cluster is None or (known is None and any(ways.values()) and KAFKA_ID.fullmatch(cluster)):
@@ -223,8 +223,8 @@ def choose(options: Wanted, fleet: Fleet, source: str, advice: str = ADDRESSES) 
         raise ConfigError(f"{cluster or 'the cluster'}: {fault}")
     if not entry.is_reachable:
         raise ConfigError(
-            f"{source}: cluster {entry.title!r}: expected a way to reach it, found none. Add "
-            "bootstrap, zookeeper or file to its entry, or give --bootstrap HOST:PORT."
+            f"{source}: cluster {entry.title!r} has no address. Add bootstrap, zookeeper or file "
+            "to its entry, or give --bootstrap HOST:PORT."
         )
     return entry
 
@@ -454,8 +454,8 @@ class Chosen:
         as_of = lake.as_of(options.run) if run_time else parse_as_of(options.as_of)
         if not entry.id:
             raise ConfigError(
-                "--tables: expected a cluster, found none named. Give its id, or its name in the "
-                "inventory, before the options."
+                "--tables: no cluster is named. Give its id, or its name in the inventory, before "
+                "the options."
             )
         run = lake.run(options.run)
         if entry not in fleet.cluster:

@@ -226,7 +226,7 @@ def apply(
     if is_sent and approval is None:
         words = quote(path or "PLAN") + Wanted(fleet=options.fleet, config=options.config).ways[0]
         again = files.approve_command(words, open_settings(options.config).longest_approval)
-        raise ConfigError(f"expected --approval FILE, found none. Write one: {again}")
+        raise ConfigError(f"The plan has no approval. Write one: {again}")
     entry = known_entry(file.plan.cluster, options.fleet, chosen.catalogue)
     other = made_at(person.command, file, entry)
     if not (options.cluster or options.addresses):

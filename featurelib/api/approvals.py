@@ -91,7 +91,7 @@ def approve(
     if withdraw:
         return _withdraw(target, reason, given.journal)
     if expires is None:
-        raise ConfigError("expected --expires TIME or --withdraw, found neither. As --expires 24h.")
+        raise ConfigError("--expires is missing. Add --expires 24h, or --withdraw.")
     span, settings = files.expect_span("--expires", expires), open_settings(given.config)
     catalogue, file = open_catalogue(given.overlay), read_plan(plan)
     expect_finalized_by_us(file.plan, given.fleet, catalogue, given.config)

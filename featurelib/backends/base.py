@@ -136,9 +136,8 @@ def open_backend(
 
         return open_kafka(entry, timeout=timeout)
     raise ConfigError(
-        f"cluster {entry.title!r}: expected a way to reach it, found none. Add bootstrap, "
-        "controller_bootstrap, zookeeper or file to its entry in the inventory, or give "
-        "--bootstrap HOST:PORT."
+        f"cluster {entry.title!r} has no address. Add bootstrap, controller_bootstrap, zookeeper "
+        "or file to its entry in the inventory, or give --bootstrap HOST:PORT."
     )
 
 

@@ -65,8 +65,8 @@ def several(
     file, inventory = open_fleet(options.fleet, catalogue)
     if not (ids or options.addresses or options.capture or every or choice != Choice()):
         raise ConfigError(
-            f"expected a cluster, found none named. Give ids or names of {file}, --all for every "
-            "cluster there, or say how one is reached: --bootstrap HOST:PORT, --file PATH."
+            f"No cluster is named. Give ids or names of {file}, --all for every cluster there, or "
+            "an address: --bootstrap HOST:PORT, --file PATH."
         )
     if every and (ids or options.addresses):
         raise ConfigError("--all: expected no cluster named beside it, found one. Keep one.")
@@ -153,8 +153,9 @@ def _planned(words: list[str]) -> tuple[str | None, Command]:
     if len(words) == 2 and words[0] in commands:
         line = f"{shlex.quote(words[1])} {words[0]}"
         raise ConfigError(f"The cluster comes first:\n  featurelib plan {line}")
+    fault = f"No such change {words[1]!r}." if len(words) == 2 else "Name the change to plan."
     raise ConfigError(
-        f"Expected what to plan for {words[0]}: one of {', '.join(commands)}. As:\n"
+        f"{fault} Use one of {', '.join(commands)}:\n"
         f"  featurelib plan {shlex.quote(words[0])} upgrade-all"
     )
 

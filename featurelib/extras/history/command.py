@@ -181,7 +181,7 @@ def _stored(
 ) -> Chosen:
     """Return the cluster from a run's tables. Raises ConfigError if no tables are named."""
     if cluster is None:
-        raise ConfigError("expected a cluster, found none named. Give its id or name.")
+        raise ConfigError("No cluster is named. Give its id or name.")
     return chosen(
         Wanted(cluster=cluster, tables=find_tables(tables), run=run, fleet=fleet), overlay
     )

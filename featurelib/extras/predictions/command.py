@@ -66,8 +66,8 @@ def what_if(
     """
     if not (nodes or remove or add or release or finalize):
         raise ConfigError(
-            "expected a change, found none. Give --node ID=RELEASE, --remove ID, --add ID=RELEASE, "
-            "--release RELEASE or --finalize FEATURE=LEVEL."
+            "No change is named. Give --node ID=RELEASE, --remove ID, --add ID=RELEASE, --release "
+            "RELEASE or --finalize FEATURE=LEVEL."
         )
     chosen = choose(cluster)
     source, catalogue = chosen.question(), chosen.catalogue

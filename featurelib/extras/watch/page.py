@@ -12,12 +12,7 @@ from featurelib.view.layout import STYLES, Page, paint, wrap
 from featurelib.view.plan import show_left
 from featurelib.words import clean, code_text, level_text, levels_text, nodes, time_text
 
-_STYLES = {
-    NodeState.RUNNING: "green",
-    NodeState.FENCED: "yellow",
-    NodeState.SILENT: "red",
-    NodeState.GONE: "red",
-}
+_STYLES = {NodeState.RUNNING: "green", NodeState.FENCED: "yellow"}
 
 
 def watch_page(
@@ -101,7 +96,7 @@ def _watched_nodes(watched: Watched, catalogue: Catalogue) -> Iterator[tuple[str
         lacks = levels_text(catalogue, node.lacks.items())
         alike.setdefault((node.role, state, node.release or "?", since, lacks), []).append(node)
     for (role, state, *cells), group in alike.items():
-        style = _STYLES[group[0].state]
+        style = _STYLES.get(group[0].state, "red")
         labels = wrap(nodes(role, [n.node_id for n in group]), WHO_WIDTH)
         yield ("\n  ".join(labels), paint(state, style), *cells)
 

@@ -132,7 +132,7 @@ def test_errors_are_messages_and_the_server_goes_on(tables: Path) -> None:
         assert "Did you mean ghost-broker" in error
         error = await call("why_not", cluster=CLUSTER, feature=METADATA_VERSION, level="x")
         assert "x" in error
-        assert "expected a change" in await call("what_if", cluster=CLUSTER)
+        assert "No change is named" in await call("what_if", cluster=CLUSTER)
         assert "Knows" not in await call("feature_dependencies", feature="no.such", level=1)
         assert "before" in await call("diff")  # there is one run only
         assert "`run` 7: expected one of the 1 runs" in await call("fleet", run=7)
