@@ -200,8 +200,8 @@ def confirm(question: str, *, yes: bool) -> None:
             f"{question} Expected a terminal to ask at, found none. Read what is shown and start "
             "again with --yes."
         )
-    shown = paint(question, "bold") if has_styles(sys.stderr) else question
-    print(f"{shown} [y/N] ", end="", file=sys.stderr, flush=True)
+    text = paint(question, "bold") if has_styles(sys.stderr) else question
+    print(f"{text} [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().casefold() not in YES:
         raise RefusedError("Not confirmed. Nothing was written or sent.")
 
