@@ -119,10 +119,10 @@ def expect_owners(targets: Targets, night: NightTables, file: str) -> None:
 
 
 def due(
-    night: NightTables, targets: Targets, history: History
+    night: NightTables, targets: Targets, history: History, sender: MessageSender | None
 ) -> Iterator[tuple[Message, NotifyTarget, str]]:
     """Yield each message that says something new, with its target and address. Items that are
-    resolved are added to the history."""
+    resolved are added to the history. Only a sender knows that two references are one URL."""
     fleet, report, root = night.asked().fleet, night.report, f" --tables {quote(night.lake.root)}"
     local = {f" --fleet {quote(night.listed_in)}": "", f" show {report.run.out}/": " show "}
     local[root] = root * ("://" in root)
@@ -143,7 +143,7 @@ def due(
             say(f"warning: no target for {clusters}: nobody gets these messages.")
         places = dict[str, tuple[NotifyTarget, str]]()  # each once, whatever targets name it
         for target, name, at in ((t, *pair) for t in receivers for pair in t.addresses.items()):
-            places.setdefault(at, (target, name))
+            places.setdefault(sender.place_of(target, at) if sender else at, (target, name))
         for target, address in places.values():
             known = history.of(address, owner)
             history.add(address, owner, resolved_of(known.items, own), resolved=True)
@@ -160,7 +160,7 @@ def send_due(
     now: datetime,
 ) -> Iterator[Notification]:
     """Send each message that is due, and yield its outcome; without a sender nothing is sent."""
-    for message, target, address in due(night, targets, history):
+    for message, target, address in due(night, targets, history, sender):
         newest, is_urgent = history.of(address, message.owner).newest, any(message.items.values())
         state: State = "dry_run"
         error = None

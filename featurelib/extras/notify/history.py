@@ -6,8 +6,7 @@ newest row of an item counts: an item that is resolved and comes back is sent ag
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -97,14 +96,9 @@ class History:
         self._rows.clear()
 
 
-@contextmanager
-def alone(lake: Lake, run: int) -> Iterator[None]:
+def alone(lake: Lake, run: int) -> AbstractContextManager[object]:
     """Let one process at a time send from tables on this machine's disk. Raises BusyError."""
-    place = lake.place(NOTIFICATION)
-    if "://" in place:
-        yield
-        return
     from featurelib.spark.hold import hold_folder
 
-    with hold_folder(Path(place), run, "featurelib notify"):
-        yield
+    place = lake.place(NOTIFICATION)
+    return nullcontext() if "://" in place else hold_folder(Path(place), run, "featurelib notify")

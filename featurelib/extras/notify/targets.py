@@ -141,6 +141,13 @@ class MessageSender:
             self._down[host] = error.reason
             raise
 
+    def place_of(self, target: NotifyTarget, address: str) -> str:
+        """Return what two names of one address share: the URL of a webhook, or the mail address."""
+        try:
+            return address.casefold() if target.mail else _secret(address, target.name)
+        except CredentialsError:
+            return address  # `send` says why
+
     def _post(self, message: Message, target: NotifyTarget, address: str) -> None:
         kind = next(kind for kind in WEBHOOKS if getattr(target, kind))
         url = _secret(getattr(target, kind), f"{target.name}: {kind}")

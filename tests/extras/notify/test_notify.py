@@ -252,18 +252,20 @@ def test_each_owner_is_told_what_is_new_and_the_second_call_sends_nothing(
 def test_a_place_that_two_targets_name_gets_each_message_once(
     place: Place, hooks: Hooks, mailbox: tuple[Mailbox, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Two targets name the same reference, a third another one of the same URL."""
     box, port = mailbox
-    monkeypatch.setenv("HOOK", hooks.url("good"))
     text = smtp(port)
-    for name in ("one", "two"):
-        text += f'[[target]]\nname = "{name}"\nowner = ["payments"]\nslack = "env:HOOK"\n'
-        text += f'[[target]]\nname = "m{name}"\nowner = ["payments"]\nmail = ["ann@x.example"]\n'
+    for name, variable in (("one", "HOOK"), ("two", "HOOK"), ("three", "SAME_HOOK")):
+        monkeypatch.setenv(variable, hooks.url("good"))
+        mail = "ann@x.example" if name == "one" else "Ann@x.example"
+        text += f'[[target]]\nname = "{name}"\nowner = ["payments"]\nslack = "env:{variable}"\n'
+        text += f'[[target]]\nname = "m{name}"\nowner = ["payments"]\nmail = ["{mail}"]\n'
     place.targets(text)
     place.night(UNFIT)
     _, planned, _ = place.notify("--dry-run")
     code, said, _ = place.notify()
     assert code == 0
-    assert planned.count("--- dry run") == 2
+    assert planned.count("--- dry run") == 4  # it reads no secret, and knows references only
     assert said.splitlines() == [
         "sent to one: featurelib: payments: 1 new",
         "sent to mone ann@x.example: featurelib: payments: 1 new",
