@@ -5,13 +5,13 @@ Each command parses its options, makes one call, and prints. The text equals tha
 
 from __future__ import annotations
 
-import difflib
 import re
 from dataclasses import asdict, dataclass
 
 from featurelib.catalogue import NEWEST_RELEASE, Catalogue, ReleaseCatalogue
 from featurelib.cli.entrance import say
 from featurelib.cli.options import read_pairs
+from featurelib.config import nearest
 from featurelib.config.files import open_catalogue
 from featurelib.errors import ConfigError, RefusedError
 from featurelib.extras.initial_levels.storage_format import (
@@ -124,12 +124,11 @@ def write_level(own: ReleaseCatalogue, name: str, level: int) -> str:
 
 def _unknown_version(own: ReleaseCatalogue, text: str) -> ConfigError:
     names = list(own.names.values())
-    near = difflib.get_close_matches(text.upper(), names, n=3, cutoff=0.6)
-    hint = f"; near it: {', '.join(near)}" if near else ""
     return ConfigError(
         f"--release-version {text}: expected a release up to {own.release} or one of the "
         f"{len(names)} metadata.versions Kafka {own.release} knows, {names[0]} to {names[-1]}; "
-        f"found none such{hint}. Name one of them, or newer software with --software RELEASE."
+        f"found none such. {nearest(text.upper(), names, 1)} Name one of them, or newer software "
+        "with --software RELEASE."
     )
 
 

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import difflib
 import tomllib
 from collections import Counter
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from featurelib.audit.findings import wordings
+from featurelib.config import nearest
 from featurelib.core.dialect import (
     GENERATIONS,
     KIP,
@@ -176,9 +176,7 @@ def _entry(name: str, book: dict[str, RulebookEntry]) -> RulebookEntry:
     """Return the rule of that name. Raises ConfigError with the valid names."""
     if name in book:
         return book[name]
-    near = difflib.get_close_matches(name, book, n=3, cutoff=0.5)
-    hint = f"; near it: {', '.join(near)}" if near else ""
-    detail = f"none such{hint}. `featurelib rules` lists them all."
+    detail = f"none such. {nearest(name, book, 1)} `featurelib rules` lists them all."
     if name in tagged("own_dialect"):
         detail = (
             "a finding: the cluster's own controllers refuse what the policy lets pass. The "
