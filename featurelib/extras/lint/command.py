@@ -57,8 +57,9 @@ def lint(
         is_removed = key not in now.scopes or of.RESOURCE in old.settings.keys() - scope.settings
         after = nothing if is_removed else scope
         changes.append(FileChange(old, after, clusters.of(scope), is_removed))
-    unique = dict.fromkeys(finding for change in changes for finding in find(change))
-    findings = sorted(unique, key=lambda of: (_SEVERITIES.index(of.severity), of.file, of.line))
+    every = [finding for change in changes for finding in find(change)]
+    unique = {(it.code, it.file, it.line, it.message): it for it in reversed(every)}.values()
+    findings = sorted(unique, key=lambda it: (_SEVERITIES.index(it.severity), it.file, it.line))
     document = fill(
         pages.LintDocument,
         files=names,

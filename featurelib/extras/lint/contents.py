@@ -14,6 +14,7 @@ from featurelib.extras.lint.declared import Declared, Fault
 from featurelib.words import clean
 
 GIT_SECONDS = 60
+CHART, VALUES = "Chart.yaml", "values.yaml"
 _GLOB = re.compile(r"[*?\[]")
 EXPECTED = "expected Strimzi resources, properties, an inventory or values of Kafka, found none."
 
@@ -25,29 +26,49 @@ def read_change(
     with needing("lint needs pyyaml", "lint"):
         from featurelib.extras.lint.readers import read_file
     now, then, unread = Declared(), Declared(), set[str]()
-    names = list(dict.fromkeys(expand(files, revision, now.unmatched)))
-    if before is not None and (len(names) > 1 or revision is not None):
+    given = list(dict.fromkeys(expand(files, revision, now.unmatched)))
+    if before is not None and (len(given) > 1 or revision is not None):
         raise ConfigError("--before: expected one FILE, and no --before-revision beside it.")
+
+    def read_old(name: str) -> bytes | None:
+        """Return the earlier content of a file; None for none."""
+        if before is not None:
+            return content_of(before if name in given else name, now.faults)
+        return old_content(name, revision) if revision else None
+
+    names = list(dict.fromkeys(map(values_of, given)))
     for file in names:
-        old = old_content(file, revision) if revision else None
+        chart, old = chart_of(file), read_old(file)
         content = content_of(file, now.faults if old is None else [])
-        old = content_of(before, now.faults) if before else old
         if content is not None:
-            read_file(content, file, now)
+            read_file(content, file, now, content_of(chart, []) if chart else None)
         elif before or old is None:
             unread.add(file)
         if old is not None:
             then.charts.update(now.charts)
-            read_file(old, file, then)
+            read_file(old, file, then, read_old(chart) if chart else None)
     if before and then.skipped:
         then.faults.append(Fault(before, 1, f"expected the file as it was, {EXPECTED}"))
     if before:
         now.faults.extend(Fault(before, fault.line, fault.message) for fault in then.faults)
-    if now.skipped == files and revision is None:
-        now.faults.extend(Fault(file, 1, f"{EXPECTED} Leave it out.") for file in files)
-        unread.update(files)
+    if now.skipped == names and revision is None and not then.scopes:
+        now.faults.extend(Fault(file, 1, f"{EXPECTED} Leave it out.") for file in given)
+        unread.update(names)
         now.skipped.clear()
     return [name for name in names if name not in unread.union(now.skipped)], now, then
+
+
+def values_of(file: str) -> str:
+    """Return the file to judge for a file: for a Chart.yaml the values beside it, if there are."""
+    values = Path(file).with_name(VALUES)
+    return str(values) if Path(file).name == CHART and values.is_file() else file
+
+
+def chart_of(file: str) -> str:
+    """Return the Chart.yaml beside values of Helm; "" for none."""
+    chart = Path(file).with_name(CHART)
+    is_values = re.fullmatch(r"values.*\.ya?ml", Path(file).name) is not None
+    return str(chart) if is_values and chart.is_file() else ""
 
 
 def expand(names: Sequence[str], revision: str | None, unmatched: list[str]) -> Iterator[str]:

@@ -1,21 +1,7 @@
 """Hold the settings that files declare about a cluster, each with its file and line.
 
 Every reader returns scopes. A scope is one cluster, or one kind of its nodes, with settings under
-Kafka's own names. Settings that Kafka has no name for:
-
-    version         the release of the software
-    metadata        the metadata.version that the file asks for
-    controllers     the number of controllers
-    pools           Strimzi's node pools with controllers
-    brokers         the number of brokers in node pools, and `broker pools`: their names
-    zookeeper       an ensemble is declared
-    migration       Strimzi's annotation strimzi.io/kraft
-    kraft           the kraft.version that a chart is told, or made its clusters with
-    vendor          the software is no Apache build, so its levels are not known
-    api             an apiVersion that this release does not know
-    resource        a Kafka resource of Strimzi's, and not node pools alone
-    cluster.id      the id that an image or a chart formats with
-    node.id PLACE   the id of a node in a file of several
+Kafka's own names. The table [settings] of readers.toml has those that Kafka has no name for.
 
 A value of a template, as {{ version }} or ${VERSION}, is not known: its setting has TEMPLATE.
 """
@@ -24,7 +10,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from importlib import resources
 from typing import NamedTuple
@@ -35,6 +21,7 @@ VERSION, METADATA, CONTROLLERS = "version", "metadata", "controllers"
 ZOOKEEPER, MIGRATION, KRAFT, API = "zookeeper", "migration", "kraft", "api"
 VENDOR, POOLS, RESOURCE, CLUSTER_ID = "vendor", "pools", "resource", "cluster.id"
 BROKERS, BROKER_POOLS = "brokers", "broker pools"
+CHART, OPERATOR = "chart", "operator"
 # The settings of nodes with a role in node pools: their number, and the pools.
 MEMBERS = {"controller": (CONTROLLERS, POOLS), "broker": (BROKERS, BROKER_POOLS)}
 LISTENERS, CONTROLLER_LISTENERS = "listeners", "controller.listener.names"
@@ -57,16 +44,37 @@ _TEMPLATE_LINE = re.compile(r"^[ \t]*(?:\{\{.*\}\}|\{%.*%\}|\{#.*#\}|<%.*%>)[ \t
 
 
 class Setting(NamedTuple):
-    """A value, and the line of a file that has it."""
+    """A value, and the line of a file that has it; null is an empty value. Of a mapping or a list
+    it is the place where that begins, and `parts` are by key or position."""
 
     value: str
     file: str
     line: int
+    parts: dict[str, Setting] = {}  # noqa: RUF012 never changed
+    size: int = 1  # with all parts below it
 
     @property
     def is_known(self) -> bool:
         """False if a template fills the value in."""
         return TEMPLATE not in self.value
+
+    def __bool__(self) -> bool:
+        """Return false for MISSING."""
+        return self.line > 0
+
+    def at(self, *path: str) -> Setting:
+        """Return the part at a path of keys; MISSING for none."""
+        part = self
+        for key in path:
+            part = part.parts.get(key, MISSING)
+        return part
+
+    def leaf(self, *path: str) -> Setting | None:
+        """Return the value at a path; None for none and for an empty one."""
+        return part if (part := self.at(*path)).value else None
+
+
+MISSING = Setting("", "", 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,11 +196,3 @@ def read_properties(text: str) -> Iterator[tuple[str, str, int]]:
             line = line[:-1] + next(lines, (0, ""))[1].strip()
         key, value, *_ = *re.split(r"\s*[=:]\s*|\s+", line, maxsplit=1), ""
         yield key, value.strip(), number
-
-
-def add_properties(scope: Scope, pairs: Iterable[tuple[str, str, int]], file: str) -> None:
-    """Add the watched properties among these to a scope; the last value of a key holds."""
-    for key, value, line in pairs:
-        name = ALIASES.get(key, key)
-        if name in WATCHED:
-            scope.settings[name] = Setting(value, file, line)

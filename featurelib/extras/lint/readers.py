@@ -1,9 +1,11 @@
 """Read the declarations of files: Strimzi's resources, properties, inventories of cp-ansible, Helm
-values, compose files and other YAML. Names of settings are rows of readers.toml.
+values with their Chart.yaml, compose files and other YAML. Names of settings are rows of
+readers.toml.
 
 In files of others, watched properties are read at any place: as keys, as blocks of properties, as
-environment variables (KAFKA_CFG_PROCESS_ROLES). A path with `controller` or `broker` in it belongs
-to those nodes, everything else to both, so that each file makes two scopes.
+environment variables (KAFKA_CFG_PROCESS_ROLES). Each service of a compose file is a scope. In any
+other file a path with `controller` or `broker` in it belongs to those nodes, everything else to
+both, so that the file makes two scopes.
 """
 
 from __future__ import annotations
@@ -14,33 +16,38 @@ from pathlib import PurePath
 from typing import NamedTuple
 
 from featurelib.extras.lint import declared as of
-from featurelib.extras.lint.declared import ROWS, Declared, Fault, Scope, Setting
+from featurelib.extras.lint.contents import CHART
+from featurelib.extras.lint.declared import MISSING, ROWS, Declared, Fault, Scope, Setting
 from featurelib.extras.lint.rules import era_of, holds
-from featurelib.extras.lint.tree import Branch, Tree, get, leaf, place_of, read_documents, text
+from featurelib.extras.lint.tree import read_documents
 from featurelib.words import clean
 
 STRIMZI = "kafka.strimzi.io/"
 KNOWN_APIS = ("kafka.strimzi.io/v1beta2", "kafka.strimzi.io/v1")
 _INI = re.compile(r"^\[(kafka_broker|kafka_controller)(:\w+)?\]", re.MULTILINE)
 COMPONENTS = ("controller", "broker")
-QUORUM, DYNAMIC = "kafka_controller_quorum_voters", "kraft_dynamic_quorum_enabled"
-PLACES = ("kraftVersion", "image.tag", "kraft")  # in a chart's values, of what it decides
+DYNAMIC = "kraft_dynamic_quorum_enabled"
+PLACES = ("kraftVersion", "image.tag", "chart", "kraft")  # of what a chart decides
 MOST_HOSTS = 1000  # of a range
 _ENVIRONMENT = re.compile(r"KAFKA_(?:CFG_)?([A-Z_]+)")
 _IMAGE = re.compile(r"(?:.*/)?(?P<name>[^/:@]+)(?::(?P<tag>[^/:@]+))?(?P<digest>@.+)?")
 _RANGE = re.compile(r"\[(\d+|[A-Za-z]):(\d+|[A-Za-z])(?::(\d+))?\]")
 
 
-def read_file(content: bytes, file: str, into: Declared) -> None:
-    """Add the declarations of a file; parts that cannot be read become faults."""
+def read_file(content: bytes, file: str, into: Declared, chart: bytes | None = None) -> None:
+    """Add the declarations of a file; parts that cannot be read become faults. `chart`: the content
+    of the Chart.yaml beside the file."""
     faults = len(into.faults)
     try:
         masked = of.mask(content.decode("utf-8-sig"))
+        below = of.mask((chart or b"").decode("utf-8-sig"))
     except UnicodeDecodeError:
         is_read = False
     else:
-        read = _read_properties if ".properties" in PurePath(file).name else _read_yaml
-        is_read = read(masked, file, into)
+        if ".properties" in PurePath(file).name:
+            is_read = _read_properties(masked, file, into)
+        else:
+            is_read = _read_yaml(masked, below, file, into)
     if not is_read and len(into.faults) == faults:
         into.skipped.append(file)
 
@@ -49,11 +56,13 @@ def _read_properties(content: str, file: str, into: Declared) -> bool:
     pairs = list(of.read_properties(content))
     if not of.OF_KAFKA.intersection(key for key, _, _ in pairs):
         return False
-    of.add_properties(into.scope(file, Scope("properties", file, file, 1)), pairs, file)
+    scope = into.scope(file, Scope("properties", file, file, 1))
+    for key, value, line in pairs:
+        scope.settings.update(_named(key, Setting(value, file, line)))
     return True
 
 
-def _read_yaml(content: str, file: str, into: Declared) -> bool:
+def _read_yaml(content: str, chart: str, file: str, into: Declared) -> bool:
     """Add the settings of all documents; False if none is of Kafka."""
     if group := _INI.search(content):
         line = content.count("\n", 0, group.start()) + 1
@@ -62,53 +71,54 @@ def _read_yaml(content: str, file: str, into: Declared) -> bool:
         into.faults.append(Fault(file, line, message))
         return False
     is_read = False
-    for document in read_documents(content, file, into):
-        items = get(document, "items")  # of a list of Kubernetes
-        for resource in items if isinstance(items, list) else [document]:
-            is_read |= _read_resource(resource, file, into)  # other kinds may be among them
+    charts = [*read_documents(chart, str(PurePath(file).with_name(CHART)), into)]
+    documents = [*read_documents(content, file, into)] or [MISSING] * bool(charts)
+    for root in documents:
+        items = root.at("items").parts  # of a list of Kubernetes
+        for resource in items.values() or [root]:
+            if resource.at("apiVersion").value.startswith(STRIMZI):
+                is_read |= _read_resource(resource, file, into)
+            else:  # of another kind, or values
+                is_read |= _read_values(resource, file, into, charts)
     return is_read
 
 
 # --- Strimzi --------------------------------------------------------------------------------------
 
 
-def _read_resource(root: Tree, file: str, into: Declared) -> bool:
-    """Add a resource of Strimzi's; False if it is none that says anything about levels."""
-    api, kind = text(root, "apiVersion"), text(root, "kind")
-    if not isinstance(root, Branch) or not api.startswith(STRIMZI):
-        return read_values(root, file, into)
+def _read_resource(root: Setting, file: str, into: Declared) -> bool:
+    """Add a resource of Strimzi's; False if it says nothing about levels."""
+    api, kind = root.at("apiVersion").value, root.at("kind").value
     if kind not in ("Kafka", "KafkaNodePool"):
         return False
     by_label = ("labels", "strimzi.io/cluster")
-    name = text(root, "metadata", *(by_label if kind == "KafkaNodePool" else ("name",))) or "?"
-    namespace = text(root, "metadata", "namespace")
+    name = root.at("metadata", *(by_label if kind == "KafkaNodePool" else ("name",))).value or "?"
+    namespace = root.at("metadata", "namespace").value
     title, place = f"{namespace}/{name}" if namespace else name, str(PurePath(file).parent)
     twin = into.scopes.get(("strimzi", place, title))
     if kind == "Kafka" and twin is not None and of.RESOURCE in twin.settings:
         place = file  # two clusters with this name in one folder
-    scope = into.scope(place, Scope("strimzi", title, file, root.place.line))
+    scope = into.scope(place, Scope("strimzi", title, file, root.line))
     if api not in KNOWN_APIS:
-        scope.settings[of.API] = Setting(api, file, root.place.line)
+        scope.settings[of.API] = root._replace(value=api)
     if kind == "KafkaNodePool":
         _read_pool(scope, root)
         return True
-    values = {key: leaf(root, *path) for key, path in ROWS["strimzi"].items()}
-    values[of.ZOOKEEPER] = place_of(get(root, "spec", "zookeeper"))
-    scope.settings.update({key: value for key, value in values.items() if value is not None})
-    config = get(root, "spec", "kafka", "config")
-    leaves = (it for it in (config.items() if isinstance(config, Branch) else ()))
-    pairs = ((key, *value[::2]) for key, value in leaves if isinstance(value, Setting))
-    of.add_properties(scope, pairs, file)
+    values = {key: root.leaf(*path) for key, path in ROWS["strimzi"].items()}
+    values[of.ZOOKEEPER] = root.at("spec", "zookeeper")
+    scope.settings.update({key: value for key, value in values.items() if value})
+    for key, part in root.at("spec", "kafka", "config").parts.items():
+        scope.settings.update(_named(key, part))
     return True
 
 
-def _read_pool(scope: Scope, root: Tree) -> None:
+def _read_pool(scope: Scope, root: Setting) -> None:
     """Add the controllers and brokers of a pool to those of other pools."""
-    roles, replicas = get(root, "spec", "roles"), leaf(root, "spec", "replicas")
-    name = leaf(root, "metadata", "name") or replicas
-    if not isinstance(roles, list) or replicas is None or name is None:
+    roles, replicas = root.at("spec", "roles").parts.values(), root.leaf("spec", "replicas")
+    name = root.leaf("metadata", "name") or replicas
+    if replicas is None or name is None:
         return
-    for role in {it.value for it in roles if isinstance(it, Setting)} & of.MEMBERS.keys():
+    for role in {it.value for it in roles} & of.MEMBERS.keys():
         (key, names), value = of.MEMBERS[role], of.TEMPLATE
         before, pools = scope.settings.get(key), scope.names(names)
         if replicas.value.isdecimal() and (before is None or before.is_known):
@@ -123,79 +133,100 @@ def _read_pool(scope: Scope, root: Tree) -> None:
 class _Item(NamedTuple):
     """A setting, and the nodes that it belongs to: "" = all."""
 
-    component: str
     key: str
     setting: Setting
+    component: str = ""
 
 
-def read_values(root: Tree, file: str, into: Declared) -> bool:
-    """Add the settings of an inventory or of values; False if there are none."""
-    items = [*_walk(root, "", text(root, "metadata", "name"))]
-    keys = {key for path in ((), ("all", "vars"), ("all", "children")) for key in _at(root, *path)}
-    chart = root if _at(root).keys() & ROWS["bitnami"]["keys"] else get(root, "kafka")
-    kind = "helm"
-    if keys & set(ROWS["ansible"]["keys"]):
-        kind, known = "ansible", {item.key: item.setting for item in items}
-        items = [item for item in items if not item.key.startswith(of.NODE_ID)]
-        items += _ansible(root, known)
-    elif len(_at(chart).keys() & ROWS["bitnami"]["keys"]) > (file not in into.charts):
-        kind = "bitnami"
-        into.charts.add(file)
-        items += _bitnami(chart, {item.key: item.setting for item in items})
-    is_read = kind == "ansible" and bool(items)
-    is_read |= any(not item.key.startswith((of.NODE_ID, of.CLUSTER_ID)) for item in items)
-    for component in COMPONENTS if is_read else ():
-        own = {item.key: item.setting for item in items if item.component in ("", component)}
-        scope = into.scope(f"{file} {component}", Scope(kind, file, file, 1, component))
-        scope.settings.update(own)
+def _read_values(root: Setting, file: str, into: Declared, charts: list[Setting]) -> bool:
+    """Add the settings of values, an inventory or a compose file; False if there are none."""
+    services = {f" {name}": it for name, it in root.at("services").parts.items() if it.parts}
+    is_read = False
+    for service, part in (services or {"": root}).items():
+        kind, items = _items_of(part, file, into, charts)
+        names = {item.key.split(" ")[0] for item in items}
+        if kind != "ansible" and not names - {of.NODE_ID, of.CLUSTER_ID}:
+            continue
+        is_read |= bool(items)
+        for node in ("",) if service else COMPONENTS:
+            title = f"{file}{service}"
+            scope = into.scope(f"{title} {node}", Scope(kind, title, file, 1, node))
+            own = {it.key: it.setting for it in items if it.component in ("", node or it.component)}
+            scope.settings.update(own)
     return is_read
 
 
-def _at(root: Tree | None, *path: str) -> Mapping[str, Tree]:
-    """Return the mapping at a path; an empty one for none."""
-    return branch if isinstance(branch := get(root, *path), Branch) else Branch()
+def _items_of(
+    root: Setting, file: str, into: Declared, charts: list[Setting]
+) -> tuple[str, list[_Item]]:
+    """Return the kind of some values, and their settings: those of the chart hold first."""
+    items = [item for chart in charts for item in _walk(chart, "", "")]
+    items += _walk(root, "", root.at("metadata", "name").value)
+    known = {item.key: item.setting for item in items}
+    groups = (root, root.at("all", "vars"), root.at("all", "children"))
+    if any(group.parts.keys() & set(ROWS["ansible"]["keys"]) for group in groups):
+        items = [item for item in items if not item.key.startswith(of.NODE_ID)]
+        return "ansible", [*items, *_ansible(root, known)]
+    keys, least = set(ROWS["bitnami"]["keys"]), 2 - (file in into.charts)
+    places = [root, *(root.at(*path.split(".")) for path in ROWS["bitnami"]["places"])]
+    values = max(places, key=lambda part: len(part.parts.keys() & keys))
+    if of.CHART in known or len(values.parts.keys() & keys) >= least:
+        into.charts.add(file)
+        return "bitnami", [*items, *_bitnami(values, known)]
+    return "helm", items
 
 
-def _pairs(tree: Tree) -> Iterator[tuple[str, Tree]]:
-    """Yield keys and values of a mapping, of a list of NAME=value and of one of name and value."""
-    for item in tree if isinstance(tree, list) else ():
-        if isinstance(item, Setting):
-            name, _, value = item.value.partition("=")
-            yield name, item._replace(value=value)
-        else:
-            name, pair = text(item, "name"), get(item, "value")
-            yield (name, pair) if name and pair is not None else ("", item)
-    yield from tree.items() if isinstance(tree, Branch) else ()
-
-
-def _walk(tree: Tree, component: str, path: str) -> Iterator[_Item]:
+def _walk(root: Setting, component: str, path: str) -> Iterator[_Item]:
     """Yield the settings below a part; `path` tells the nodes of a file apart."""
-    for key, value in _pairs(tree):
+    yield from _versions(root)
+    for key, part in root.parts.items():
+        name = part.at("name").value
+        if name and part.at("value"):  # {name: KAFKA_NODE_ID, value: 1}
+            key, part = name, part.at("value")
         own = next((name for name in COMPONENTS if name in key.lower()), component)
-        if not isinstance(value, Setting):
-            tag, digest = leaf(value, "tag"), leaf(value, "digest")
-            if (image := text(value, "repository")) and (place := tag or digest):
-                yield from _image(f"{image}{':' if tag else '@'}{place.value}", place)
-            yield from _walk(value, own, f"{path}/{key}")
+        if part.parts:
+            yield from _walk(part, own, f"{path}/{key}")
         elif key == "image":
-            yield from _image(value.value, value)
-        elif "\n" in value.value or "=" in value.value:
-            for name, line, number in of.read_properties(value.value):
-                at = Setting(line, value.file, value.line + number - 1)
-                yield from _set(name, at, own, path)
+            yield from _image(part.value, part)
         else:
-            yield from _set(key, value, own, path)
+            lines = [(key, part.value, 1)]
+            is_block = "\n" in part.value or "=" in part.value
+            for name, text, number in of.read_properties(part.value) if is_block else lines:
+                at = part._replace(value=text, line=part.line + number - 1)
+                named = _named(name, at, path).items()
+                yield from (_Item(*it, own if is_block else component) for it in named)
 
 
-def _set(name: str, setting: Setting, component: str, path: str) -> Iterator[_Item]:
-    """Yield the setting of a name, if it is one that is watched, or an id."""
+def _named(name: str, setting: Setting, path: str = "") -> dict[str, Setting]:
+    """Return the setting under Kafka's name, if it is one that is watched, or an id."""
     variable = _ENVIRONMENT.fullmatch(name)
     name = variable[1].lower().replace("_", ".") if variable else name
     name = of.ALIASES.get(name, name)
     key = ROWS["names"].get(name, name)
-    component = "" if name == QUORUM else component  # a setting of the brokers, too
-    if key in of.WATCHED or name in ROWS["names"]:
-        yield _Item(component, f"{key} {path}" if key == of.NODE_ID else key, setting)
+    if key not in of.WATCHED and name not in ROWS["names"]:
+        return {}
+    return {f"{key} {path}".rstrip() if key == of.NODE_ID else key: setting}
+
+
+def _versions(part: Setting, image: str = "") -> Iterator[_Item]:
+    """Yield the versions of the image and of the chart that a mapping names; `image` is the default
+    of its name."""
+    tag, digest, release = part.leaf("tag"), part.leaf("digest"), part.leaf("appVersion")
+    if (image := part.at("repository").value or image) and (place := tag or digest):
+        yield from _image(f"{image}{':' if tag else '@'}{place.value}", place)
+    if release and re.fullmatch(ROWS["chart"]["app"], release.value):
+        yield from _image(f"{part.at('name').value}:{release.value}", release)
+    row = ROWS["chart"]
+    places = ([part.leaf(*path.split(".")) for path in row[key]] for key in ("of", "name", "at"))
+    repository, name, version = (next(filter(None, each), MISSING) for each in places)
+    chart = f"{repository.value}/{name.value}"
+    if version and re.fullmatch(row["operator"], chart):
+        yield _Item(of.OPERATOR, version._replace(value=version.value.lstrip("^~>=v ")))
+    if version and re.fullmatch(row["kafka"], chart):
+        major = (re.findall(r"\d+", version.value) or [""])[0]
+        kafka = ROWS["bitnami"]["releases"].get(major, f"chart {version.value}")
+        yield _Item(of.CHART, version._replace(value=major))
+        yield _Item(of.VERSION, version._replace(value=kafka if version.is_known else of.TEMPLATE))
 
 
 def _image(name: str, at: Setting) -> Iterator[_Item]:
@@ -214,54 +245,54 @@ def _image(name: str, at: Setting) -> Iterator[_Item]:
 def _version(version: Setting, vendor: str) -> Iterator[_Item]:
     """Yield a version, that of Confluent Platform as the release of the Kafka inside."""
     if vendor:
-        yield _Item("", of.VENDOR, version._replace(value=f"{vendor} {version.value}"))
+        yield _Item(of.VENDOR, version._replace(value=f"{vendor} {version.value}"))
         major, minor = of.number_of(version.value) or (0, 0)
         if first := ROWS["platform"].get(str(major)):
             version = version._replace(value=f"{first[0]}.{first[1] + minor}")
-    yield _Item("", of.VERSION, version)
+    yield _Item(of.VERSION, version)
 
 
 # --- cp-ansible -----------------------------------------------------------------------------------
 
 
-def _ansible(root: Tree, known: Mapping[str, Setting]) -> Iterator[_Item]:
+def _ansible(root: Setting, known: Mapping[str, Setting]) -> Iterator[_Item]:
     """Yield the version, the quorum, and the ids of nodes as cp-ansible makes them: node_id, or the
     place in the group. The list of voters has the place alone."""
     for path in ((), ("vars",), ("all", "vars")):
-        if version := leaf(root, *path, "confluent_package_version"):
+        if version := root.leaf(*path, "confluent_package_version"):
             yield from _version(version, "Confluent Platform")
-    groups = {**_at(root), **_at(root, "all", "children")}
-    controllers, ensemble = groups.get("kafka_controller"), place_of(groups.get("zookeeper"))
-    hosts = {name: [*_hosts(groups.get(f"kafka_{name}"))] for name in COMPONENTS}
-    variables = dict[str, dict[str, Tree]]()
-    for host, _, own in (row for rows in hosts.values() for row in rows):
-        variables[host] = {**variables.get(host, {}), **own}
+    groups = {**root.parts, **root.at("all", "children").parts}
+    controllers = groups.get("kafka_controller", MISSING)
+    ensemble = groups.get("zookeeper", MISSING)
+    hosts = {name: [*_hosts(groups.get(f"kafka_{name}", MISSING))] for name in COMPONENTS}
+    variables = dict[str, dict[str, Setting]]()
+    for host, part in (row for rows in hosts.values() for row in rows):
+        variables[host] = {**variables.get(host, {}), **part.parts}
     for name, row in ROWS["ansible"]["ids"].items():
-        for at, (host, line, _) in enumerate(hosts[name], start=row["first"]):
-            ids = (leaf(Branch(variables[host]), key) for key in row["names"])
-            own_id = next(filter(None, ids), line._replace(value=str(at)))
-            yield _Item(name, f"{of.NODE_ID} {name} {host}", own_id)
-    place = place_of(controllers) or next(iter(known.values()), None)
-    if controllers is not None and place is not None:
-        word = "enabled" if ensemble is None else "migration"
-        yield _Item("", of.CONTROLLERS, place._replace(value=str(len(hosts["controller"]))))
-        yield _Item("", of.MIGRATION, place._replace(value=word))
-    if ensemble is not None:
-        yield _Item("", of.ZOOKEEPER, ensemble)
+        for at, (host, part) in enumerate(hosts[name], start=row["first"]):
+            ids = (variables[host].get(key, MISSING).leaf() for key in row["names"])
+            own_id = next(filter(None, ids), part._replace(value=str(at)))
+            yield _Item(f"{of.NODE_ID} {name} {host}", own_id, name)
+    place = controllers or next(iter(known.values()), MISSING)
+    if controllers:
+        word = "migration" if ensemble else "enabled"
+        yield _Item(of.CONTROLLERS, place._replace(value=str(len(hosts["controller"]))))
+        yield _Item(of.MIGRATION, place._replace(value=word))
+    if ensemble:
+        yield _Item(of.ZOOKEEPER, ensemble)
     if DYNAMIC in known and known[DYNAMIC].value.lower() in ("true", "yes"):
-        yield _Item("", of.SERVERS, known[DYNAMIC])
-    elif of.VOTERS not in known and place and (controllers is not None or ensemble is None):
+        yield _Item(of.SERVERS, known[DYNAMIC])
+    elif of.VOTERS not in known and place and (controllers or not ensemble):
         rows = enumerate(hosts["controller"], start=ROWS["ansible"]["ids"]["controller"]["first"])
-        voters = ",".join(f"{at}@{host}" for at, (host, *_) in rows)
-        yield _Item("", of.VOTERS, place._replace(value=voters))
+        voters = ",".join(f"{at}@{host}" for at, (host, _) in rows)
+        yield _Item(of.VOTERS, place._replace(value=voters))
 
 
-def _hosts(group: Tree | None) -> Iterator[tuple[str, Setting, Mapping[str, Tree]]]:
-    """Yield the hosts of a group and of the groups in it: name, place, variables."""
-    for key, value in _at(group, "hosts").items():
-        place = place_of(value) or place_of(group)
-        yield from ((host, place, _at(value)) for host in _expand(key) if place is not None)
-    for child in _at(group, "children").values():
+def _hosts(group: Setting) -> Iterator[tuple[str, Setting]]:
+    """Yield the hosts of a group and of the groups in it, each with its variables."""
+    for key, part in group.at("hosts").parts.items():
+        yield from ((host, part) for host in _expand(key))
+    for child in group.at("children").parts.values():
         yield from _hosts(child)
 
 
@@ -281,32 +312,33 @@ def _expand(name: str) -> Iterator[str]:
 
 
 class _ChartFacts(dict[str, str]):
-    """The facts of rows about a chart; any other fact is the value at its path."""
+    """The facts of rows about a chart. Any other fact is the value at its path: "set" for an empty
+    one, a mapping and a list."""
 
-    chart: Tree | None
+    values_of_chart: Setting
 
     def __missing__(self, path: str) -> str:
-        return text(self.chart, *path.split(".")).lower()
+        part = self.values_of_chart.at(*path.split("."))
+        return part.value.lower() or ("set" if part else "")
 
 
-def _bitnami(chart: Tree | None, known: dict[str, Setting]) -> Iterator[_Item]:
+def _bitnami(values: Setting, known: dict[str, Setting]) -> Iterator[_Item]:
     """Yield the version, and the settings that rows make of the values of a chart."""
-    tag, digest = leaf(chart, "image", "tag"), leaf(chart, "image", "digest")
-    if of.VERSION not in known and (image := tag or digest):
-        versions = [*_image(f"kafka{':' if tag else '@'}{image.value}", image)]
-        known |= {item.key: item.setting for item in versions}
-        yield from versions
+    for item in _versions(values.at("image"), "kafka"):
+        known[item.key] = item.setting
+        yield item
     number = of.number_of(known[of.VERSION].value if of.VERSION in known else None)
-    facts = _ChartFacts({f"has {key}": "yes" for key in _at(chart)}, era=era_of(number))
-    facts.chart, facts["quorum"] = chart, "named" if {of.VOTERS, of.SERVERS} & known.keys() else ""
+    facts, chart = _ChartFacts(era=era_of(number), zookeeper=""), known.get(of.CHART)
+    facts.values_of_chart = values
+    facts["quorum"] = "named" if {of.VOTERS, of.SERVERS} & known.keys() else ""
     facts["before_4.1"] = "yes" if number and number < of.DYNAMIC_FROM else "no"
-    facts["external"] = "yes" if get(chart, "externalZookeeper", "servers") else "no"
+    facts["default"] = "zookeeper" if chart and chart.value in ROWS["bitnami"]["old"] else "kraft"
     for row in ROWS["bitnami"]["rows"]:
         if holds(row["when"], facts):
             key, origin = row.get("setting"), row.get("from", "")
             value = facts[key or row["fact"]] = row.get("value", facts[origin] if origin else "yes")
             paths = [origin, *row.get("at", PLACES)] if key else ()
-            places = (place_of(get(chart, *path.split("."))) for path in paths if path)
-            place = next(filter(None, places), place_of(chart))
+            places = [chart if at == "chart" else values.at(*at.split(".")) for at in paths if at]
+            place = next(filter(None, (*places, chart, values)), None)
             if key and place:
-                yield _Item(row.get("component", ""), key, place._replace(value=value))
+                yield _Item(key, place._replace(value=value), row.get("component", ""))

@@ -18,13 +18,14 @@ import msgspec
 from featurelib.extras.lint import declared as of
 from featurelib.extras.lint.change import FileChange, is_chosen
 from featurelib.extras.lint.declared import Scope, Setting
-from featurelib.feature import METADATA_VERSION, Severity
+from featurelib.feature import METADATA_VERSION, Severity, release_line
 from featurelib.words import clean, level_text, nodes
 
 ANY = "template"  # any setting that a template fills in
 NAMED = {*of.WATCHED, of.API, of.CLUSTER_ID, of.MIGRATION, of.ZOOKEEPER}  # settings in conditions
 FILE, TABLES = "rules.toml", ("facts", "texts")
 _NO_WORD = re.compile(r"\W")
+_CANDIDATE = re.compile(r"\d-(rc|alpha|beta|snapshot)", re.IGNORECASE)
 REMOVED = "declaration_removed"
 Conditions = dict[str, str | list[str]]
 
@@ -112,6 +113,7 @@ def _place(change: FileChange, keys: Sequence[str]) -> Setting:
 # What releases can do, by the first one that can more: 3.3 is the least before Kafka 4.0 (its
 # upgrade notes), 3.4 migrates to KRaft (KIP-866), 4.0 has no ZooKeeper mode.
 ERAS = {(3, 3): "before_3.3", (3, 4): "before_3.4", of.KRAFT_ONLY: "before_4"}
+WITHOUT_ZOOKEEPER = (0, 46)  # the first release of Strimzi's operator without ZooKeeper
 SENTENCES = ("message", "consequence", "remedy")
 MOST = 3  # reasons that a finding lists
 NO_YES = ("no", "yes")
@@ -148,12 +150,13 @@ def _software(change: FileChange) -> tuple[Words, Words]:
     if version == "new" and of.VERSION in then.settings:
         version = "unclear"
     software, protocol, own = now.number(of.VERSION), change.protocol(now), change.software(now)
+    line, new = release_line(now.known(of.VERSION) or ""), WITHOUT_ZOOKEEPER
     refusals = change.cluster.refusals(now.known(of.VERSION) or "") if own else None
     known = "unknown" if own is None else "known"
     return {
         "version": version,
         "release": change.turn(of.VERSION, lambda scope: scope.number(of.VERSION)),
-        "version_form": "short" if (now.known(of.VERSION) or "").count(".") < 2 else "full",
+        "version_form": _form(change),
         "era": era_of(software),
         "era_before": era_of(then.number(of.VERSION)),
         "software": "vendor" if of.VENDOR in now.settings else known,
@@ -161,7 +164,25 @@ def _software(change: FileChange) -> tuple[Words, Words]:
         "protocol_era": era_of(protocol),
         "protocol_above": NO_YES[bool(protocol and software and protocol > software)],
         "register": "unknown" if refusals is None else "refused" if refusals else "joins",
-    }, {"refusals": _first(refusals or ())}
+        "operator": change.turn(of.OPERATOR, lambda scope: scope.number(of.OPERATOR)),
+        "operator_drops_zookeeper": NO_YES[
+            (then.number(of.OPERATOR) or new) < new <= (now.number(of.OPERATOR) or ())
+        ],
+    }, {
+        "refusals": _first(refusals or ()),
+        "newest": f"{line}.{of.ROWS['patches'].get(line)}",
+    }
+
+
+def _form(change: FileChange) -> str:
+    """Return the form of a version: full, short (4.1), candidate (4.1.0-rc1), or newer than every
+    known patch of its release."""
+    text = change.after.known(of.VERSION) or ""
+    numbers, newest = of.number_of(text, 3) or (), of.ROWS["patches"].get(release_line(text))
+    if _CANDIDATE.search(text) or len(numbers) < 3:
+        return "candidate" if _CANDIDATE.search(text) else "short"
+    is_own = change.cluster.catalogue.release_named(text) == text  # of an overlay
+    return "full" if is_own or newest is None or numbers[2] <= newest else "newer"
 
 
 def era_of(number: of.Number | None) -> str:

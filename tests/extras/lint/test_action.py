@@ -223,10 +223,16 @@ def test_the_hook_judges_the_files_that_it_chooses(repository: Path) -> None:
     [hook] = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
     chosen = [
         path
-        for path in ("clusters/a b/kafka.yaml", "config/server.properties", "charts/values.yaml")
+        for path in (
+            *("clusters/a b/kafka.yaml", "config/server.properties", "docker-compose.yml"),
+            *("app/Chart.yaml", "app/values-prod.yaml", "app/Chart.lock", "app/templates/web.yaml"),
+        )
         if re.search(hook["files"], path)
     ]
-    assert chosen == ["clusters/a b/kafka.yaml", "config/server.properties"]
+    assert chosen == [
+        *("clusters/a b/kafka.yaml", "config/server.properties", "docker-compose.yml"),
+        *("app/Chart.yaml", "app/values-prod.yaml"),
+    ]
     environment = os.environ | {"PATH": f"{BIN}:{os.environ['PATH']}"}
     words = [*shlex.split(hook["entry"]), "clusters/a b/kafka.yaml"]
     done = subprocess.run(words, cwd=repository, env=environment, capture_output=True, text=True)

@@ -6,6 +6,7 @@ change that would have been right: it has no finding but those in `cured`.
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 import subprocess
@@ -18,9 +19,10 @@ from typing import Any
 import pytest
 
 from featurelib.catalogue import load
+from featurelib.extras.lint import declared as of_declared
 from featurelib.extras.lint import rules as of_rules
 from featurelib.extras.lint.change import FileChange, KnownCluster
-from featurelib.extras.lint.declared import WATCHED, Scope
+from featurelib.extras.lint.declared import ROWS, WATCHED, Scope
 from featurelib.extras.lint.rules import NAMED, rules, words_of
 from tests.cli.commands import run
 
@@ -29,8 +31,7 @@ CASES = sorted((HERE / "cases").glob("*.toml"))
 DATA = HERE.parents[1] / "data" / "configured_voters"
 SAMPLES = HERE.parents[2] / "data" / "samples"
 QUIET = {"info"}
-SETTINGS = {*WATCHED, "version", "metadata", "controllers", "pools", "brokers", "broker pools"}
-SETTINGS |= {"api", "migration", "cluster.id"}  # that texts may name
+SETTINGS = {*WATCHED, *ROWS["settings"]}  # that texts may name
 
 
 def lint(folder: Path, name: str, before: str | None, after: str, *options: str) -> dict[str, Any]:
@@ -46,6 +47,12 @@ def lint(folder: Path, name: str, before: str | None, after: str, *options: str)
     return document
 
 
+def write_beside(folder: Path, case: dict[str, Any]) -> None:
+    """Write the files that stand beside the file of a case, before and after the change."""
+    for name, text in case.get("beside", {}).items():
+        (folder / name).write_text(text, encoding="utf-8")
+
+
 def changed(text: str, change: list[str] | None) -> str:
     if change is None:
         return text
@@ -58,6 +65,7 @@ def test_a_reported_change_is_judged_right(path: Path, tmp_path: Path) -> None:
     case = tomllib.loads(path.read_text(encoding="utf-8"))
     before, after = case["before"], changed(case["before"], case["change"])
     options = case.get("options", [])
+    write_beside(tmp_path, case)
     found = lint(tmp_path, case["file"], before, after, *options)["findings"]
     expected = sorted((row["code"], row["severity"]) for row in case["finding"])
     assert sorted((one["code"], one["severity"]) for one in found) == expected, found
@@ -77,6 +85,7 @@ def test_the_change_that_cures_it_is_let_through(path: Path, tmp_path: Path) -> 
     case = tomllib.loads(path.read_text(encoding="utf-8"))
     before = changed(case["before"], case.get("cured_before"))
     after = changed(before, case["cured_change"])
+    write_beside(tmp_path, case)
     found = lint(tmp_path, case["file"], before, after, *case.get("options", []))["findings"]
     loud = sorted((one["code"], one["severity"]) for one in found if one["severity"] not in QUIET)
     assert loud == sorted((row["code"], row["severity"]) for row in case.get("cured", []))
@@ -341,6 +350,68 @@ def test_a_version_stays_the_text_that_it_is(tmp_path: Path) -> None:
     assert "4.10" in one["message"]
 
 
+def test_aliases_that_repeat_too_much_are_a_fault(tmp_path: Path) -> None:
+    """Nine lists of ten aliases each would be a billion values."""
+    rows = [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 10)]
+    (tmp_path / "values.yaml").write_text("\n".join(["a0: &a0 x", *rows]))
+    code, _, error = run("lint", str(tmp_path / "values.yaml"))
+    assert (code, "too many values" in error) == (2, True)
+
+
+# --- Helm and compose -----------------------------------------------------------------------------
+
+CHART = """apiVersion: v2
+name: orders
+dependencies:
+  - { name: kafka, repository: "oci://registry-1.docker.io/bitnamicharts", version: VERSION }
+"""
+
+
+@pytest.mark.parametrize("named", ["app/Chart.yaml", "app/values.yaml", "app/*.yaml"])
+def test_a_chart_is_judged_with_the_values_beside_it(
+    named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The values say kraftVersion: 0 only after the second change."""
+    monkeypatch.chdir(tmp_path)
+    chart, values = Path("app/Chart.yaml"), Path("app/values.yaml")
+    chart.parent.mkdir()
+    chart.write_text(CHART.replace("VERSION", "31.4.0"))
+    values.write_text("kafka:\n  controller:\n    replicaCount: 3\n")
+    identity = ("-c", "user.name=a", "-c", "user.email=a@b.example", "-c", "commit.gpgsign=false")
+    for words in (("init", "-q"), ("add", "."), (*identity, "commit", "-qm", "first")):
+        subprocess.run(["git", *words], check=True)
+    chart.write_text(CHART.replace("VERSION", "32.3.0"))
+    before = ("--before-revision", "HEAD", "--json")
+    for text, expected in (
+        ("", [("voters_replaced", "app/Chart.yaml", 4)]),
+        ("  kraftVersion: 0\n", []),
+    ):
+        values.write_text(values.read_text() + text)
+        code, out, error = run("lint", named, *before)
+        document = json.loads(out)
+        found = [(one["code"], one["file"], one["line"]) for one in document["findings"]]
+        assert (code, error, document["files"]) == (0, "", ["app/values.yaml"])
+        assert found == expected
+
+
+def test_a_finding_that_services_share_is_shown_once(tmp_path: Path) -> None:
+    """The image stands in an anchor; a service that goes is named."""
+    before = """x-kafka: &kafka
+  image: apache/kafka:4.1.0
+services:
+  kafka-1: { <<: *kafka, environment: [KAFKA_NODE_ID=1] }
+  kafka-2: { <<: *kafka, environment: [KAFKA_NODE_ID=2] }
+  web: { image: nginx }
+"""
+    after = before.replace("4.1.0", "4.0.1")
+    [found] = lint(tmp_path, "compose.yaml", before, after)["findings"]
+    assert (found["code"], found["line"]) == ("software_cannot_start", 2)
+    after = before.replace("  kafka-2: { <<: *kafka, environment: [KAFKA_NODE_ID=2] }\n", "")
+    [found] = lint(tmp_path, "compose.yaml", before, after)["findings"]
+    assert (found["code"], found["severity"]) == ("declaration_removed", "warning")
+    assert found["subject"].endswith("compose.yaml kafka-2")
+
+
 # --- Git ------------------------------------------------------------------------------------------
 
 
@@ -413,6 +484,12 @@ def test_a_cluster_that_a_change_removes_is_a_finding(
     assert code == 0
     assert found[0] == ("declaration_removed", "blocker", "a")
     assert len(found) == 1 + (how == "another name")
+
+
+def test_an_emptied_file_is_compared_with_the_file_before(tmp_path: Path) -> None:
+    before = KAFKA.format(version="4.1.0", level="4.1-IV1")
+    [found] = lint(tmp_path, "k.yaml", before, "")["findings"]
+    assert (found["code"], found["severity"]) == ("declaration_removed", "blocker")
 
 
 def test_before_the_first_commit_there_is_nothing_to_compare_with(
@@ -523,6 +600,29 @@ def test_rows_name_known_facts_words_and_texts() -> None:
     change = FileChange(scope, scope, KnownCluster(source=None, catalogue=load()))
     own, _ = words_of(change)
     assert own.keys() - NAMED - {f"value {name}" for name in NAMED} == facts.keys()
+
+
+def test_the_newest_patch_of_each_release_is_known() -> None:
+    """The catalogue was read from a patch, which its source names; later ones may be known."""
+    patches = ROWS["patches"]
+    rows = csv.DictReader((files("featurelib.catalogue") / "releases.csv").read_text().splitlines())
+    read = {
+        row["release"]: re.findall(rf"real {row['release']}\.(\d+)", row["source"]) for row in rows
+    }
+    assert patches.keys() == read.keys()
+    assert [name for name, found in read.items() if int(found[0]) > patches[name]] == []
+
+
+def test_settings_of_readers_are_described() -> None:
+    """Every key that a reader sets is Kafka's own or a row of [settings]."""
+    own = {
+        value
+        for name, value in vars(of_declared).items()
+        if name.isupper() and isinstance(value, str)
+    }
+    assert {*of_declared.MEMBERS["broker"], *of_declared.MEMBERS["controller"]} < own
+    described = {*SETTINGS, *ROWS["names"], of_declared.TEMPLATE}
+    assert own - described == set()
 
 
 def test_every_rule_is_shown_by_a_case() -> None:

@@ -16,6 +16,7 @@ from tests.backends.rig.kraft import Node, start_kraft
 from tests.cli.commands import run
 
 pytestmark = pytest.mark.kafka
+OF_ZOOKEEPER = "authorizer.class.name=kafka.security.authorizer.AclAuthorizer\n"
 
 
 @pytest.fixture(params=["4.2.1", "3.9.2"])
@@ -44,8 +45,12 @@ def start(cluster: RunningCluster) -> str:
         (("/data\n", "/other\n"), "meta.properties"),
         (("controller.listener.names=CONTROLLER\n", ""), "controller.listener.names"),
         (("listener.names=CONTROLLER", "listener.names=OTHER"), "must contain at least one value"),
+        (
+            (".listener.names=CONTROLLER\n", f".listener.names=CONTROLLER\n{OF_ZOOKEEPER}"),
+            "AclAuth",
+        ),
     ],
-    ids=["log.dirs", "controller.listener.names", "another listener"],
+    ids=["log.dirs", "controller.listener.names", "another listener", "authorizer"],
 )
 def test_a_node_ends_at_its_start_as_lint_says(
     change: tuple[str, str], says: str, cluster: RunningCluster, tmp_path: Path
