@@ -37,7 +37,6 @@ class PatchDocument(Document):
 
 
 UNSAFE, UPGRADE = UpgradeType.UNSAFE_DOWNGRADE.name, UpgradeType.UPGRADE.name
-UP = {"upgrade_type": UPGRADE}
 _LINE = re.compile(r"[^\n]*\n|[^\n]+$")
 
 
@@ -131,7 +130,7 @@ def read_moves(
         for row in rows:
             parts = [*row.get("does", ()), *((row.get("plan") or {}).get("steps", ()))]
             moves = [move for part in parts for move in part.get("moves") or part["updates"]]
-            every = [UP | move for move in [*row.get("theirs", ()), *moves]]
+            every = [{"upgrade_type": UPGRADE} | move for move in [*row.get("theirs", ()), *moves]]
             last = {move["feature"]: msgspec.convert(move, Move) for move in every}
             keys = {"id": row["cluster"], "name": row["name"] or ""}
             entry = msgspec.convert(keys, FleetEntry)

@@ -66,14 +66,13 @@ def _read_yaml(content: str, chart: str, file: str, into: Declared) -> bool:
     """Add the settings of all documents; False if none is of Kafka."""
     if group := _INI.search(content):
         line = content.count("\n", 0, group.start()) + 1
-        advice = "Write it as YAML: ansible-inventory --list --yaml -i"
-        message = f"expected YAML, values an inventory in INI form. {advice} {clean(file, 250)}"
+        message = "expected YAML, found an inventory in INI form. Write it as YAML: "
+        message += f"ansible-inventory --list --yaml -i {clean(file, 250)}"
         into.faults.append(Fault(file, line, message))
         return False
     is_read = False
     charts = [*read_documents(chart, str(PurePath(file).with_name(CHART)), into)]
-    documents = [*read_documents(content, file, into)] or [MISSING] * bool(charts)
-    for root in documents:
+    for root in [*read_documents(content, file, into)] or [MISSING] * bool(charts):
         items = root.at("items").parts  # of a list of Kubernetes
         for resource in items.values() or [root]:
             if resource.at("apiVersion").value.startswith(STRIMZI):
@@ -140,18 +139,17 @@ class _Item(NamedTuple):
 
 def _read_values(root: Setting, file: str, into: Declared, charts: list[Setting]) -> bool:
     """Add the settings of values, an inventory or a compose file; False if there are none."""
-    services = {f" {name}": it for name, it in root.at("services").parts.items() if it.parts}
+    services = {f"{file} {name}": it for name, it in root.at("services").parts.items() if it.parts}
     is_read = False
-    for service, part in (services or {"": root}).items():
+    for title, part in (services or {file: root}).items():
         kind, items = _items_of(part, file, into, charts)
         names = {item.key.split(" ")[0] for item in items}
         if kind != "ansible" and not names - {of.NODE_ID, of.CLUSTER_ID}:
             continue
         is_read |= bool(items)
-        for node in ("",) if service else COMPONENTS:
-            title = f"{file}{service}"
+        for node in COMPONENTS if title == file else ("",):
             scope = into.scope(f"{title} {node}", Scope(kind, title, file, 1, node))
-            own = {it.key: it.setting for it in items if it.component in ("", node or it.component)}
+            own = (it[:2] for it in items if it.component in ("", node or it.component))
             scope.settings.update(own)
     return is_read
 

@@ -150,7 +150,8 @@ def _software(change: FileChange) -> tuple[Words, Words]:
     if version == "new" and of.VERSION in then.settings:
         version = "unclear"
     software, protocol, own = now.number(of.VERSION), change.protocol(now), change.software(now)
-    line, new = release_line(now.known(of.VERSION) or ""), WITHOUT_ZOOKEEPER
+    line = release_line(now.known(of.VERSION) or "")
+    operators = [scope.number(of.OPERATOR) or () for scope in (then, now)]
     refusals = change.cluster.refusals(now.known(of.VERSION) or "") if own else None
     known = "unknown" if own is None else "known"
     return {
@@ -165,13 +166,8 @@ def _software(change: FileChange) -> tuple[Words, Words]:
         "protocol_above": NO_YES[bool(protocol and software and protocol > software)],
         "register": "unknown" if refusals is None else "refused" if refusals else "joins",
         "operator": change.turn(of.OPERATOR, lambda scope: scope.number(of.OPERATOR)),
-        "operator_drops_zookeeper": NO_YES[
-            (then.number(of.OPERATOR) or new) < new <= (now.number(of.OPERATOR) or ())
-        ],
-    }, {
-        "refusals": _first(refusals or ()),
-        "newest": f"{line}.{of.ROWS['patches'].get(line)}",
-    }
+        "operator_drops_zookeeper": NO_YES[operators[0] < WITHOUT_ZOOKEEPER <= operators[1]],
+    }, {"refusals": _first(refusals or ()), "newest": f"{line}.{of.ROWS['patches'].get(line)}"}
 
 
 def _form(change: FileChange) -> str:
