@@ -36,9 +36,9 @@ def read_change(
             return content_of(before if name in given else name, now.faults)
         return old_content(name, revision) if revision else None
 
-    names = list(dict.fromkeys(map(values_of, given)))
-    for file in names:
-        chart, old = chart_of(file), read_old(file)
+    names = dict(map(with_chart, given))
+    for file, chart in names.items():
+        old = read_old(file)
         content = content_of(file, now.faults if old is None else [])
         if content is not None:
             read_file(content, file, now, content_of(chart, []) if chart else None)
@@ -51,24 +51,19 @@ def read_change(
         then.faults.append(Fault(before, 1, f"expected the file as it was, {EXPECTED}"))
     if before:
         now.faults.extend(Fault(before, fault.line, fault.message) for fault in then.faults)
-    if now.skipped == names and revision is None and not then.scopes:
+    if now.skipped == [*names] and revision is None and not then.scopes:
         now.faults.extend(Fault(file, 1, f"{EXPECTED} Leave it out.") for file in given)
         unread.update(names)
         now.skipped.clear()
     return [name for name in names if name not in unread.union(now.skipped)], now, then
 
 
-def values_of(file: str) -> str:
-    """Return the file to judge for a file: for a Chart.yaml the values beside it, if there are."""
-    values = Path(file).with_name(VALUES)
-    return str(values) if Path(file).name == CHART and values.is_file() else file
-
-
-def chart_of(file: str) -> str:
-    """Return the Chart.yaml beside values of Helm; "" for none."""
-    chart = Path(file).with_name(CHART)
+def with_chart(file: str) -> tuple[str, str]:
+    """Return the file to judge, of a Chart.yaml its values, and the Chart.yaml beside it or ""."""
+    chart, values = Path(file).with_name(CHART), Path(file).with_name(VALUES)
+    file = str(values) if Path(file).name == CHART and values.is_file() else file
     is_values = re.fullmatch(r"values.*\.ya?ml", Path(file).name) is not None
-    return str(chart) if is_values and chart.is_file() else ""
+    return file, str(chart) if is_values and chart.is_file() else ""
 
 
 def expand(names: Sequence[str], revision: str | None, unmatched: list[str]) -> Iterator[str]:

@@ -34,8 +34,7 @@ class LintForm(StrEnum):
 
     def render(self, document: LintDocument) -> str:
         """Return the document in this form."""
-        renderers = {"text": render_text, "markdown": render_markdown, "sarif": render_sarif}
-        return renderers[self](document)
+        return {"text": render_text, "markdown": render_markdown}.get(self, render_sarif)(document)
 
 
 class LintDocument(Document):

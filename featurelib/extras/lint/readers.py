@@ -260,8 +260,7 @@ def _ansible(root: Setting, known: Mapping[str, Setting]) -> Iterator[_Item]:
         if version := root.leaf(*path, "confluent_package_version"):
             yield from _version(version, "Confluent Platform")
     groups = {**root.parts, **root.at("all", "children").parts}
-    controllers = groups.get("kafka_controller", MISSING)
-    ensemble = groups.get("zookeeper", MISSING)
+    controllers, ensemble = (groups.get(it, MISSING) for it in ("kafka_controller", "zookeeper"))
     hosts = {name: [*_hosts(groups.get(f"kafka_{name}", MISSING))] for name in COMPONENTS}
     variables = dict[str, dict[str, Setting]]()
     for host, part in (row for rows in hosts.values() for row in rows):

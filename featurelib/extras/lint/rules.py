@@ -153,14 +153,13 @@ def _software(change: FileChange) -> tuple[Words, Words]:
     line = release_line(now.known(of.VERSION) or "")
     operators = [scope.number(of.OPERATOR) or () for scope in (then, now)]
     refusals = change.cluster.refusals(now.known(of.VERSION) or "") if own else None
-    known = "unknown" if own is None else "known"
     return {
         "version": version,
         "release": change.turn(of.VERSION, lambda scope: scope.number(of.VERSION)),
         "version_form": _form(change),
         "era": era_of(software),
         "era_before": era_of(then.number(of.VERSION)),
-        "software": "vendor" if of.VENDOR in now.settings else known,
+        "software": "vendor" if of.VENDOR in now.settings else "known" if own else "unknown",
         "protocol": change.turn(of.PROTOCOL, change.protocol),
         "protocol_era": era_of(protocol),
         "protocol_above": NO_YES[bool(protocol and software and protocol > software)],
