@@ -37,6 +37,7 @@ from featurelib.rows import TableRows, join_rows
 LEFT_OUT = {"time", "line"}
 POSITIONS = {"epoch", "highest_epoch", "log_end", "features_node_version"}  # different everywhere
 TURNS = 3
+KINDS = ("few", "many", "realistic")
 BROKERS = {4: 0.3, 6: 0.25, 9: 0.2, 12: 0.12, 24: 0.08, 50: 0.05}  # number → share of clusters
 REALISTIC = {"features": 7, "offenders": 0.002, "ghosts": 0.005, "rolling": 0.05}
 
@@ -50,12 +51,19 @@ class Fleet:
     features: int
 
 
+def shapes_of(kind: str, clusters: int) -> list[Shape]:
+    """Return the parts of a fleet with `few`, `many` or `realistic` profiles."""
+    if kind != "realistic":
+        return [Shape(clusters=clusters, profiles=kind)]
+    return [
+        Shape(clusters=round(clusters * share), nodes=nodes, seed=nodes, **REALISTIC)  # type: ignore[arg-type]
+        for nodes, share in BROKERS.items()
+    ]
+
+
 def fleet(kind: str, clusters: int) -> Fleet:
     """Return a fleet with `few`, `many` or `realistic` profiles."""
-    shapes = [Shape(clusters=clusters, profiles=kind)] if kind != "realistic" else [
-        Shape(clusters=int(clusters * share), nodes=nodes, seed=nodes, **REALISTIC)  # type: ignore[arg-type]
-        for nodes, share in BROKERS.items()
-    ]  # fmt: skip
+    shapes = shapes_of(kind, clusters)
     facts = [draw(shape) for shape in shapes]
     rows = join_rows([rows for of in facts for rows in build_rows(of)])
     return Fleet(rows=rows, as_of=max(of.as_of for of in facts), features=shapes[0].features)

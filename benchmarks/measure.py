@@ -96,9 +96,9 @@ def watched() -> Iterator[Machine]:
     """Measure, while the block runs, what others use of the machine; ours is this process and all
     below it."""
     machine = Machine(os.getloadavg()[0])
-    begin, busy, mine = time.perf_counter(), _busy(), _mine()
+    begin, busy, mine = time.perf_counter(), _busy(), processors()
     yield machine
-    spent = _busy() - busy - (_mine() - mine)
+    spent = _busy() - busy - (processors() - mine)
     machine.others = max(0.0, spent / (time.perf_counter() - begin))
 
 
@@ -110,7 +110,8 @@ def _busy() -> float:
     return sum(map(int, (user, nice, system, *interrupts[:3]))) / TICKS
 
 
-def _mine() -> float:
+def processors() -> float:
+    """Return the processor seconds of this process and of all below it."""
     times = os.times()
     return times.user + times.system + processor(os.getpid())
 

@@ -70,9 +70,10 @@ class Yardstick:
         """Seconds to judge and to fetch counts."""
         return sum(self.ask(query)[0] for query in COUNT)
 
-    def write(self) -> float:
-        """Seconds to judge and to write verdicts and offenders as Parquet."""
-        return sum(self.ask(query.format(folder=self.folder))[0] for query in WRITE)
+    def write(self, folder: Path | None = None) -> float:
+        """Seconds to judge and to write verdicts and offenders as Parquet, into `folder` or beside
+        the flat tables."""
+        return sum(self.ask(query.format(folder=folder or self.folder))[0] for query in WRITE)
 
     def ask(self, query: str) -> tuple[float, list[tuple[object, ...]]]:
         """Seconds it took, and the rows."""

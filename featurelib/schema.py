@@ -82,7 +82,7 @@ _NAMES = {
     "downgrade_floor point_of_no_return from_level to_level metadata_version request",
     INT: "waiting node_id nodes blockers unknowns timeout_ms",
     LONG: "run line_id line_number epoch epoch_before znode_version checksum version size lines "
-    "accepted repeated quarantined clusters ready blocked up_to_date unknown findings "
+    "accepted repeated quarantined clusters ready blocked up_to_date unknown unchanged findings "
     "median_wait_hours longest_wait_hours first_seen_run",
     BYTES: "content_hash raw state learned",
     TIME: "observed_at ready_since verdict_since newest_line modified_at as_of answered_at "
@@ -119,6 +119,8 @@ LAYOUT = {part: np.dtype([(f, _stored_as(part, f)) for f in of]) for part, of in
 # Fields with a position in a list of texts of the row, -1 = none, and which list: names of
 # features are alike in nearly every cluster.
 TEXT_FIELDS = {f: _LISTS[m] for of in _PARTS.values() for f, m in of.items() if m in _LISTS}
+# Fields with a time, by part: a result may depend on their age.
+TIME_FIELDS = [(part, f) for part, of in _PARTS.items() for f in of if of[f] == "time"]
 
 _OF_SNAPSHOT = columns("cluster observed_at waiting features_node").fields
 _OF_PARTS = [(name, BYTES) for name in ("names", "texts", *LAYOUT)]
@@ -166,7 +168,7 @@ RETURN = columns("feature downgrade_floor point_of_no_return")
 
 UPGRADE_PLAN = columns(
     "cluster verdict phase nodes steps dialects plan may_join may_join_after returns_after mode "
-    "release newest_release newest_line",
+    "release newest_release newest_line checksum",
     steps=ListOf(of=STEP),
     dialects=ListOf(of=TEXT),
     may_join=ListOf(of=TEXT),

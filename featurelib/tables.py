@@ -264,7 +264,8 @@ AUDIT_RUN = Table(
     grain=("run",),
     schema=columns(
         "run run_date as_of release catalogue dialect inputs clusters ready blocked up_to_date "
-        "unknown findings releases metadata_versions median_wait_hours longest_wait_hours out",
+        "unknown findings releases metadata_versions median_wait_hours longest_wait_hours out "
+        "unchanged conditions",
         inputs=ListOf(of=INPUT),
         releases=ListOf(of=ON_RELEASE),
         metadata_versions=ListOf(of=AT_LEVEL),

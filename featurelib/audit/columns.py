@@ -111,3 +111,10 @@ def end_of_second(at: int) -> int:
 def is_fresh(at: Int, as_of: int, max_age: int) -> Bool:
     """Return true where evidence of these times counts: neither too old, nor from the future."""
     return np.asarray((as_of - at <= max_age) & (at <= latest(as_of)))
+
+
+def age_class(at: Int, as_of: int, max_age: int) -> Int:
+    """Return a number that differs where a comparison of these times with `as_of` does: each one
+    that the audit makes, by `is_fresh`, `latest` or the distance of both."""
+    age = as_of - at
+    return np.asarray((age <= max_age) + 2 * (-age <= max_age) + 4 * (at <= latest(as_of)))

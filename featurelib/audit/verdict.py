@@ -176,6 +176,7 @@ def plans(
         "release": oldest,
         "newest_release": newest,
         "newest_line": evidence.snapshots.observed_at,
+        "checksum": evidence.snapshots.checksum,
     }
     return make_rows(UPGRADE_PLAN, clusters, columns)
 

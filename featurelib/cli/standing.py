@@ -11,16 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import suppress
 from hashlib import sha256
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from featurelib import __version__
 from featurelib.cli.entrance import say
 from featurelib.cli.night import Places
-from featurelib.config.files import quietly, write_whole
+from featurelib.config.files import digest_code, quietly, write_whole
 from featurelib.errors import FeatureLibError
 from featurelib.faults import in_a_line
 from featurelib.feature import Severity
@@ -34,7 +32,6 @@ if TYPE_CHECKING:
     from featurelib.spark.store import Store
 
 NAME = ".featurelib.run.json"
-PACKAGE = "featurelib"
 DAY = 86_400_000_000  # microseconds
 Stamps = dict[str, tuple[int, int]]  # file → size and time of its last change, nanoseconds
 
@@ -65,7 +62,7 @@ class LastRun:
         paths = [None if uri is None else local_path(uri) for uri in (places.tables, places.out)]
         self._tables, self._out = (Path(path or "") for path in paths)
         landing = local_path(places.landing)
-        self._code, is_local = _digest_code(), None not in paths and not is_name(places.tables)
+        self._code, is_local = digest_code(), None not in paths and not is_name(places.tables)
         self._inputs = None
         if landing and is_local and self._code:
             self._inputs = _digest(landing, places, fail_on, self._code)
@@ -127,20 +124,6 @@ class LastRun:
         paths = {name: self._out / name for name in files}
         stats = {name: path.stat() for name, path in paths.items() if path.is_file()}
         return {name: (stat.st_size, stat.st_mtime_ns) for name, stat in stats.items()}
-
-
-def _digest_code() -> str:
-    """Return a digest of the release and of featurelib's files, also of those in an archive;
-    empty where its modules are not there as source."""
-    digests, folders = {"": __version__}, [resources.files(PACKAGE)]
-    for folder in folders:
-        for entry in folder.iterdir():
-            if entry.is_dir():
-                folders.append(entry)  # visited later in this loop
-            elif not entry.name.endswith(".pyc"):
-                digests[str(entry)] = sha256(entry.read_bytes()).hexdigest()
-    is_source = any(name.endswith(".py") for name in digests)
-    return sha256(msgspec.json.encode(sorted(digests.items()))).hexdigest() if is_source else ""
 
 
 def _digest(landing: str, places: Places, fail_on: Severity | None, code: str) -> str:

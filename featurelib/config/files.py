@@ -13,10 +13,13 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Iterator
+from hashlib import sha256
+from importlib import resources
 from pathlib import Path
 
 import msgspec
 
+from featurelib import __version__
 from featurelib.catalogue import Catalogue, load, with_overlay
 from featurelib.config import example
 from featurelib.config.settings import NamedPlaces, Settings, parse_settings
@@ -205,3 +208,17 @@ def read_bytes(path: str, expected: str, next_step: str = "") -> bytes:
     except OSError as error:
         text = f"{path}: expected {expected}, found: {error.strerror}. {next_step}"
         raise ConfigError(text.rstrip()) from error
+
+
+def digest_code(package: str = "featurelib") -> str:
+    """Return a digest of the release and of the package's files, also of those in an archive;
+    empty where its modules are not there as source."""
+    digests, folders = {"": __version__}, [resources.files(package)]
+    for folder in folders:
+        for entry in folder.iterdir():
+            if entry.is_dir():
+                folders.append(entry)  # visited later in this loop
+            elif not entry.name.endswith(".pyc"):
+                digests[str(entry)] = sha256(entry.read_bytes()).hexdigest()
+    is_source = any(name.endswith(".py") for name in digests)
+    return sha256(msgspec.json.encode(sorted(digests.items()))).hexdigest() if is_source else ""

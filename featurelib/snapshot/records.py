@@ -299,7 +299,7 @@ class Snapshots:
             rows = rows.take(kept)
         waiting = rows.numbers("waiting")
         self.waiting: Int = np.where(waiting == NONE, 0, waiting)
-        self._rows = rows
+        self.checksum, self._rows = rows.numbers("checksum"), rows
         self._texts = {name: _Texts(rows.cells(name)) for name in ("names", "texts")}
         self._parts: dict[str, Records] = {}
         texts, version = rows["features_node"].to_pylist(), self.scalar("features_node_version")

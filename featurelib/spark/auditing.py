@@ -8,7 +8,7 @@ judging. Each run records the versions of the tables it read, so that it can be 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import date
@@ -42,9 +42,11 @@ from featurelib.spark.judging import (
     expected_rows,
     judge_as_of,
     judged_in,
+    unchanged_in,
 )
 from featurelib.spark.log import Wanted
 from featurelib.spark.store import Store
+from featurelib.spark.unchanged import digest_conditions, find_last, with_unchanged
 from featurelib.tables import Table
 from featurelib.words import count, newer_than
 
@@ -98,20 +100,27 @@ def audit(
     newest = pc.max(known["observed_at"].cast(pa.int64())).as_py() or 0
     as_of_run = newest if as_of is None else as_of
     newest_lines = read_newest_lines(store, None if as_of is None else latest(as_of))
-    judging = judge_as_of(as_of_run, fleet, settings, catalogue, waiting, newest_lines)
+    conditions = digest_conditions(fleet, settings, catalogue, as_of_run, as_of is None)
+    last = find_last(store, waiting, conditions, as_of_run)
+    judging = judge_as_of(as_of_run, fleet, settings, catalogue, waiting, newest_lines, last)
     lost = lost_clusters(store, known["cluster"])
     if lost:
         say(f"warning: {count(len(lost), 'cluster')} lost in silver.cluster_snapshot: UNKNOWN.")
     absent = expected_rows(known["cluster"], fleet, lost)
-    judged = judged_in(judge_snapshots(store, judging, absent))
+    cells = judge_snapshots(store, judging, absent)
+    judged, unchanged = judged_in(cells), unchanged_in(cells)
+    if last is not None and unchanged:
+        judged = with_unchanged(store, judged, last.run, unchanged)
     if not (clusters := len(judged.plans)):
         raise NoEvidenceError(
             f"tables {store.root}: no cluster to judge, because no accepted line landed and "
             "the inventory expects none. Look at the reasons in bronze.landing_line."
         )
-    say(f"audit: {clusters} clusters judged")
+    suffix = f", {len(unchanged)} did not change" if unchanged else ""
+    say(f"audit: {clusters - len(unchanged)} clusters judged{suffix}")
     write_gold(store, judged, fleet, catalogue or load_catalogue(), run, places[:2])
-    row = run_row(judged, run, as_of_run, inputs, catalogue, places[2])
+    of_run = {"out": places[2], "unchanged": len(unchanged), "conditions": conditions}
+    row = run_row(judged, run, as_of_run, inputs, catalogue, of_run)
     store.append(tables.AUDIT_RUN, row, run)
     say("audit: gold tables written")
     return Audited(run=run, as_of=as_of_run, judged=judged, inputs=inputs)
@@ -165,9 +174,10 @@ def run_row(
     as_of: int,
     inputs: dict[str, int],
     catalogue: Catalogue | None = None,
-    out: str | None = None,
+    of_run: Mapping[str, object] | None = None,
 ) -> pa.Table:
-    """Return the run's row of gold.audit_run, with clusters counted by verdict."""
+    """Return the run's row of gold.audit_run, with clusters counted by verdict, and the columns
+    `of_run`."""
     verdicts = judged.plans["verdict"].to_pylist()
     row = {
         "run": run,
@@ -179,7 +189,7 @@ def run_row(
         "inputs": [{"table": name, "version": at} for name, at in sorted(inputs.items())],
         "clusters": len(verdicts),
         "findings": len(judged.findings),
-        "out": out,
+        **(of_run or {}),
     }
     row |= {verdict.name.lower(): verdicts.count(verdict.value) for verdict in Verdict}
     row |= _adoption(judged, as_of, catalogue or load_catalogue())
@@ -244,13 +254,11 @@ def read_newest_lines(store: Store, until: int | None) -> dict[str, int]:
     later than `until` wait, and are left out."""
     if store.newest_run(tables.AUDIT_RUN) is None:
         return {}
-    rows = store.fetch(tables.UPGRADE_PLANS, [], ["cluster", "newest_line"])
-    times = rows["newest_line"].cast(pa.int64())
-    rows = rows.set_column(1, "newest_line", times)
-    if until is not None:
-        rows = rows.filter(pc.less_equal(times, until))
+    late: list[Wanted] = [] if until is None else [("newest_line", "<=", until)]
+    rows = store.fetch(tables.UPGRADE_PLANS, late, ["cluster", "newest_line"])
     newest = rows.group_by("cluster").aggregate([("newest_line", "max")])
-    pairs = zip(*(newest[name].to_pylist() for name in ("cluster", "newest_line_max")), strict=True)
+    times = newest["newest_line_max"].cast(pa.int64()).to_pylist()
+    pairs = zip(newest["cluster"].to_pylist(), times, strict=True)
     return {cluster: at for cluster, at in pairs if at is not None}
 
 

@@ -7,13 +7,16 @@ pandas, whose import takes longer than all the rest.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import ceil
 
+import msgspec
+import numpy as np
 import pyarrow as pa
 
 from featurelib import arrow, schema, tables
 from featurelib.audit.audit import Judged, judge
+from featurelib.audit.columns import age_class
 from featurelib.audit.evidence import Conditions, Waiting
 from featurelib.catalogue import Catalogue
 from featurelib.catalogue import load as load_catalogue
@@ -24,8 +27,9 @@ from featurelib.core.dialect import load as load_dialect
 from featurelib.feature import Severity
 from featurelib.planning import outlook
 from featurelib.planning.requirements import Guarding
-from featurelib.rows import Column, Int, TableRows, cells_of, make_rows
-from featurelib.schema import BYTES, SNAPSHOT, Schema
+from featurelib.rows import NONE, Column, Int, TableRows, cells_of, make_rows
+from featurelib.schema import BYTES, SNAPSHOT, TIME_FIELDS, Schema
+from featurelib.snapshot.records import Snapshots
 from featurelib.tables import Table
 
 BATCH_CLUSTERS = 2000  # the columns of more no longer fit a processor's cache
@@ -37,7 +41,8 @@ PARTS: dict[str, tuple[Table, Schema]] = {
     "plans": (tables.UPGRADE_PLANS, schema.UPGRADE_PLAN),
     "nodes": (tables.NODES, schema.NODE),
 }
-_CELLS = Schema.of((part, BYTES) for part in PARTS)  # an Arrow stream of each part
+# An Arrow stream of each part, or the clusters that a worker left out, as JSON; empty = none.
+_CELLS = Schema.of((part, BYTES) for part in [*PARTS, "unchanged"])
 CELLS = arrow.schema_of(_CELLS)
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
 
@@ -45,17 +50,59 @@ WaitingClusters = dict[str, dict[str, Waiting]]
 Judging = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EarlierRun:
+    """The last run, for clusters whose results hold: judged `as_of` (microseconds) under the same
+    conditions. `rows`: by cluster the checksum of its snapshot row then, and the time of its newest
+    line, without clusters that had a READY feature. A READY is judged anew in every run."""
+
+    run: int
+    as_of: int
+    rows: dict[str, tuple[int, int]]
+
+    def split(
+        self, batch: pa.RecordBatch, conditions: Conditions
+    ) -> tuple[pa.RecordBatch, list[str]]:
+        """Return the snapshot rows to judge, and the clusters of all other rows. A row is judged if
+        it differs from the row then, if its bytes do not fit its checksum, if the age of a time in
+        it compares in another way now, or if lines of its cluster are lost."""
+        rows = arrow.rows_of(batch, SNAPSHOT)
+        before = [self.rows.get(cluster, (NONE, NONE)) for cluster in rows["cluster"].to_pylist()]
+        checksum, newest_line = np.array(before, dtype=np.int64).reshape(-1, 2).T
+        differs = (checksum != rows.numbers("checksum")) | (checksum == NONE)
+        if differs.all():
+            return batch, []
+        snapshots = Snapshots(rows)
+        differs |= newest_line != snapshots.observed_at  # a damaged row has none
+        newer = [conditions.newest_lines.get(cluster, NONE) for cluster in snapshots.clusters]
+        differs |= np.array(newer, dtype=np.int64) > snapshots.observed_at  # lines are lost
+        parts = ((snapshots[part], name) for part, name in TIME_FIELDS)
+        times = [(of.row, np.abs(of.field(name))) for of, name in parts]  # below 0: see log_at
+        for cluster, at in [(np.arange(len(rows)), snapshots.observed_at), *times]:
+            moments = (self.as_of, conditions.as_of)
+            then, now = (age_class(at, as_of, conditions.max_age) for as_of in moments)
+            differs[cluster[then != now]] = True
+        unchanged = [snapshots.clusters[at] for at in np.flatnonzero(~differs).tolist()]
+        return arrow.take(batch, np.flatnonzero(differs)), unchanged
+
+
 def judge_by(
     conditions: Conditions,
     severities: dict[str, Severity],
     catalogue: Catalogue | None = None,
     guarding: Guarding | None = None,
+    last: EarlierRun | None = None,
 ) -> Judging:
-    """Return a function that makes CELLS of snapshot rows; BATCH_CLUSTERS fit the JVM's memory."""
+    """Return a function that makes CELLS of snapshot rows; BATCH_CLUSTERS fit the JVM's memory.
+    Rows whose results of the `last` run hold are left out."""
 
     def judge_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         dialect, known = load_dialect(STRICT), catalogue or load_catalogue()
-        for batch in batches:
+        for stored in batches:
+            batch, unchanged = (stored, []) if last is None else last.split(stored, conditions)
+            if unchanged:
+                names = cells_of([msgspec.json.encode(unchanged)])
+                yield arrow.batch_of(make_rows(_CELLS, 1, {"unchanged": names}))
             # Equal pieces, because a small rest would cost nearly as much as a whole one.
             size = ceil(batch.num_rows / (ceil(batch.num_rows / BATCH_CLUSTERS) or 1)) or 1
             for start in range(0, batch.num_rows, size):
@@ -75,6 +122,7 @@ def judge_as_of(
     catalogue: Catalogue | None,
     waiting: WaitingClusters | None = None,
     newest_lines: Mapping[str, int] | None = None,
+    last: EarlierRun | None = None,
 ) -> Judging:
     """Return judge_by for an inventory and settings. `waiting`: the last run's judgements by
     cluster and feature; None = there was no run. `newest_lines`: when the newest line that an
@@ -89,7 +137,8 @@ def judge_as_of(
         waiting=waiting or {},
         newest_lines=newest_lines or {},
     )
-    return judge_by(conditions, settings.severities, catalogue, Guarding.by(settings, fleet))
+    guarding = Guarding.by(settings, fleet)
+    return judge_by(conditions, settings.severities, catalogue, guarding, last)
 
 
 def _cells(judged: Judged) -> pa.RecordBatch:
@@ -108,10 +157,17 @@ def judged_in(cells: pa.Table | pa.RecordBatch) -> Judged:
 
     def rows(part: str, schema: Schema) -> TableRows:
         empty = arrow.schema_of(schema, coded=True).empty_table()
-        streams = (pa.ipc.open_stream(cell.as_buffer()) for cell in cells.column(part))
+        buffers = (cell.as_buffer() for cell in cells.column(part))
+        streams = (pa.ipc.open_stream(buffer) for buffer in buffers if buffer.size)
         return arrow.rows_of(pa.concat_tables([empty, *(s.read_all() for s in streams)]), schema)
 
     return Judged(**{part: rows(part, schema) for part, (_, schema) in PARTS.items()})  # type: ignore[arg-type]  # its evidence is none of them
+
+
+def unchanged_in(cells: pa.Table) -> set[str]:
+    """Return the clusters in CELLS that workers left out."""
+    texts = filter(None, cells["unchanged"].to_pylist())
+    return {name for text in texts for name in msgspec.json.decode(text)}
 
 
 def expected_rows(known: pa.ChunkedArray, fleet: Fleet, lost: Sequence[str] = ()) -> pa.Table:

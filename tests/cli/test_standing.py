@@ -15,6 +15,7 @@ import pytest
 from featurelib.cli import standing
 from featurelib.cli.night import Places, choose_places
 from featurelib.cli.standing import DAY, NAME, LastRun
+from featurelib.config import files
 from featurelib.errors import ConfigError
 from featurelib.tables import FINDINGS
 
@@ -104,7 +105,7 @@ def test_a_page_is_kept_for_the_same_key_and_the_same_code(
     last.write(STORE, RUN, ["report.html"], 0)
     assert LastRun(places_of(place, None), None, None).keeps("report.html", "key")
     assert not LastRun(places_of(place), "newest", None).keeps("report.html", "another")
-    monkeypatch.setattr(standing, "__version__", "0.0.0")
+    monkeypatch.setattr(files, "__version__", "0.0.0")
     assert not LastRun(places_of(place), "newest", None).keeps("report.html", "key")
     assert not holds(places_of(place))
 
@@ -130,7 +131,7 @@ def test_a_run_of_code_without_source_or_of_tables_elsewhere_leaves_no_record(
 ) -> None:
     for uri in ("s3a://bucket/tables", "lake.kafka"):
         record(replace(places_of(place), tables=uri))
-    monkeypatch.setattr(standing, "_digest_code", lambda: "")
+    monkeypatch.setattr(standing, "digest_code", lambda: "")
     record(places_of(place))
     assert list(place.rglob(NAME)) == []
 
@@ -143,25 +144,24 @@ def test_the_digest_of_code_is_of_what_the_files_hold(
     package = f"made_up_{packed}".lower()
     archive = tmp_path / "code.zip"
     monkeypatch.syspath_prepend(str(archive if packed else tmp_path))
-    monkeypatch.setattr(standing, "PACKAGE", package)
 
     def digest(content: str) -> str:
-        files = {"__init__.py": "", "deep/one.py": content, "deep/one.pyc": "compiled"}
+        texts = {"__init__.py": "", "deep/one.py": content, "deep/one.pyc": "compiled"}
         with ZipFile(archive, "w") as file:
-            for name, text in files.items():
+            for name, text in texts.items():
                 file.writestr(f"{package}/{name}", text)
         if not packed:
             with ZipFile(archive) as file:
                 file.extractall(tmp_path)
         sys.modules.pop(package, None)
         importlib.invalidate_caches()
-        return standing._digest_code()
+        return files.digest_code(package)
 
     first = digest("LEVEL = 1")
     assert first
     assert digest("LEVEL = 2") != first
     assert digest("LEVEL = 1") == first
-    monkeypatch.setattr(standing, "__version__", "0.0.0")
+    monkeypatch.setattr(files, "__version__", "0.0.0")
     assert digest("LEVEL = 1") != first
 
 
@@ -169,5 +169,4 @@ def test_code_without_source_has_no_digest(tmp_path: Path, monkeypatch: pytest.M
     (tmp_path / "made_up_bare").mkdir()
     (tmp_path / "made_up_bare" / "one.toml").write_text("")
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(standing, "PACKAGE", "made_up_bare")
-    assert standing._digest_code() == ""
+    assert files.digest_code("made_up_bare") == ""

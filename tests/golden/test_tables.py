@@ -31,7 +31,8 @@ GOLD = (
     "gold/node",
     "gold/audit_run",
 )
-VARIES = ("inputs", "out")  # files, and a folder of their own in each run
+# Files, a folder of their own in each run, and digests of code and of stored rows.
+VARIES = ("inputs", "out", "conditions", "checksum")
 SHAPE = Shape(clusters=60, nodes=6, features=7, offenders=0.05, ghosts=0.05, disagreeing=0.05)
 
 
