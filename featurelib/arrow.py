@@ -82,11 +82,6 @@ def batch_of(rows: TableRows, *, coded: bool = False) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def take(batch: pa.RecordBatch, at: Int) -> pa.RecordBatch:
-    """Return the rows at these positions."""
-    return batch.take(_plain(at, at < 0))
-
-
 def table_of(rows: TableRows, *, coded: bool = False) -> pa.Table:
     """Return the rows as an Arrow table of one batch."""
     return pa.Table.from_batches([batch_of(rows, coded=coded)])

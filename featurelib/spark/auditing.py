@@ -116,8 +116,7 @@ def audit(
             f"tables {store.root}: no cluster to judge, because no accepted line landed and "
             "the inventory expects none. Look at the reasons in bronze.landing_line."
         )
-    suffix = f", {len(unchanged)} did not change" if unchanged else ""
-    say(f"audit: {clusters - len(unchanged)} clusters judged{suffix}")
+    say(f"audit: {clusters - len(unchanged)} clusters judged, {len(unchanged)} unchanged")
     write_gold(store, judged, fleet, catalogue or load_catalogue(), run, places[:2])
     of_run = {"out": places[2], "unchanged": len(unchanged), "conditions": conditions}
     row = run_row(judged, run, as_of_run, inputs, catalogue, of_run)

@@ -67,23 +67,22 @@ class EarlierRun:
         it differs from the row then, if its bytes do not fit its checksum, if the age of a time in
         it compares in another way now, or if lines of its cluster are lost."""
         rows = arrow.rows_of(batch, SNAPSHOT)
-        before = [self.rows.get(cluster, (NONE, NONE)) for cluster in rows["cluster"].to_pylist()]
-        checksum, newest_line = np.array(before, dtype=np.int64).reshape(-1, 2).T
+        judged = [self.rows.get(cluster, (NONE, NONE)) for cluster in rows["cluster"].to_pylist()]
+        checksum, newest_line = np.array(judged, dtype=np.int64).reshape(-1, 2).T
         differs = (checksum != rows.numbers("checksum")) | (checksum == NONE)
         if differs.all():
             return batch, []
-        snapshots = Snapshots(rows)
+        snapshots, max_age = Snapshots(rows), conditions.max_age
         differs |= newest_line != snapshots.observed_at  # a damaged row has none
         newer = [conditions.newest_lines.get(cluster, NONE) for cluster in snapshots.clusters]
         differs |= np.array(newer, dtype=np.int64) > snapshots.observed_at  # lines are lost
         parts = ((snapshots[part], name) for part, name in TIME_FIELDS)
         times = [(of.row, np.abs(of.field(name))) for of, name in parts]  # below 0: see log_at
         for cluster, at in [(np.arange(len(rows)), snapshots.observed_at), *times]:
-            moments = (self.as_of, conditions.as_of)
-            then, now = (age_class(at, as_of, conditions.max_age) for as_of in moments)
-            differs[cluster[then != now]] = True
+            before, now = (age_class(at, to, max_age) for to in (self.as_of, conditions.as_of))
+            differs[cluster[before != now]] = True
         unchanged = [snapshots.clusters[at] for at in np.flatnonzero(~differs).tolist()]
-        return arrow.take(batch, np.flatnonzero(differs)), unchanged
+        return arrow.batch_of(rows.take(np.flatnonzero(differs))), unchanged
 
 
 def judge_by(
