@@ -101,7 +101,8 @@ def at_a_terminal(*args: str, answer: str) -> tuple[int, str]:
     """Exit code of `featurelib approve` in a terminal of its own, and all that it shows."""
     command = [sys.executable, "-m", "featurelib", "approve", *args]
     leader, follower = pty.openpty()
-    process = subprocess.Popen(command, stdin=follower, stdout=follower, stderr=follower)
+    known = {**os.environ, "NO_COLOR": "1"}  # tests/cli/test_terminal.py has the colours
+    process = subprocess.Popen(command, stdin=follower, stdout=follower, stderr=follower, env=known)
     os.close(follower)
     shown = b""
     try:

@@ -74,7 +74,7 @@ def test_the_words_say_cluster_and_command() -> None:
     assert "[CLUSTER] COMMAND" in out
     assert [name for name in COMMANDS if name not in out] == []
     code, _, said = run("c1")
-    assert (code, "As:\n  featurelib plan c1 upgrade-all" in said) == (2, True)
+    assert (code, "update:\n  featurelib plan c1 upgrade-all" in said) == (2, True)
     code, _, said = run("upgrade", "c1")
     assert (code, "first:\n  featurelib plan c1 upgrade\n" in said) == (2, True)
     for words in (("c1", "nothing"), ("a", "b", "upgrade-all"), ()):
