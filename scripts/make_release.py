@@ -4,12 +4,14 @@
 
 Wheel and sdist pass `twine check`, and the wheel runs in a clean environment. The folder also has
 the catalogue with its schema, the bill of materials and SHA256SUMS. Images are built if buildah or
-podman is installed. Nothing is published.
+podman is installed and has their base image; BASE=IMAGE names another one. Nothing is published.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
+import re
 import shutil
 import subprocess
 import sys
@@ -61,11 +63,17 @@ def images() -> list[str]:
     lines = []
     for file in sorted((ROOT / "deploy" / "images").glob("*.Containerfile")):
         tag = f"featurelib-{file.stem}:{__version__}"
+        found = re.search(r"^ARG BASE=(\S+)", file.read_text(encoding="utf-8"), re.MULTILINE)
+        default, own = found[1] if found else "", os.environ.get("BASE")
         if builder is None:
             lines.append(f"{tag}: not built, neither {' nor '.join(BUILDERS)} is installed")
-            continue
-        run(builder, "build", "--file", file, "--tag", tag, ROOT)
-        lines.append(f"{tag}: built by {builder}")
+        elif not own and subprocess.run([builder, "pull", default], capture_output=True).returncode:
+            advice = f"Name another one than {default}: BASE=IMAGE make release"
+            lines.append(f"{tag}: not built, {builder} cannot pull the base image. {advice}")
+        else:
+            words = ("--build-arg", f"BASE={own or default}", "--file", file, "--tag", tag)
+            run(builder, "build", *words, ROOT)
+            lines.append(f"{tag}: built by {builder} on {own or default}")
     return lines
 
 

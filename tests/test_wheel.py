@@ -149,3 +149,27 @@ def test_a_release_is_checked_and_its_sums_hold(tmp_path: Path) -> None:
     assert check.returncode == 0
     with pytest.raises(SystemExit, match="Unknown distribution format"):
         make_release.run(*make_release.TWINE_CHECK, tmp_path / make_release.SUMS)
+
+
+@pytest.mark.parametrize("is_reached", [True, False])
+def test_images_are_built_on_a_base_image_that_is_there(
+    is_reached: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The builder is a script that writes down its arguments; BASE needs no registry."""
+    builder, log = tmp_path / "builder", tmp_path / "log"
+    builder.write_text(
+        f'#!/bin/sh\necho "$@" >> {log}\n[ "$1" = build ] || exit {1 - is_reached}\n'
+    )
+    builder.chmod(0o755)
+    monkeypatch.setattr(make_release, "BUILDERS", (str(builder),))
+    lines = [line.partition(": ")[2] for line in make_release.images()]
+    assert [line.startswith("built by" if is_reached else "not built") for line in lines] == [
+        True
+    ] * 2
+    monkeypatch.setenv("BASE", "mirror/debian:12")
+    assert [line.endswith("on mirror/debian:12") for line in make_release.images()] == [True] * 2
+    builds = [line for line in log.read_text().splitlines() if line.startswith("build ")]
+    assert ["--build-arg BASE=docker.io/" in line for line in builds] == [
+        True,
+        True,
+    ] * is_reached + [False] * 2
