@@ -23,6 +23,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 
 from featurelib.feature import Severity
+from featurelib.schema import FACTS
 from featurelib.words import OTHER_SECURITY, REFUSED_LOGIN
 
 ANY_ADDRESS = "HOST:PORT"  # placeholder in a command: a broker of the cluster
@@ -222,14 +223,14 @@ class Advice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeAdvice(Advice):
-    """The texts of a finding. `remedy`: the action in parts, between which its node stands; empty
-    if the action names no node."""
+    """The texts of a finding whose action can name several nodes. `remedy`: the text of the action,
+    cut where the node's name belongs; empty if the action names no node."""
 
     remedy: tuple[str, ...] = ()
 
     @property
     def remedy_key(self) -> tuple[str, ...]:
-        """The action without its node: findings with the same one need the same."""
+        """The action without its node. Findings with equal keys need one common action."""
         return self.remedy or (self.action,)
 
     def action_for(self, nodes: str) -> str:
@@ -327,9 +328,9 @@ def _read(name: str) -> dict[str, FindingRow]:
 
 
 def check_row(file: str, text: str, code: str) -> FindingRow:
-    """Return the row of a code. Raises ValueError with file and line for an unknown key, condition
-    or tag, a placeholder that is no fact of the row, a command that a shell cannot read, and
-    remedies of which not only the last is unconditional."""
+    """Return the row of a code. Raises ValueError with file and line of its table for an unknown
+    key, condition, tag or fact, a placeholder that is no fact of the row, a command that a shell
+    cannot read, and remedies of which not only the last is unconditional."""
     table, at = _parsed(text)[code], 0
     try:
         row = msgspec.convert(table, FindingRow)
@@ -349,6 +350,8 @@ def _faults(row: FindingRow) -> Iterator[tuple[str, int]]:
     """Yield the faults of a row, each with the number of its remedy; 0 = the row itself."""
     if unknown := row.tags - tags().keys():
         yield f"has the unknown tag {min(unknown)}. Add it to [tags].", 0
+    if strangers := row.facts.keys() - set(FACTS.names):
+        yield f"has the unknown fact {min(strangers)}. Add it to _OF_FACTS of schema.py.", 0
     if not row.remedies:
         yield "has no remedy.", 0
     facts = {place for name, kind in row.facts.items() for place in _OF_KINDS.get(kind, (name,))}
@@ -359,7 +362,7 @@ def _faults(row: FindingRow) -> Iterator[tuple[str, int]]:
             yield f"names {{{min(strange)}}}, which is no fact of it. Add it to facts.", at
     for at, remedy in enumerate(row.remedies, start=1):
         if (remedy.when == When()) != (at == len(row.remedies)):
-            yield "has a remedy without a condition before the last, or a last one with one.", at
+            yield "has a wrong `when`. Only the last remedy must have none.", at
         try:
             shlex.split(remedy.command)
         except ValueError as error:

@@ -44,8 +44,8 @@ PACKAGE = Path(__file__).parents[1] / "featurelib"
 SCHEMAS = tuple(sorted(PACKAGE.rglob("*.schema.json")))
 LAYERS = {
     "bronze": "the lines of the landing files",
-    "silver": "what the lines say: histories, and one snapshot row a cluster",
-    "gold": "what each audit says of it",
+    "silver": "the content of the lines: histories, and one snapshot row per cluster",
+    "gold": "the results of each audit",
 }
 
 
@@ -57,7 +57,7 @@ def tables_page() -> str:
         "# Tables",
         TABLES_INTRO,
         table(["layer", "holds"], layers),
-        table(["table", "a row is"], rows),
+        table(["table", "content"], rows),
         *(part for each in ALL for part in _table(each)),
     )
 
@@ -70,9 +70,14 @@ def _anchor(each: Table) -> str:
 def _table(each: Table) -> list[str]:
     said = [
         f"- Path: {code('TABLES/' + each.path)}",
-        f"- Grain: {', '.join(code(name) for name in each.grain)}; no two rows agree in all of it",
+        f"- Key: {', '.join(map(code, each.grain))}. Each combination occurs in at most one row.",
         f"- Version: {each.version}",
     ]
+    if missing := [name for name in each.schema.names if name not in each.about]:
+        raise SystemExit(
+            f"featurelib/columns.toml: [{each.full_name}] and [columns] lack a sentence about "
+            f"{', '.join(missing)}. Add it."
+        )
     rows = [
         [code(name), _type(kind), "–" if name in each.required else "yes", each.about[name]]
         for name, kind in each.schema.fields

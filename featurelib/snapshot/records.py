@@ -72,10 +72,10 @@ from featurelib.snapshot.state import (
 from featurelib.snapshot.zookeeper import registered
 
 MALFORMED = "snapshot_malformed"  # the finding
-_DAMAGED = "its checksum is not that of what it holds"
-_LOST = "it is missing, although lines of the cluster landed"
+_DAMAGED = "its checksum does not match its content"
+_LOST = "it is missing, although the tables have lines of the cluster"
 SET_ASIDE = -1  # in place of a checksum: the cluster's lines no longer count as evidence
-_SET_ASIDE = "bronze.landing_line has lines of the cluster that were set aside after they landed"
+_SET_ASIDE = "bronze.landing_line has lines of the cluster that were quarantined later"
 _BYTES = ("names", "texts", *LAYOUT)
 _TEXTS = msgspec.msgpack.Decoder(list[str])
 _NO_SCALARS = {"controller": -1, "log_gap_end": -1, "migration": -1, "features_node_version": -1}
@@ -405,11 +405,13 @@ class _Row:
         ):
             self._row.parts[sizes] = make_records(sizes, [(len(of),) for of in maps])
             self._row.parts[entries] = make_records(entries, self._named(maps))
+        if missing := LAYOUT.keys() - self._row.parts.keys():
+            raise KeyError(f"snapshot.toml: _Row.fill does not fill the part {min(missing)}")
         return self._row
 
     def _scalars(self) -> tuple[int, ...]:
         state, node = self._state, self._state.node
-        # Beside KRaft controllers no node reads `/feature` any more.
+        # Once KRaft controllers exist, no node reads `/feature`.
         is_unread = node.unread_at > max(node.at, node.absent_at)
         node = FeaturesNode() if self._kraft or is_unread else node
         is_there = node.data is not None and node.at >= node.absent_at
