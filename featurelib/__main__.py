@@ -24,7 +24,7 @@ def main() -> None:
     try:
         leave(_run)
     finally:
-        ignore_interrupts()  # the process has ended
+        ignore_interrupts()  # an interrupt during the exit must print no stack trace
 
 
 def _run() -> None:

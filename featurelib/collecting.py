@@ -105,8 +105,8 @@ def write_lines(path: Path, lines: Iterable[bytes]) -> int:
         if not isinstance(error, OSError):
             raise
         raise ConfigError(
-            f"{path}: expected a file that can be written, found: {error.strerror}. Nothing of it "
-            "landed. Name another folder with --out, or make room."
+            f"{path}: cannot write the file: {error.strerror}. No data of it was stored. "
+            "Choose another folder with --out, or free space."
         ) from error
     return number
 
@@ -372,7 +372,7 @@ def _listener(content: ApiVersionsAnswer | NodeMetrics) -> NodeListener:
 
 # --- A probe --------------------------------------------------------------------------------------
 
-_DAY = 86_400_000_000  # microseconds; the lines are of this moment
+_DAY = 86_400_000_000  # microseconds; the maximum age of data for a probe, which was just read
 _TIMEOUT_MS = 10_000  # a collector waits less than an applier
 _NOTHING = "probe: nothing was sent: "
 

@@ -51,11 +51,11 @@ _ANEW = {
         "again, and their lines are recognised"
     ),
     "silver": (
-        "Restore it, or move the folder silver away and run nightly: it is made anew from bronze"
+        "Restore it, or move the folder silver away and run nightly, which rebuilds it from bronze"
     ),
     "gold": (
-        "Restore it, or move that table's folder away and run nightly: the table begins anew, "
-        "without its earlier nights"
+        "Restore it, or move that table's folder away and run nightly, which creates the table "
+        "again, without its earlier runs"
     ),
     "": "Restore it and run again",
 }

@@ -202,7 +202,7 @@ class Lake:
         if len(rows) == 0:
             self.expect_cluster(cluster, run)
             raise NoEvidenceError(
-                f"cluster {cluster}: nothing landed from it up to run {self.run(run)}. Collect it."
+                f"cluster {cluster}: no data of it up to run {self.run(run)}. Collect it."
             )
         return rows
 
@@ -267,17 +267,17 @@ class Lake:
         except (DeltaError, OSError) as error:
             fault = f"table {table.full_name} at {uri}: cannot be read: {in_a_line(str(error))}. "
             if version is not None:
-                old = "Snapshots of old nights are kept for 90 days; leave out --run for the newest"
+                old = "Snapshots of old runs are kept for 90 days; omit --run for the newest"
                 raise TableError(f"{fault}{old}.") from error
             advice = "Is it reachable, and may this user read it? Then run again"
             raise SurroundingsError(f"{fault}{advice}.") from error
         if is_outdated(table, reader.opened.metadata().configuration, uri):
-            which, then = "it", "Run the nightly once: it makes it anew."
+            which, then = "it", "Run the nightly once. It rebuilds the table."
             if version is not None:
-                which, then = "it for that night", f"{then} Then leave out --run."
+                which, then = "it for that run", f"{then} Then omit --run."
             raise NoEvidenceError(
-                f"table {table.full_name} at {uri}: an earlier featurelib wrote {which}, in a "
-                f"form of its own. {then}"
+                f"table {table.full_name} at {uri}: an earlier featurelib wrote {which} in "
+                f"another form. {then}"
             )
         self._open[table.full_name, version] = reader
         return reader

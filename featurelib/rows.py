@@ -198,12 +198,12 @@ class TableRows:
         )
 
     def select(self, names: Sequence[str]) -> TableRows:
-        """Return the same rows with these columns only."""
+        """Return a copy with only these columns."""
         columns = {name: self.columns[name] for name in names}
         return TableRows(schema=self.schema.select(names), columns=columns)
 
     def replace(self, **columns: Column | Int) -> TableRows:
-        """Return the same rows with other values in these columns."""
+        """Return a copy with other values in these columns."""
         replaced = {name: _column(self.schema[name], values) for name, values in columns.items()}
         return TableRows(schema=self.schema, columns={**self.columns, **replaced})
 

@@ -153,7 +153,7 @@ class Wanted:
             )
         if self.run is not None and self.tables is None:
             raise ConfigError(
-                "--run chooses a night of --tables FOLDER; expected that, found --capture."
+                "--run needs --tables FOLDER. Landing files (--capture) have no runs."
             )
         return bool(stored)
 
@@ -377,7 +377,7 @@ class Chosen:
 
     @property
     def settings(self) -> Settings:
-        """The keys of conf/audit.toml."""
+        """The settings from the file of --config, or from its default."""
         return open_settings(self.wanted.config)
 
     def reached(self, advice: str = ADDRESSES) -> ReachedCluster:

@@ -109,7 +109,7 @@ OF_RUN = ("run", "run_date", "first_seen_run")
 _SKIP_BY = ("run", "cluster")
 
 # The reason for a line whose bytes are lost; such a line is no evidence.
-CHANGED = "the line is not what landed: another writer changed it in bronze.landing_line"
+CHANGED = "the line was changed after it was accepted: another writer changed bronze.landing_line"
 
 LANDING_LINE = Table(
     layer="bronze",
@@ -217,7 +217,7 @@ FEATURE_READINESS = Table(
     comment="The verdict on one feature of one cluster.",
     grain=("run", "cluster", "feature"),
     schema=with_run(schema.READINESS),
-    version=3,  # 2: how far back a level goes; 3: since when it is READY
+    version=3,  # 2 added downgrade_floor; 3 added ready_since
     skip_by=_SKIP_BY,
     required=frozenset({"run", "cluster", "feature", "verdict"}),
 )

@@ -228,8 +228,8 @@ def releases_text(catalogue: Catalogue, names: Sequence[str]) -> str:
 
 
 def went_back(feature: str, before: str, after: str) -> str:
-    """Return the sentence that the highest possible level fell, and why."""
-    return f"software went back: the highest {feature} possible fell from {before} to {after}"
+    """Return a sentence: the maximum level fell because the software was rolled back."""
+    return f"software was rolled back: the maximum {feature} fell from {before} to {after}"
 
 
 def ask_why_lower(moves: Iterable[tuple[str, str, str, datetime]]) -> str:
@@ -243,7 +243,7 @@ def mend_first(grave: Sequence[str]) -> str:
     """Return the sentence that critical findings, given as messages, are fixed first; "" without
     any."""
     tail = f" {count(len(grave) - 1, 'critical finding')} more." if grave[1:] else ""
-    return f"Mend first what is critical: {grave[0]}{tail}" if grave else ""
+    return f"Fix the critical finding first: {grave[0]}{tail}" if grave else ""
 
 
 def although(unfit: Sequence[str]) -> str:

@@ -1,7 +1,8 @@
 """Count what the language rules forbid, and end with 1 where a count is above its limit.
 
-Input: the package, README, docs, help, findings and templates. Limits: tests/language.toml, by
-package; they only fall. A count below its limit is printed, too: lower the limit then.
+Input: the package with its strings, README, docs, help, findings and templates. Limits:
+tests/language.toml, by package; they only fall. A count below its limit is printed, too: lower the
+limit then.
 
 .venv/bin/python -m scripts.check_language          compare the counts with the limits
 .venv/bin/python -m scripts.check_language --write  lower the limits to the counts
@@ -37,12 +38,25 @@ def words_of(path: Path = LIMITS) -> dict[str, re.Pattern[str]]:
 
 
 def count_code(tree: ast.AST, words: dict[str, re.Pattern[str]]) -> Counter[str]:
-    """Count docstrings that ask, docstrings without a verb, The or A, and vague names."""
+    """Count docstrings that ask, that only name "the same", or that have no verb, The or A; vague
+    names; and old words in texts, that is in strings with a blank that are no docstrings."""
     counts = Counter[str]()
-    for node in ast.walk(tree):
+    nodes = list(ast.walk(tree))
+    docstrings = {
+        id(node.body[0].value)
+        for node in nodes
+        if isinstance(node, (*_DOCUMENTED, ast.Module))
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
+    for node in nodes:
         if isinstance(node, _DOCUMENTED) and (text := ast.get_docstring(node)):
             counts["docstrings_that_ask"] += bool(words["questions"].match(text))
             counts["docstrings_without_verb"] += not words["verbs"].match(text)
+            counts["docstrings_of_the_same"] += bool(words["same"].match(text))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
+            is_text = id(node) not in docstrings
+            counts["old_words"] += is_text and len(words["old_words"].findall(node.value.lower()))
         is_bound = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
         name = node.arg if isinstance(node, ast.arg) else node.id if is_bound else ""
         counts["vague_names"] += bool(words["names"].fullmatch(name.strip("_")))

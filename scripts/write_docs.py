@@ -11,7 +11,7 @@ from importlib import resources
 from pathlib import Path
 
 from featurelib.core.dialect import Absence, Asks, Dialect, WalkOrder, load
-from featurelib.core.rules import NODE_COLUMNS, SCOPES, UPDATE_COLUMNS
+from featurelib.core.rules import SCOPES
 from featurelib.extras.rules.book import (
     DIALECTS,
     UNRECORDED,
@@ -54,7 +54,7 @@ def rules_page() -> str:
     return page(
         "# Rules",
         RULES_INTRO,
-        table(["rule", "sentence", "asked in"], contents),
+        table(["rule", "meaning", "applied in"], contents),
         *(part for entry in entries for part in _rule(entry)),
     )
 
@@ -68,17 +68,16 @@ def _spoken(entry: RulebookEntry) -> str:
 
 def _rule(entry: RulebookEntry) -> list[str]:
     rule, wording = entry.rule, entry.wording
-    meanings = NODE_COLUMNS if rule.about_nodes else UPDATE_COLUMNS
-    reads = ", ".join(f"{code(name)} ({meanings[name]})" for name in rule.columns)
+    reads = ", ".join(code(name) for name in rule.columns)
     said = [
-        f"- Source: {rule.source}",
-        f"- Reads: {reads}",
+        f"- The source of this rule is {rule.source}.",
+        f"- The rule reads the columns {reads} ([meanings](vocabulary.md)).",
         f"- Finding ({wording.severity.value}): {wording.statement}",
         f"- Remedy: {wording.remedy}",
     ]
     said += [f"- Command: {code(wording.command)}"] if wording.command else []
     asked = [[_places(group), _scope(group[0]), _words(group[0])] for group in entry.groups]
-    head = ["dialects, and as which row", "on which updates, of whom", "answer"]
+    head = ["dialects and rows", "checked updates and nodes", "message"]
     shown = table(head, asked) if asked else ASKS_NOBODY
     return [f"## {rule.name}", rule.sentence, "\n".join(said), shown]
 
@@ -120,12 +119,12 @@ def dialects_page() -> str:
         "## Capabilities side by side",
         _side_by_side(tables, lambda dialect: dialect.can),
         _meanings(tables[0].can),
-        "## Scopes: on which updates a row is asked",
-        table(["where", "asked if"], scopes),
-        "## Groups: whom a row asks",
-        table(["asks", "who that is"], groups),
+        "## Scopes: updates that a row checks",
+        table(["where", "checked if"], scopes),
+        "## Groups: nodes that a row checks",
+        table(["asks", "nodes"], groups),
         table(["a node does not list the feature", "meaning"], absences),
-        "## Orders: which offender is named",
+        "## Orders: the node that the message names",
         table(["order", "meaning"], orders),
         *(part for section in SECTIONS for part in _section(section, tables)),
         PLACEHOLDERS,
@@ -190,16 +189,17 @@ def _dialect(dialect: Dialect) -> list[str]:
         ]
         for question in questions(dialect.name)
     ]
+    releases = ", ".join(dialect.releases) or "none: no Kafka release responds like this"
     return [
         f"## {dialect.name}",
         " ".join(about),
-        f"Releases: {', '.join(dialect.releases) or 'none; no Kafka answers so'}.",
-        table(["", "rule", "on which updates, of whom", "answer"], rows),
-        "\n".join(_texts(dialect)),
+        f"The dialect describes the releases {releases}.",
+        table(["", "rule", "checked updates and nodes", "message"], rows),
+        table(["message of", "name", "text"], _texts(dialect)),
     ]
 
 
-def _texts(dialect: Dialect) -> list[str]:
+def _texts(dialect: Dialect) -> list[list[str]]:
     """Return the messages of a dialect besides those of its rules."""
     said = []
     for section in ("text", *SECTIONS):
@@ -207,7 +207,7 @@ def _texts(dialect: Dialect) -> list[str]:
         for field in fields(values):
             text = getattr(values, field.name)
             if text and (section == "text" or _is_text(field.name)):
-                said.append(f"- {section}, {field.name}: {code(text)}")
+                said.append([section, field.name, code(text)])
     return said
 
 

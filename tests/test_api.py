@@ -504,7 +504,7 @@ def test_a_timeline_is_what_tables_remember(tmp_path: Path, night: str) -> None:
     tables = open_tables(night, fleet=str(SAMPLES / "fleet.toml"))
     told = history(tables["zk-roll-282-332"])
     assert str(told) == repr(history(tables["zk-roll-282-332"]))
-    assert str(told).startswith("zk-roll-282-332: nothing went back\n")
+    assert str(told).startswith("zk-roll-282-332: nothing decreased\n")
     assert told.value.regressions == 0
     frame = told.frame()
     levels_moved = frame[frame["who"] == "finalized"]
@@ -527,7 +527,7 @@ def test_a_night_is_compared_with_the_one_before_it(night: str) -> None:
     [ghost] = [row for row in found.rows if row["code"] == "ghost_broker"]
     assert (ghost["severity"], ghost["node_id"], ghost["muted"]) == ("warning", 2, None)
     assert "Broker 2 is registered but fenced" in str(ghost["says"])
-    assert ghost["why"] == "its cluster was judged in one of the nights only"
+    assert ghost["why"] == "only one of the two runs judged the cluster"
     assert "25 clusters without a difference" in str(found)
     earlier = open_tables(night, run=BEFORE, fleet=str(SAMPLES / "fleet.toml"))
     with pytest.raises(NoEvidenceError, match=f"expected a run before {BEFORE}"):

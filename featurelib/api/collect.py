@@ -296,7 +296,7 @@ def _end(done: list[Collected], out: Path) -> Answer[Round]:
     read = f"{count(len(done) - len(failed), 'cluster')} read"
     missed = f", {len(failed)} not: {', '.join(r.name for r in failed)}" if failed else ""
     landed = any(result.file for result in done)
-    files = f"Landing files are in {out}" if landed else "Nothing landed"
+    files = f"Landing files are in {out}" if landed else "No data was collected"
     return Answer(
         value=Round(tuple(done)),
         make_rows=lambda: map(plain, done),

@@ -114,8 +114,8 @@ def journal(
 
 
 def _verified(journal: str | None, kept: str | None, **parts: object) -> Answer[Verified]:
-    """Verify that no record was changed, and that `kept`, an earlier newest digest, belongs to one
-    of them. Raises ConfigError, also for an option of `parts`; JournalError."""
+    """Verify the chain of digests. `kept`: the digest that the caller stored after an earlier run;
+    a record must have it. Raises ConfigError, also for an option of `parts`; JournalError."""
     if beside := [name for name, value in parts.items() if value]:
         raise ConfigError(
             f"{'--verify' if kept is None else '--kept'}: expected no --{beside[0]} beside it, "

@@ -66,7 +66,7 @@ class NightTables:
     """A run of the nightly; `tables[name]` is one of its clusters, as input of the functions."""
 
     def __init__(self, options: Wanted, catalogue: Catalogue, choice: Choice | None = None) -> None:
-        """Open the tables that `wanted` names. Raises ConfigError if there are none."""
+        """Open the tables that `options.tables` names. Raises ConfigError if there are none."""
         assert options.tables is not None
         self.lake, self._wanted, self.catalogue = Lake(options.tables), options, catalogue
         self.listed_in, self._inventory = open_fleet(options.fleet, catalogue)
@@ -158,8 +158,8 @@ class NightTables:
         """Return the error for runs that judged none of the chosen clusters."""
         assert self.part is not None
         return NoEvidenceError(
-            f"{clean(self.part.text)}: expected clusters of {run} below {self.lake.root}, found "
-            "none: none of them was judged. Choose others, or another night."
+            f"{clean(self.part.text)}: {run} below {self.lake.root} has no verdicts about these "
+            "clusters. Choose other clusters or another run."
         )
 
     def fleet(self) -> Any:

@@ -58,7 +58,7 @@ class ClusterView:
     @property
     def evidence(self) -> Evidence:
         """The columns that decided the verdicts of the cluster."""
-        assert self.judged.evidence is not None  # only rows of a table have none
+        assert self.judged.evidence is not None  # only a view from table rows lacks it
         return self.judged.evidence
 
     @property
@@ -170,7 +170,7 @@ class Terms:
             )
         if newest == NONE:
             raise NoEvidenceError(
-                f"cluster {cluster_id}: nothing landed from it, so nothing can be said. Collect it."
+                f"cluster {cluster_id}: no data was ever collected from this cluster. Collect it."
             )
         entry = self.fleet.inventory.get(cluster_id, UNEXPECTED)
         if self.controller_decides:

@@ -219,7 +219,7 @@ class Software:
         for release in ZOOKEEPER_RELEASES:
             name = generation_of(release, "zk")
             which = zookeeper & np.array([own in ("", name) for own in generations], dtype=bool)
-            if release == ZOOKEEPER_RELEASES[0]:  # what its controllers cannot have written
+            if release == ZOOKEEPER_RELEASES[0]:  # these levels are newer than its controllers
                 which[self._evidence.levels.modern] = False
             if which.any():
                 spoken[name, release] = which
@@ -296,7 +296,7 @@ class Software:
 
 @cache
 def _unlike(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the last dialect of each group of dialects with equal results; sorted."""
+    """Return one dialect, the last, of each group of dialects that judge alike; sorted."""
     return tuple(sorted({load(name).judges_by: name for name in names}.values()))
 
 

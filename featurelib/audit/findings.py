@@ -71,7 +71,7 @@ _NUMBERS = {
 
 
 class Findings:
-    """The blocks of findings, one code each, joined at the end."""
+    """The findings of an audit: one block of rows per code, which `rows` joins."""
 
     def __init__(self, clusters: list[str], severities: dict[str, Severity]) -> None:
         self._clusters = clusters
@@ -271,7 +271,7 @@ class Site:
     managed: tuple[str, ...] | None = None  # the manager's features; None = all
     zookeeper: str = ""
     listed: bool = False  # the inventory has the cluster
-    reachable: bool = False  # … and its address
+    reachable: bool = False  # the inventory has an address of the cluster
     options: str = ""  # featurelib's options that reach the cluster
 
     @property

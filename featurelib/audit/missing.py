@@ -79,7 +79,7 @@ def _clusters(report: BatchFindings, hidden: Bool) -> Int:
     for which, place, text in (
         (unknown & ~old & ~table, (), ""),
         (unknown & table, (), ": --replication alone may lack a row"),
-        (unknown & old, member.quorum_place, " lately"),
+        (unknown & old, member.quorum_place, " recently"),
     ):
         details = [text] * int(which.sum())
         count += report.of_clusters("voters_unknown", which, place, details)
@@ -115,7 +115,7 @@ def _levels(report: BatchFindings) -> Int:
     count += report.of_clusters(NODE_DAMAGED, levels.damaged, place, znode_version=versions)
     lost = {cluster: said_of for cluster in levels.absent if (said_of := _gone(report, cluster))}
     texts_lost = [levels.absent[cluster][0] for cluster in lost]
-    # A text that a command cannot show unchanged becomes a placeholder.
+    # The printed command must restore the text byte for byte; else print a placeholder.
     texts = texts_of(text if clean(text, _SHOWN_WHOLE) == text else None for text in texts_lost)
     count += report.of_clusters(NODE_DELETED, lost, place, znode_text=texts)
     absent = [cluster for cluster in levels.absent if cluster not in lost]
@@ -441,10 +441,10 @@ def _registrations(judge: Judge, agreed: Agreed, proven: Bool, sink: BatchFindin
 
 
 def _not_asked(evidence: Evidence, rows: Bool) -> list[str]:
-    node, lately = evidence.subjects, "not queried in the newest run, although other nodes were"
+    node, other = evidence.subjects, "not queried in the newest run, although other nodes were"
     offers = pick(evidence.listeners.field("releases_at"), node.listener[rows], 0) > 0
     never = np.where(offers, "queried only for its list of requests", "never queried")
-    return np.where(node.answers[rows], lately, never).tolist()
+    return np.where(node.answers[rows], other, never).tolist()
 
 
 def _errors(evidence: Evidence, rows: Int) -> list[str]:
@@ -523,14 +523,14 @@ def _ghosts(judge: Judge, covered: Bool, report: BatchFindings) -> Int:
 
 
 def _left_lately(evidence: Evidence, stale: Bool, brokers: Bool) -> Int:
-    """Return those of the nodes `stale` that ran the software of the other brokers until recently:
+    """Return those of the nodes `stale` that ran the software of the other brokers until recent:
     they must be started, not unregistered."""
     node = evidence.subjects
     has_range = node.profile >= 0
-    lately = np.flatnonzero(stale & has_range & (node.answered_at > 0) & ~node.too_old)
-    near = marked(len(evidence.clusters), node.cluster[lately])[node.cluster]
+    recent = np.flatnonzero(stale & has_range & (node.answered_at > 0) & ~node.too_old)
+    near = marked(len(evidence.clusters), node.cluster[recent])[node.cluster]
     kind = node.cluster * (node.profile.max(initial=0) + 1) + node.profile
-    return lately[np.isin(kind[lately], kind[brokers & node.answers & has_range & near])]
+    return recent[np.isin(kind[recent], kind[brokers & node.answers & has_range & near])]
 
 
 def report_unread(judge: Judge, agreed: Agreed, report: BatchFindings) -> Bool:

@@ -45,8 +45,8 @@ class Membership:
     zookeeper: Bool
     kraft: Bool
     registrations_proven: Bool
-    brokers_listed: Bool  # … and the data has a list of them
-    quorum_known: Bool  # and recent
+    brokers_listed: Bool  # the data has a list of registered brokers
+    quorum_known: Bool  # the data has a recent DescribeQuorum response
     quorum_at: Int
     quorum_line: Int
     controllers_known: Bool  # something lists the registered controllers
@@ -305,7 +305,7 @@ class Subjects:
     answered_with: Int  # the profile of its own response, if that response counts; else -1
     expected_only: Bool
     unregistered: Bool  # it is expected and there, and no list of registrations names it
-    too_old: Bool  # or dated too far ahead, which means a wrong clock
+    too_old: Bool  # older than max_age, or dated in the future
     not_answering: Bool
     not_asked: Bool
     past: Bool  # gone, and its range is older than its last failed request or this reading
@@ -478,7 +478,7 @@ class _Own(NamedTuple):
     """The responses of node halves about themselves."""
 
     listener: Int  # position among the batch's listeners, -1 = it was never asked
-    word: Answers  # of its newest answer
+    word: Answers  # the newest response of the half
     answered_at: Int  # when the half itself responded
     by_broker_half: Bool  # the source of `word`
     stable: Int  # the stable end of its range, where a controller half shows one; -1

@@ -130,7 +130,7 @@ def _unpinned(view: _View, catalogue: Catalogue) -> Iterator[str]:
     own = catalogue.release_named(release or "") or newest.release
     point = _no_return(own, now, goal, catalogue)
     phrase = f"with Kafka {clean(release)}" if release else f"with Kafka {clean(own)}, for one,"
-    back = f", and from {_level(point, catalogue)} on there is no way back without loss"
+    back = f", and cannot be downgraded without loss from {_level(point, catalogue)} on"
     yield (
         f"{phrase} from {_level(now, catalogue)} to {_level(goal, catalogue)}"
         f"{back if point > 0 else ''}"

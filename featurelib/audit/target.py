@@ -154,10 +154,11 @@ class Judge:
         return levels
 
     def settle(self, target: Int) -> None:
-        """Lower ceilings above the production default at the metadata.version of `target`.
+        """Set the ceiling of opt-in features to the production default at the metadata.version of
+        `target`.
 
-        Levels above the default that all nodes support are opt-in then. If some node lacks them,
-        the ceiling stays, to name the node.
+        A level above the default that all nodes support becomes opt-in. If a node lacks such a
+        level, the ceiling stays, so that the audit names the node.
         """
         default, old = np.maximum(self.defaults(target), self.asked.current), self.bounds
         opt_in = (default < old.ceiling) & (old.common > default)

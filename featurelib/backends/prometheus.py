@@ -91,7 +91,9 @@ class Prometheus:
             nodes = nodes_of(samples, self.where)
         except FaultError as fault:
             which = ",".join(labels)
-            raise NoEvidenceError(f"{self.where} {{{which}}}: {fault}. Nothing landed.") from None
+            raise NoEvidenceError(
+                f"{self.where} {{{which}}}: {fault}. No data was stored."
+            ) from None
         return tuple(write_line(KIND, entry.id, at, keys) for at, keys in nodes)
 
     def _ask(self, query: str, at: float | None = None) -> list[_Series]:

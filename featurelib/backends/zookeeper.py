@@ -211,7 +211,7 @@ def read_znodes(ensemble: str, timeout: float, security: Security = PLAINTEXT) -
         door.wait()
         if not client.connected:
             raise ConnectionClosedError("no session")
-        # SASL may still be in progress: a rejected client may drop a request.
+        # A rejected SASL login shows only in this request, which then gets no response.
         stat = client.exists_async(chroot or "/").get(timeout=timeout)
         door.is_in = True
         if stat is None:
@@ -277,6 +277,7 @@ def _read(client: KazooClient, chroot: str, path: str) -> Read:
         data, stat = client.get(chroot + path)
         version, czxid = stat.version, stat.czxid
         owner = None if stat.ephemeralOwner is None else hex(stat.ephemeralOwner)
-        text = (data or b"").decode("utf-8", "replace")  # damage is evidence
+        # A finding reports a damaged znode, so invalid UTF-8 is kept as �.
+        text = (data or b"").decode("utf-8", "replace")
     content = {"path": path, "version": version, "czxid": czxid, "ephemeral_owner": owner}
     return Read(path=path, at=datetime.now(UTC), data=text, content={**content, "data": text})

@@ -68,7 +68,7 @@ class ReleaseCatalogue:
     levels."""
 
     release: str
-    based_on: str  # whose tools' mapping it has: the release itself, except for vendor builds
+    based_on: str  # the Apache release whose version mapping applies
     oldest: int  # metadata.version
     newest_stable: int
     newest_unstable: int

@@ -88,10 +88,10 @@ class DifferenceRow(_Row, frozen=True, kw_only=True):
 
 
 class SideEffectRow(_Row, frozen=True, kw_only=True):
-    """The side effect of finalizing a level from below: such a level moves only by name.
+    """The side effect of a level; such a level must be requested by name.
 
-    `from_controller`: the effect on a configuration `key` follows a rule: the active controller's
-    own value becomes the cluster's default if it has none, and values set per broker are deleted
+    `from_controller`: the configuration `key` follows a rule: the active controller's own value
+    becomes the cluster's default if there is none, and values set per broker are deleted
     (ConfigurationControlManager.maybeGenerateElrSafetyRecords).
     """
 

@@ -136,7 +136,7 @@ def check_clearance(order: ApplyOrder, journal: Journal) -> Clearance:
 
 
 class _Run:
-    """A run of a plan, under the cluster's lock, from a reading of the plan's cluster on."""
+    """The execution of a plan after the cluster was locked and read."""
 
     def __init__(self, order: ApplyOrder, sender: Sender, approval: str) -> None:
         self._order, self._plan, self._sender = order, order.plan, sender

@@ -179,7 +179,7 @@ class JournalEntry:
 
     @property
     def fate(self) -> Fate:
-        """The newest known outcome."""
+        """The newest recorded outcome of the request; UNKNOWN if there is none."""
         return self.outcomes[-1].result.fate if self.outcomes else Fate.UNKNOWN
 
     @property

@@ -139,7 +139,7 @@ class _Meeting:
         return self.names.index(name)
 
     def at(self, levels: Mapping[str, Range]) -> _Meeting:
-        """Return the same node with feature → (minimum, level) finalized."""
+        """Return a copy of the node with these finalized levels: feature → (minimum, level)."""
         minimum, level = _ends(levels, self.names)
         minimum = np.where(minimum == 0, level, minimum)
         return replace(self, level=level, minimum=minimum, stored=level != 0)

@@ -37,7 +37,7 @@ class Absence(StrEnum):
 
 
 class Guard(StrEnum):
-    """The comparison that a node makes with its own software."""
+    """The finalized values that a node compares with its own supported ranges."""
 
     NOTHING = "nothing"
     LEVEL = "level"  # every finalized level
@@ -119,8 +119,8 @@ class Asks(StrEnum):
     REGISTERED_CONTROLLERS = "registered_controllers"  # the others that registered
     BROKERS = "brokers"  # all registered ones, also fenced
     LIVE_BROKERS = "live_brokers"
-    # The others in the active one's own controller.quorum.voters (QuorumFeatures.quorumNodeIds);
-    # and those of them that neither vote nor are registered.
+    # CONFIGURED_VOTERS: the other nodes in controller.quorum.voters of the active controller.
+    # CONFIGURED_ONLY: those of them that are neither voters nor registered.
     CONFIGURED_VOTERS = "configured_voters"
     CONFIGURED_ONLY = "configured_only"
     QUORUM = "quorum"  # all voters
@@ -162,11 +162,11 @@ class Capability:
     """The behaviour of a generation besides refusals; docs/dialects.md shows every field."""
 
     wire_versions: tuple[int, ...] = ()
-    atomic: bool = False  # one bad update refuses all
-    catalogue: Literal["own", "any"] = "own"  # the levels of its own release, or of any
-    # The state that an update is compared with.
+    atomic: bool = False  # one invalid update rejects the whole request
+    catalogue: Literal["own", "any"] = "own"  # levels of which release
+    # The state against which the controller checks an update.
     judges: Literal["cached", "finalized", "proposed"] = "proposed"
-    duplicates: Literal["each", "first", "last"] = "last"  # which mention of a name counts
+    duplicates: Literal["each", "first", "last"] = "last"  # which entry of a name counts
     results_up_to: int = 2  # the last wire version that carries results
     update_order: Literal["request", "name", "hash"] = "request"  # of results; who fails first
     validate_only: Literal["honoured", "ignored"] = HONOURED  # ignored: a dry run is applied
@@ -219,7 +219,7 @@ class Dialect:
 
     @property
     def in_audits(self) -> Dialect:
-        """The same dialect without rows that an audit does not ask; the table says why."""
+        """The dialect without the rules that an audit skips; `not_in_audits` has the reasons."""
         return replace(self, rules=tuple(row for row in self.rules if not row.not_in_audits))
 
 

@@ -169,8 +169,8 @@ def of_metadata_version(
         ways.floor[rows] = np.maximum(ways.floor[rows], lowest)
         last = no_returns(tables, code, alike, target[rows][first], can)[back]
         before = ways.no_return[rows]
-        earlier = (last >= 0) & ((before < 0) | (last < before))
-        ways.no_return[rows] = np.where(earlier, last, before)
+        is_lower = (last >= 0) & ((before < 0) | (last < before))
+        ways.no_return[rows] = np.where(is_lower, last, before)
     return ways
 
 

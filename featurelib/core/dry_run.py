@@ -21,7 +21,7 @@ from featurelib.model import Reason, Step
 NOTHING_CHANGES, OTHERS_CHANGE = "nothing_changes", "others_change"
 FAILS_AFTER_WRITING = "fails_after_writing"
 _SAYS = {
-    NOTHING_CHANGES: "{title} accepts {feature} {level} in vain.",
+    NOTHING_CHANGES: "{title} accepts {feature} {level} without a change.",
     OTHERS_CHANGE: "The controller does not see all levels: {feature} would become {level}.",
     FAILS_AFTER_WRITING: "The controller would write {feature} {level} and say that it failed.",
 }

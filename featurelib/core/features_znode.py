@@ -260,7 +260,8 @@ def behaviour(reading: ZnodeReading, generation: Generation) -> str:
 
 
 def behaviour_anywhere(reading: ZnodeReading) -> str:
-    """Return the same for brokers of an unknown generation, in short, by releases."""
+    """Return a short text: the behaviour of each generation of brokers on this content, by
+    releases."""
     rows = [row for row in BEHAVIOURS if row["reading"] == reading]
     return "; ".join(f"{row['releases']}: {row['brief']}" for row in rows) + "."
 

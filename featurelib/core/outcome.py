@@ -31,10 +31,9 @@ class Fate(StrEnum):
     PARTLY = "partly applied"  # of a step: some updates are there, some are not
 
 
-# A controller that answers so has judged the request and is done with it: no rights to ALTER,
-# UNSUPPORTED_VERSION, INVALID_REQUEST, INVALID_UPDATE_VERSION. Not among them: 96, and
-# REQUEST_TIMED_OUT and NOT_CONTROLLER, since the next leader may commit what was appended.
-FOR_GOOD = frozenset({31, 35, 42, 95})
+# Final error codes: the controller rejected the request and will not apply it later. 96,
+# REQUEST_TIMED_OUT and NOT_CONTROLLER are not final: the next leader may commit the record.
+FINAL_ERRORS = frozenset({31, 35, 42, 95})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +124,7 @@ def _fate(move: Move, step: Step, delivery: Delivery, level: int | None, *, prov
         return Fate.NOT_APPLIED
     if level == move.to_level:
         return Fate.APPLIED
-    final = code in FOR_GOOD and not may_have_leaked(move, step)
+    final = code in FINAL_ERRORS and not may_have_leaked(move, step)
     if level is None:
         return Fate.REJECTED if final else Fate.UNKNOWN
     is_over = final or proven or code == NO_ERROR
@@ -184,7 +183,8 @@ class EndingKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """The end of a run. `steps`: those of this run; `before`: those applied by earlier runs."""
+    """The result of one `apply`: the applied steps, and the reason of its end. `steps`: those of
+    this `apply`; `before`: those that earlier calls applied."""
 
     kind: EndingKind
     cluster: str

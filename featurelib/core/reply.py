@@ -161,8 +161,8 @@ class JudgedRequests:
         return replace(before, finalized=finalized, kraft_record=record)
 
     def alike(self) -> tuple[frozenset[str], ...]:
-        """Return for each update whose refusal names a node the same message with every other
-        offending node of the group. The first also depends on the order of registration."""
+        """Return, for each rejected update, all messages that Kafka may send: they differ in the
+        named node. Kafka's choice depends on the order of registration."""
         alike = []
         for i, rule in enumerate(self._first.tolist()):
             if rule != NOT_HERE and self.by.rules[rule].asks is not None:

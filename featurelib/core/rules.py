@@ -10,9 +10,12 @@ Scopes, at the end, are also masks: they select the updates to which a dialect a
 from __future__ import annotations
 
 import inspect
+import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from importlib.resources import files
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -23,54 +26,12 @@ Mask = npt.NDArray[np.bool_]
 Level = npt.NDArray[np.int32]
 Function = Callable[..., Mask]
 
-# One row for each update: the number of such nodes in its group.
-GROUP_COLUMNS = {
-    "asked": "how many nodes must answer",
-    "refusing": "how many of them do not support the level",
-    "unregistered": "how many of them never registered",
-}
-# One row for each request, before its updates are read.
+_COLUMNS = tomllib.loads(files(__package__).joinpath("columns.toml").read_text(encoding="utf-8"))
+GROUP_COLUMNS: Final[dict[str, str]] = _COLUMNS["group"]
+NODE_COLUMNS: Final[dict[str, str]] = _COLUMNS["node"]
+UPDATE_COLUMNS: Final[dict[str, str]] = _COLUMNS["update"] | GROUP_COLUMNS
+# The controller checks these columns before it reads the updates of a request.
 REQUEST_COLUMNS = ("off", "migrating", "unauthorized", "elsewhere")
-# One row for each (update, profile of nodes that must answer).
-NODE_COLUMNS = {
-    "lowest": "the lower end of what is asked for: the level itself, or a minimum",
-    "level": "the level that is asked for",
-    "min_version": "the lower end of what the profile supports; 0 where it does not list it",
-    "max_version": "the upper end of what the profile supports; 0 where it does not list it",
-    "silent": "the profile does not list the feature, and silence is a refusal",
-}
-# One row for each update.
-UPDATE_COLUMNS = {
-    "level": "the level that is asked for",
-    "current": "the level the update is compared with; 0 = not finalized",
-    "kind": "the upgrade type: 1 UPGRADE, 2 SAFE_DOWNGRADE, 3 UNSAFE_DOWNGRADE",
-    "nameless": "the feature's name is empty",
-    "is_metadata_version": "the feature is metadata.version",
-    "is_kraft_version": "the feature is kraft.version",
-    "finalized_min": "the finalized minimum; 0 where none is stored",
-    "metadata_version": "the current metadata.version of the cluster",
-    "metadata_proposed": "the metadata.version the cluster would have after the request",
-    "proposed": "what the proposed state has of the feature that is furthest from being enough",
-    "needed": "what the level needs of that feature",
-    "needed_by_others": "what the other proposed levels need of this feature; 0 = nothing",
-    **GROUP_COLUMNS,
-    "raft_ready": "every voter has told the raft leader that it supports kraft.version",
-    "local_lists": "the active controller, or each that may be it, lists the feature",
-    "local_min": "the lower end of what it supports; the lowest, where several may be it",
-    "local_max": "the upper end of what it supports; the lowest, where several may be it",
-    "known_feature": "the controller's release knows the feature",
-    "known_level": "the controller's release knows the level",
-    "newest_known": "the highest level the catalogue knows; -1 = not a catalogued feature",
-    "newest_stable": "the highest level that is stable in what runs there; -1 = does not apply",
-    "loses": "a level between the two changed what metadata holds",
-    "metadata_floor": "the lowest metadata.version this generation sets",
-    "metadata_needed": "the metadata.version that levels of other features need",
-    "register_from": "the metadata.version from which controllers register",
-    "migrating": "the cluster migrates from ZooKeeper",
-    "off": "the feature system is off",
-    "unauthorized": "the caller may not alter the cluster",
-    "elsewhere": "another node is the active controller",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +100,7 @@ def unsupported_by_node(level: Level, min_version: Level, max_version: Level, si
     return (level < min_version) | (max_version < level) | silent
 
 
-@of_nodes("KafkaController.validateFeatureUpdate of 2.7: [own minimum, level] fits every broker")
+@of_nodes("KafkaController.validateFeatureUpdate of 2.7 checks [own minimum, level] on brokers")
 def range_unsupported_by_node(
     lowest: Level, level: Level, min_version: Level, max_version: Level, silent: Mask
 ) -> Mask:
@@ -155,7 +116,7 @@ def incompatible_with_finalized(
     return (level > 0) & ((np.minimum(lowest, level) < min_version) | (max_version < level))
 
 
-@of_updates("KafkaController.validateFeatureUpdate: the controller's own features come first")
+@of_updates("KafkaController.validateFeatureUpdate checks the features of the controller first")
 def absent_from_local(local_lists: Mask) -> Mask:
     """The controller itself does not list the feature."""
     return ~local_lists
@@ -167,15 +128,15 @@ def below_local_min(level: Level, local_min: Level) -> Mask:
     return level < local_min
 
 
-@of_updates("KafkaController.validateFeatureUpdate of 3.3: the text speaks of the minimum only")
+@of_updates("KafkaController.validateFeatureUpdate of 3.3, with a message about the minimum only")
 def outside_local_range(level: Level, local_min: Level, local_max: Level) -> Mask:
     """The level is outside the controller's own range."""
     return (level < local_min) | (local_max < level)
 
 
-@of_updates("KIP-584: every live broker answers; with none there is nobody to ask")
+@of_updates("KIP-584: every live broker must support the level, so a live broker is needed")
 def no_node_to_ask(asked: Level) -> Mask:
-    """A cluster without nodes passes every rule about nodes, so it is refused here."""
+    """A cluster without nodes would pass every rule about nodes, so this rule rejects it."""
     return asked == 0
 
 
@@ -185,57 +146,57 @@ def no_quorum_majority(asked: Level, refusing: Level) -> Mask:
     return (asked > 0) & (2 * (asked - refusing) <= asked)
 
 
-@of_updates("QuorumFeatures.reasonNotSupported: a voter has to be registered (KIP-919)")
+@of_updates("QuorumFeatures.reasonNotSupported requires that a voter is registered (KIP-919)")
 def voter_not_registered(unregistered: Level) -> Mask:
     """A voter that never registered may not support the level, so it blocks every update."""
     return unregistered > 0
 
 
-@of_updates("QuorumFeatures.quorumNodeIds: its own controller.quorum.voters, not the raft voters")
+@of_updates("QuorumFeatures.quorumNodeIds reads the controller's own controller.quorum.voters")
 def configured_voter_not_registered(unregistered: Level) -> Mask:
-    """A controller in the active controller's configuration is gone, so it blocks every update."""
+    """A controller in the active controller's configuration is missing, and blocks updates."""
     return unregistered > 0
 
 
-@of_updates("RaftClient.upgradeKRaftVersion: every voter has told the leader (KAFKA-16538)")
+@of_updates("RaftClient.upgradeKRaftVersion needs a report of every voter (KAFKA-16538)")
 def raft_voters_not_ready(level: Level, current: Level, raft_ready: Mask) -> Mask:
-    """A voter is missing, or too old to report its range of kraft.version to the leader."""
+    """A voter does not report its range of kraft.version to the leader: missing, or too old."""
     return (level > current) & ~raft_ready
 
 
-@of_updates("KIP-584, UpdateFeaturesRequest: a name is needed")
+@of_updates("KIP-584, UpdateFeaturesRequest: an update names its feature")
 def empty_name(nameless: Mask) -> Mask:
     """The update names no feature."""
     return nameless
 
 
-@of_updates("KIP-778, UpdateFeaturesRequest: upgrade types 1, 2 and 3")
+@of_updates("KIP-778, UpdateFeaturesRequest: the upgrade types are 1, 2 and 3")
 def unknown_upgrade_type(kind: Level) -> Mask:
     """The upgrade type is none of UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE."""
     return (kind < _UPGRADE) | (kind > _UNSAFE)
 
 
-@of_updates("FeatureControlManager.updateFeature: 0 takes the level away, less means nothing")
+@of_updates("FeatureControlManager.updateFeature: 0 deletes the level; less is not valid")
 def negative_level(level: Level) -> Mask:
     """A level cannot be below 0."""
     return level < 0
 
 
-@of_updates("KIP-584, Validations: a level below 1 is a delete and needs its flag")
+@of_updates("KIP-584, Validations: a level below 1 deletes the feature and needs a flag")
 def delete_without_intent(level: Level, kind: Level) -> Mask:
     """A finalized level would be deleted without a downgrade type."""
     return (level < 1) & (kind == _UPGRADE)
 
 
-@of_updates("KafkaController.validateFeatureUpdate: nothing is there to delete")
+@of_updates("KafkaController.validateFeatureUpdate rejects the deletion of a missing level")
 def delete_of_absent(level: Level, current: Level) -> Mask:
     """A feature that is not finalized cannot be deleted."""
     return (level < 1) & (current == 0)
 
 
-@of_updates("KIP-584, Validations: Y is above X, or below X; so Y = X is no update")
+@of_updates("KIP-584, Validations: an update goes from X to a higher or lower Y, never to X")
 def same_level(level: Level, current: Level) -> Mask:
-    """The feature is at that level already."""
+    """The feature is already finalized at the requested level."""
     return level == current
 
 
@@ -245,13 +206,13 @@ def downgrade_without_intent(level: Level, current: Level, kind: Level) -> Mask:
     return (level < current) & (kind == _UPGRADE)
 
 
-@of_updates("KafkaController.validateFeatureUpdate of 3.3: only SAFE lowers, UNSAFE does not")
+@of_updates("KafkaController.validateFeatureUpdate of 3.3 downgrades with SAFE_DOWNGRADE only")
 def downgrade_without_safe_type(level: Level, current: Level, kind: Level) -> Mask:
-    """A level would be downgraded with another type than SAFE_DOWNGRADE."""
+    """A level would be downgraded, and the type is not SAFE_DOWNGRADE."""
     return (level < current) & (kind != _SAFE)
 
 
-@of_updates("KIP-778, Downgrades: a downgrade type says that the level goes down")
+@of_updates("KIP-778, Downgrades: a downgrade type is for a lower level only")
 def upgrade_under_downgrade_type(level: Level, current: Level, kind: Level) -> Mask:
     """A level would be upgraded with a downgrade type."""
     return (level > current) & ((kind == _SAFE) | (kind == _UNSAFE))
@@ -263,9 +224,9 @@ def change_under_downgrade_type(level: Level, current: Level, kind: Level) -> Ma
     return (level != current) & ((kind == _SAFE) | (kind == _UNSAFE))
 
 
-@of_updates("KafkaController.validateFeatureUpdate of 2.7: not below the finalized minimum")
+@of_updates("KafkaController.validateFeatureUpdate of 2.7 rejects less than the finalized minimum")
 def below_finalized_min(level: Level, finalized_min: Level) -> Mask:
-    """The level is below the finalized minimum, so its range would be empty."""
+    """The level is below the finalized minimum, so the feature's finalized range would be empty."""
     return level < finalized_min
 
 
@@ -275,13 +236,13 @@ def unknown_metadata_version(known_level: Mask) -> Mask:
     return ~known_level
 
 
-@of_updates("FeatureControlManager.updateMetadataVersion: not below MINIMUM_KRAFT_VERSION")
+@of_updates("FeatureControlManager.updateMetadataVersion rejects less than MINIMUM_KRAFT_VERSION")
 def below_metadata_floor(level: Level, metadata_floor: Level) -> Mask:
-    """Below 3.3-IV0 there is no record that holds a feature's level."""
+    """Below 3.3-IV0 the metadata log has no record for a feature's level."""
     return level < metadata_floor
 
 
-@of_updates("FeatureControlManager: no metadata.version while a ZooKeeper migration runs")
+@of_updates("FeatureControlManager rejects a new metadata.version during a ZooKeeper migration")
 def during_zk_migration(migrating: Mask) -> Mask:
     """No level can change while a cluster migrates from ZooKeeper."""
     return migrating
@@ -289,7 +250,7 @@ def during_zk_migration(migrating: Mask) -> Mask:
 
 @of_updates("KIP-778, Downgrades; MetadataVersion.checkIfMetadataChanged; KAFKA-13896")
 def lossy_unsafe_downgrade(level: Level, current: Level, kind: Level, loses: Mask) -> Mask:
-    """The request is an UNSAFE_DOWNGRADE that loses metadata; no release has ever allowed one."""
+    """An UNSAFE_DOWNGRADE would lose metadata; no release has ever accepted one."""
     return (level < current) & (kind == _UNSAFE) & loses
 
 
@@ -299,45 +260,45 @@ def lossy_safe_downgrade(level: Level, current: Level, kind: Level, loses: Mask)
     return (level < current) & (kind == _SAFE) & loses
 
 
-@of_updates("Feature.validateVersion: Feature not found")
+@of_updates('Feature.validateVersion, with the message "Feature not found"')
 def unknown_feature(known_feature: Mask) -> Mask:
-    """The controller's release knows no feature of that name."""
+    """The controller's release knows no feature with the requested name."""
     return ~known_feature
 
 
-@of_updates("Feature.validateVersion: No feature with feature level")
+@of_updates('Feature.validateVersion, with the message "No feature with feature level"')
 def unknown_level(level: Level, known_feature: Mask, known_level: Mask) -> Mask:
-    """The controller's release knows the feature, but not that level."""
+    """The controller's release knows the feature, but not the requested level."""
     return (level > 0) & known_feature & ~known_level
 
 
-@of_updates("KIP-584, Goals: features are known by name and level")
+@of_updates("KIP-584, Goals: a feature is identified by its name and level")
 def level_newer_than_catalogue(level: Level, newest_known: Level) -> Mask:
-    """The catalogue knows the feature, but not this level."""
+    """The catalogue knows the feature, but not the requested level."""
     return (newest_known >= 0) & (level > newest_known)
 
 
-@of_updates("KIP-1022, Proposed Changes: only production levels are finalized")
+@of_updates("KIP-1022, Proposed Changes: only production levels can be finalized")
 def unstable_level(level: Level, newest_stable: Level) -> Mask:
     """The level is above the stable levels of the running software."""
     return (newest_stable >= 0) & (level > newest_stable)
 
 
-@of_updates("Feature.validateVersion: a level of 1 or more needs a record to stand in")
+@of_updates("Feature.validateVersion: a level of 1 or more needs a record in the metadata log")
 def metadata_version_unmet(level: Level, metadata_proposed: Level, metadata_needed: Level) -> Mask:
-    """The metadata.version cannot store levels of other features."""
+    """The metadata.version is too low to store levels of other features."""
     return (level >= 1) & (metadata_proposed < metadata_needed)
 
 
 @of_updates("KIP-1022, Feature dependencies; Feature.validateVersion")
 def dependency_unmet(proposed: Level, needed: Level) -> Mask:
-    """The dependencies of the level must be met in the whole proposed state."""
+    """A level that the requested level depends on is too low in the proposed state."""
     return proposed < needed
 
 
-@of_updates("KIP-1022, Feature dependencies: they hold when the other feature moves, too")
+@of_updates("KIP-1022, Feature dependencies: Kafka also checks one when the other feature changes")
 def dependant_broken(level: Level, needed_by_others: Level) -> Mask:
-    """Another level of the proposed state depends on a higher level than this one."""
+    """Another level of the proposed state depends on a higher level than the requested one."""
     return np.maximum(level, 0) < needed_by_others
 
 
@@ -347,7 +308,7 @@ def not_authorized(unauthorized: Mask) -> Mask:
     return unauthorized
 
 
-@of_updates("KafkaController.updateFeatures; QuorumController: only the active one answers")
+@of_updates("KafkaController.updateFeatures; QuorumController: only the active controller answers")
 def not_controller(elsewhere: Mask) -> Mask:
     """Another node is the active controller."""
     return elsewhere

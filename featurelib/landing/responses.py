@@ -83,7 +83,8 @@ class SupportedFeature(Part, frozen=True, gc=False):
 
 
 class ShownLevel(Part, frozen=True, gc=False):
-    """A node's metric FinalizedLevel: one feature, as its label spells it."""
+    """The metric FinalizedLevel of a node for one feature; `name` is the text of the metric's
+    label."""
 
     name: FilledText
     level: Level

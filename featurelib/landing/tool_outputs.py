@@ -133,8 +133,8 @@ def _own_answer(
     def level(number: int, text: str) -> int:
         parsed = load().level_of(text)
         if parsed is None:
-            known = f"expected a level that the catalogue of {load().dated} knows"
-            raise source.fault(f"{known}, found {show(text)}. Leave --node-id out.", number)
+            expected = f"expected a level that the catalogue of {load().dated} knows"
+            raise source.fault(f"{expected}, found {show(text)}. Leave --node-id out.", number)
         return parsed
 
     supported = [

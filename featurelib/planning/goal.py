@@ -298,7 +298,7 @@ class _Ground:
             return None
         now, target = self.name(name, current), self.name(name, level)
         return self.stay(
-            "irreversible", name, level, f"{name} never goes back from {now} to {target}."
+            "irreversible", name, level, f"Kafka never downgrades {name} from {now} to {target}."
         )
 
     def moved(self, name: str, level: int, *, up: bool) -> Part:

@@ -139,8 +139,8 @@ def left_over(shares: PlanSplit, entry: FleetEntry, catalogue: Catalogue) -> Ite
         command = owner_command(shares.theirs, entry, catalogue)
         how = "Its command:" if command else clean(whom_to_ask(owner, entry), 400)
         # A plan has the levels that it was made for, also the owner's.
-        first = " Apply the plan of ours first: it fits the levels of now." if shares.ours else ""
-        text = f"{owner} finalizes {moves}; featurelib does not.{first} {how}"
+        hint = " Apply featurelib's plan first: it fits today's levels." if shares.ours else ""
+        text = f"{owner} finalizes {moves}; featurelib does not.{hint} {how}"
         yield LeftOver(text=text, command=command)
     if shares.later:
         names = ", ".join(clean(move.feature) for move in shares.later)

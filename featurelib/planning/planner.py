@@ -408,7 +408,7 @@ class Router:
         [tried] = self._try(self.cluster, [moves])
         if tried.refusals:
             return Route(refusals=tried.refusals, after=self.cluster)
-        hops = {move.feature: self._hops(move) for move in moves}
+        hops = {move.feature: self._split_into_known_levels(move) for move in moves}
         return self._atomic(hops) if self.dialect.can.atomic else self._one_by_one(hops)
 
     def _try(self, cluster: Cluster, groups: Sequence[Sequence[Move]]) -> list[dry_run.Tried]:
@@ -423,7 +423,7 @@ class Router:
     def _step(self, moves: Sequence[Move]) -> Step:
         return Step(updates=tuple(moves), timeout_ms=self.timeout_ms)
 
-    def _hops(self, move: Move) -> list[Move]:
+    def _split_into_known_levels(self, move: Move) -> list[Move]:
         """Return the move, split for metadata.version into known levels (KIP-778, Upgrades)."""
         software = software_of(self.cluster, self.catalogue)
         if not self.stepwise or move.feature != METADATA_VERSION or software is None:

@@ -303,9 +303,9 @@ class Unlock:
     feature: str
     level: int
     release: str  # the first whose production software supports all of it; "" = unknown
-    fixes: tuple[Fix, ...]  # none: only `also` blocks it
+    fixes: tuple[Fix, ...]  # none: only `remaining_rules` block it
     needs: tuple[tuple[str, int], ...]  # levels of dependencies that are not finalized yet
-    also: tuple[str, ...]  # rules that refuse it anyway
+    remaining_rules: tuple[str, ...]  # that still reject the level after the fixes
 
 
 def ladder(cluster: Cluster, feature: str, catalogue: Catalogue) -> tuple[int, ...]:
@@ -362,7 +362,7 @@ def unlock(cluster: Cluster, catalogue: Catalogue, feature: str, level: int) -> 
         release=release,
         fixes=fixes,
         needs=tuple(sorted(moves.items() - {(feature, level)})),
-        also=tuple(sorted(then)),
+        remaining_rules=tuple(sorted(then)),
     )
 
 

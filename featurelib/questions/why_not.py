@@ -206,7 +206,7 @@ def _way_out(
         release=ways[feature].release or None,
         fixes=tuple(sorted(fixes, key=lambda fix: (fix.role, fix.node_id, fix.action))),
         only_own_controllers=tuple(sorted(own - {(fix.role, fix.node_id) for fix in fixes})),
-        rules=ways[feature].also,
+        rules=ways[feature].remaining_rules,
     )
 
 

@@ -367,9 +367,9 @@ def is_late(newest_line: datetime | None, fleet: datetime | None) -> bool:
 def late_since(
     newest_line: datetime | None, fleet: datetime | None, findings: Iterable[tuple[str, str | None]]
 ) -> datetime | None:
-    """Return the time of a cluster's newest line if it is late, or no node was reached since; else
-    None. A mute of one of these findings, or of too old data, counts here. `findings`: codes with
-    their mutes."""
+    """Return the time of the cluster's newest line if the last collection brought no data of the
+    cluster; else None. `findings`: codes with their mutes; a mute of such a finding, or of too old
+    data, counts."""
     late = [finding for finding in findings if finding[0] in tagged("too_old", "unreached")]
     is_lost = is_late(newest_line, fleet) or any(code in tagged("unreached") for code, _ in late)
     return newest_line if is_lost and all(muted is None for _, muted in late) else None

@@ -114,7 +114,7 @@ class _Reader:
     def take_record(self, record: log.Record, line: int) -> None:
         kind = self.kind
         if record.kind == log.DAMAGED:
-            # Content is missing: the piece ends here, and a checkpoint is no image.
+            # Content is lost: close this section, and do not use a checkpoint as a complete state.
             self.end_section()
             self.kind = kind if kind == "log" else ""
             return

@@ -113,8 +113,8 @@ def audit(
         judged = with_unchanged(store, judged, last.run, unchanged)
     if not (clusters := len(judged.plans)):
         raise NoEvidenceError(
-            f"tables {store.root}: no cluster to judge, because no accepted line landed and "
-            "the inventory expects none. Look at the reasons in bronze.landing_line."
+            f"tables {store.root}: there is nothing to audit. The tables have no valid line, and "
+            "the inventory lists no cluster. bronze.landing_line has the reasons."
         )
     say(f"audit: {clusters - len(unchanged)} clusters judged, {len(unchanged)} unchanged")
     write_gold(store, judged, fleet, catalogue or load_catalogue(), run, places[:2])
@@ -231,7 +231,7 @@ def lost_clusters(store: Store, known: pa.ChunkedArray) -> list[str]:
 
     folded = store.newest_run(tables.CLUSTER_SNAPSHOT) or 0
     landed = clusters(tables.LANDING_LINE, ("reason", "is null", None), ("run", ">", folded))
-    newest = store.newest_run(tables.AUDIT_RUN)  # of a finished run
+    newest = store.newest_run(tables.AUDIT_RUN)  # AUDIT_RUN has finished runs only
     if newest is not None and store.exists(tables.UPGRADE_PLANS) and store.exists(tables.FINDINGS):
         of: Wanted = ("run", "=", newest)
         silent = clusters(tables.FINDINGS, of, ("code", "=", code_of("no_data")))

@@ -44,7 +44,7 @@ class Folder:
         Half-written files of a killed run are removed, too. Raises SurroundingsError.
         """
         old = (f".{kind}", f".{kind}.part")
-        with explaining(f"--out {self.uri}/{folder}, whose files of other nights go"):
+        with explaining(f"--out {self.uri}/{folder}: delete files of other runs"):
             for file in self._files.get_file_info(FileSelector(folder, allow_not_found=True)):
                 if file.is_file and file.base_name not in names and file.base_name.endswith(old):
                     self._files.delete_file(file.path)

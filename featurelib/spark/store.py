@@ -53,7 +53,7 @@ class Store:
         self.session = session
         self.is_named = is_name(root)
         self.root = root if self.is_named else resolve_uri(root)
-        # The place of the files; empty = unknown to the catalog.
+        # The folder of the tables' files; empty if the catalog does not tell it.
         self.folder = find_schema(session, root) if self.is_named else self.root
         self._options = log.storage_options(session, self.folder)
         self._logs: dict[Table, PathLog | CatalogLog] = {}
@@ -121,7 +121,8 @@ class Store:
         columns: Sequence[str] | None = None,
         version: int | None = None,
     ) -> pa.Table:
-        """Return the same rows in the driver's memory, for small results."""
+        """Read rows of a table into an Arrow table in the driver's memory; without `columns`, all
+        columns."""
         names = list(columns or table.schema.names)
         own = self._log(table)
         if isinstance(own, PathLog):
@@ -135,15 +136,15 @@ class Store:
     def rows(
         self, table: Table, conditions: Sequence[Wanted] = (), columns: Sequence[str] | None = None
     ) -> TableRows:
-        """Return the same as rows of the table's schema, without columns not requested."""
+        """Read rows of a table into TableRows; without `columns`, all columns."""
         names = list(columns or table.schema.names)
         return arrow.rows_of(self.fetch(table, conditions, names), table.schema.select(names))
 
     def _expect_readable(self, table: Table) -> None:
         if self._is_outdated(table, self.check(table)):
             raise NoEvidenceError(
-                f"table {table.full_name} at {self.path(table)}: an earlier featurelib wrote it, "
-                "in a form of its own. Run nightly, or refine: both make it anew from bronze."
+                f"table {table.full_name} at {self.path(table)}: an earlier featurelib wrote it "
+                "in another form. Run nightly, or refine: both rebuild it from bronze."
             )
 
     def append(self, table: Table, rows: Rows, run: int, folded: str | None = None) -> int:

@@ -222,7 +222,7 @@ def summarize_cluster(
     elif steps:
         parts.append(f"can finalize {count(len(steps), 'feature')}")
     if late is not None:
-        parts.append(f"nothing that counts landed since {time_text(late)}")
+        parts.append(f"no usable data was collected since {time_text(late)}")
     is_bare = verdict is Verdict.UP_TO_DATE and not has_features
     idle = "no node of it has a feature to finalize" if is_bare else IDLE
     waits = tagged("unstable", "soaking")
@@ -282,7 +282,8 @@ def has_landed(findings: Findings) -> bool:
 def late_since(
     newest_line: datetime | None, findings: Findings, fleet: datetime | None
 ) -> datetime | None:
-    """Return the same as featurelib.snapshot.history.late_since, from a report's findings."""
+    """Return the time of the cluster's newest line if the report's last collection brought no data
+    of it."""
     return history.late_since(newest_line, fleet, ((f.code, f.muted) for f in findings))
 
 
@@ -571,6 +572,6 @@ def history_lines(cluster: model.ReportedCluster) -> list[tuple[str, str]]:
         time = ("first " * is_first) + f"read {time_text(at)}"
         same = ["" if is_first or m.before == m.after else f"{m.before.text} → " for m in moved]
         moves = [f"{m.feature} {was}{m.after.text}" for m, was in zip(moved, same, strict=True)]
-        fell = "" if back is None else f"went back from {back} to "
+        fell = "" if back is None else f"decreased from {back} to "
         lines.append((time + ("" if epoch is None else f", epoch {fell}{epoch}"), ", ".join(moves)))
     return lines

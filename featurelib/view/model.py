@@ -47,9 +47,9 @@ class Range:
 class ReportedStep:
     """One update of the plan.
 
-    Updates with the same `request`, from 1 on, are sent together. `managed_by`: the other system
-    that finalizes the level, null = featurelib. `waits`: featurelib will send it, but the cluster's
-    `managed_by` has to finalize another level first, so no plan file has it yet.
+    `request`: the number of its request; updates of one request are sent together. `managed_by`:
+    the other system that finalizes the level, null = featurelib. `waits`: true if no plan file has
+    the update yet, because `managed_by` has to finalize another level first.
     """
 
     request: int
@@ -66,8 +66,8 @@ class ReportedStep:
 class ReportedMute:
     """One mute of conf/audit.toml: its subject (null = any), and the number of its matches.
 
-    `expired`: its last day, `until`, is over. `findings` and `clusters` count its matches, also of
-    an expired mute; 0 = it matches nothing.
+    `expired`: true if the mute's last day (`until`) is over. `findings`, `clusters`: the numbers of
+    matches, also of an expired mute; 0 = the mute matches nothing.
     """
 
     code: str
@@ -86,7 +86,7 @@ class Joining:
     """The releases whose production software supports the finalized levels, oldest first: `now`,
     and after the plan (`afterwards`, null without a plan).
 
-    `text` has both. `command` shows whether the software of a RELEASE can register.
+    `text`: both lists as a sentence. `command`: the command that checks the software of a RELEASE.
     """
 
     now: tuple[str, ...]
@@ -117,7 +117,8 @@ class ReportedReturn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ingest:
-    """The lines that this run read: lines = accepted + repeated + quarantined."""
+    """The counts of the landing lines that the run read: lines = accepted + repeated +
+    quarantined."""
 
     lines: Count
     accepted: Count
@@ -127,8 +128,8 @@ class Ingest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuarantinedLine:
-    """A landing line that was left out: its file, its number and the reason. `cluster`: the name of
-    its cluster, null if the line does not show it."""
+    """A quarantined landing line: its file, its number and the reason. `cluster`: the name of the
+    line's cluster, null if the line does not show it."""
 
     line: str
     reason: str
@@ -137,7 +138,8 @@ class QuarantinedLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quarantine:
-    """The quarantined lines of all runs, and the first of the newest run that has any."""
+    """The number of quarantined landing lines of all runs, and the first lines of the newest run
+    that has any."""
 
     lines: Count
     newest: tuple[QuarantinedLine, ...]
@@ -145,12 +147,12 @@ class Quarantine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedRun:
-    """The run: its number, the time of its judgement, its catalogue and its dialect.
+    """The audit run: its number, the time of its judgement, its catalogue and its dialect.
 
-    `newest_line`: the time of the newest line of all clusters, null without a line. Evidence older
-    than `max_age_hours` decides nothing. `tables`: the place of the tables. `out`: the folder of
-    the report and of plans/, null if none was written. `quarantine`: the quarantined lines in the
-    tables, null if they were not read.
+    `newest_line`: the time of the newest landing line of all clusters, null without a line.
+    `max_age_hours`: the age from which data decides nothing. `tables`: the folder of the tables.
+    `out`: the folder of the report and of plans/, null if none was written. `quarantine`: the
+    quarantined landing lines in the tables, null if they were not read.
     """
 
     number: int
@@ -168,15 +170,15 @@ class ReportedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetCounts:
-    """Counts over the fleet; a key is there even if its count is 0.
+    """The counts of a fleet; every key exists, also if its count is 0.
 
-    `critical_by_verdict`: clusters with a critical finding that is not muted. `features` counts
-    each feature of each cluster. `muted`: the muted ones among `findings`; `muted_until`: the first
-    day on which one of these mutes ends, null without a mute. `need_person`: clusters that a person
+    `critical_by_verdict`: clusters with a critical finding that is not muted. `features`: the
+    features of all clusters. `muted`: the muted findings among `findings`; `muted_until`: the first
+    day on which one of their mutes ends, null without a mute. `need_person`: clusters that a person
     must check, or with a plan to approve. `can_move`: clusters whose plan has steps.
-    `incompatible_nodes`: nodes that do not support a finalized level. `all_too_old`: no cluster
-    could be judged, because all evidence is too old. `too_old`: clusters that are UNKNOWN and have
-    such evidence. `not_landed`: expected clusters without any data.
+    `incompatible_nodes`: nodes that do not support a finalized level. `all_too_old`: true if all
+    data is too old to judge any cluster. `too_old`: clusters that are UNKNOWN because of too old
+    data. `not_landed`: expected clusters without any data.
     """
 
     clusters: Count
@@ -201,11 +203,11 @@ class FleetCounts:
 class Cause:
     """A cause that blocks clusters; the cause that unlocks most clusters comes first.
 
-    `alone`: the number of clusters without another blocker, which its removal unlocks; `unlocked`
-    are their keys. `stale`: the nodes are off and still registered. `feature` and `supported` are
-    common to the blocking nodes; `supported` null = they do not list the feature. `features`: all
-    blocked features. `held`: the names of the clusters. `muted`: the number of clusters in which
-    all findings of the cause are muted; it blocks them all the same.
+    `alone`: the number of clusters that only this cause blocks; `unlocked`: their keys. `stale`:
+    true for nodes that are off and still registered. `feature`, `supported`: the common feature and
+    range of the blocking nodes; `supported` null = the nodes do not list the feature. `features`:
+    all blocked features. `held`: the names of the clusters. `muted`: the number of clusters in
+    which all findings of the cause are muted; a mute hides the cause, the clusters stay blocked.
     """
 
     title: str
@@ -227,15 +229,16 @@ class Cause:
 class Readiness:
     """The verdict on one feature.
 
-    `finalized` null = no trusted source reports it; 0 = not finalized. `target`: the next level,
-    null unless READY. `available`: the level above the ceiling that every node supports. `blockers`
-    and `unknowns` count findings. `downgrade_floor`: the lowest level of a downgrade today, before
-    the plan, without loss of metadata; a cluster's `returns` have it for the time after the plan.
-    `point_of_no_return`: the first level up to the target that cannot be downgraded to today's
-    level. Both are null unless READY, or if unknown; the second is also null if there is none.
-    `ready_since`: the time of the first run that found it READY, null if it is not READY and was
-    not READY before it became UNKNOWN. `verdict_since`: the time of the first run with this verdict
-    and target, null if UP_TO_DATE or if an earlier release judged.
+    `finalized` null = no trusted source reports a level; 0 = not finalized. `target`: the next
+    level, null unless READY. `ceiling`: the maximum level of upgrade-all. `available`: the opt-in
+    level above `ceiling` that every node supports. `blockers`, `unknowns`: numbers of findings.
+    `downgrade_floor`: the lowest level of a downgrade today, before the plan, without loss of
+    metadata; null unless READY or if unknown. `point_of_no_return`: the first level up to the
+    target that cannot be downgraded to today's level; null unless READY, if unknown, or if every
+    level can. `ready_since`: the time of the first run that found the feature READY; null if the
+    feature is not READY and was not READY before it became UNKNOWN. `verdict_since`: the time of
+    the first run with this verdict and target; null if UP_TO_DATE or if an earlier featurelib
+    judged.
     """
 
     feature: str
@@ -254,15 +257,14 @@ class Readiness:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedFinding(NodeAdvice):
-    """Something wrong, missing or in the way: what is so, what follows from it, what to do, and the
-    evidence.
+    """One finding: the fact, its consequence, the action and the source data.
 
-    `remedy`: the action in parts, between which its node stands; empty if it names no node.
-    `facts`: what the texts name besides node, feature and levels; the row of the code says which.
-    `supported` null = the node does not list the feature, or the finding is not about a range.
-    `line_id`: the first eight bytes of the landing line's SHA-256. `line`: its file and number.
-    `muted`: the reason of its mute in conf/audit.toml, null without a mute; `muted_until`: the last
-    day of that mute.
+    `remedy`: the text of the action, cut where the node's name belongs; empty if the action names
+    no node. `facts`: further values in the texts; findings.toml lists them for each code.
+    `supported` null = the node does not list the feature, or the finding has no range. `line_id`:
+    the first eight bytes of the landing line's SHA-256. `line`: the landing line's file and number.
+    `muted`: the reason of the finding's mute in conf/audit.toml, null without a mute;
+    `muted_until`: the last day of that mute.
     """
 
     code: str
@@ -283,7 +285,7 @@ class ReportedFinding(NodeAdvice):
 
     @property
     def node(self) -> tuple[str | None, int | None]:
-        """The role and id of the node."""
+        """The role and id of the finding's node."""
         return self.role, self.node_id
 
 
@@ -310,9 +312,9 @@ class SupportedRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedProfile:
-    """The ids of nodes with equal ranges; a combined process is in both lists.
+    """The ids of nodes with equal ranges; a combined node is in both lists.
 
-    `ranges`: the range of every listed feature; null if the ranges are unknown.
+    `ranges`: the nodes' range of every listed feature; null if the ranges are unknown.
     """
 
     brokers: tuple[int, ...]
@@ -322,9 +324,9 @@ class ReportedProfile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedMove:
-    """A change of a finalized level, or an epoch that decreased. `at`: when it was read. `epoch`:
-    null if only a tool's output shows the level. `epoch_before`: the earlier epoch if the epoch
-    decreased, else null; the level may be the same then."""
+    """A change of a finalized level, or an epoch that decreased. `at`: the time of the reading.
+    `epoch`: null if only a tool's output shows the level. `epoch_before`: the earlier epoch if the
+    epoch decreased, else null; the level may be unchanged then."""
 
     at: Time
     epoch: int | None
@@ -338,21 +340,22 @@ class ReportedMove:
 class ReportedCluster:
     """One cluster, worst first in a report.
 
-    `key` is the cluster id exactly as in the gold tables, for joins only; `id` is the same id made
-    safe to show. `name` is the inventory's name, or the id. `owner`, `contact`, `managed_by` (the
-    other system that finalizes levels) and `labels` (each as `key=value`) come from the inventory,
-    null if it has none. `severity`: the severity of its worst unmuted finding, null without one.
-    `needs_person`: a person must check it, or approve its plan. `summary`: its state in one line.
-    `mode`: the system that keeps its metadata. `release` and `newest_release`: the oldest and the
-    newest software of its nodes that run. `finalized_release`: the release of its finalized
-    metadata.version. `newest_line`: the time of its newest line. All of these are null if unknown.
-    `owner_command`: the command for the steps of `managed_by`, null without such steps or a known
-    command. `commands`: the command that shows the plan file of our steps for review, or that makes
-    the file if none was written; empty without such steps. `collect`: the command that collects the
-    cluster, null if this run has its data. `joining`: releases that can register, null if unknown.
-    `returns`: the possible downgrades after the plan, of changed features and of metadata.version.
-    `profiles`: the nodes by range, for the 5,000 worst clusters. `history`: the changes of
-    finalized levels, oldest first, for the 100 worst clusters. Both are null if they were not read.
+    `key`: the cluster id exactly as in the gold tables, for joins only. `id`: the cluster id, safe
+    to show. `name`: the inventory's name, or the id. `owner`, `contact`, `managed_by` (the other
+    system that finalizes levels) and `labels` (each as `key=value`) come from the inventory; null
+    if missing. `severity`: the severity of the cluster's worst unmuted finding, null without one.
+    `needs_person`: true if a person must check the cluster, or approve its plan. `summary`: the
+    cluster's state in one line. `mode`: the system that keeps the cluster's metadata. `release`,
+    `newest_release`: the oldest and the newest software of running nodes. `finalized_release`: the
+    release of the finalized metadata.version. `newest_line`: the time of the cluster's newest
+    landing line. `mode`, releases and `newest_line` are null if unknown. `owner_command`: the
+    command for the steps of `managed_by`, null without such steps or a known command. `commands`:
+    the command that shows the cluster's plan file for review, or makes the file; empty without a
+    plan. `collect`: the command that collects the cluster, null if this run has its data.
+    `joining`: releases that can register, null if unknown. `returns`: the possible downgrades after
+    the plan, of changed features and of metadata.version. `profiles`: the nodes by range, for the
+    5,000 worst clusters. `history`: the changes of finalized levels, oldest first, for the 100
+    worst clusters. `profiles` and `history` are null if they were not read.
     """
 
     key: str
@@ -389,10 +392,10 @@ class ReportedCluster:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedVerdict:
-    """A cluster whose verdict changed since the run before, or that became critical. `before` and
-    `after`: null if the run did not judge it. `key`: its id as in the tables. `name`: the text to
-    show. `severity`: the severity of its worst unmuted finding now, null without one or if it was
-    not judged."""
+    """A cluster whose verdict changed since the run before, or that became critical. `before`,
+    `after`: the verdict, null if that run did not judge the cluster. `key`: the cluster's id as in
+    the tables. `severity`: the severity of the cluster's worst unmuted finding now, null without a
+    finding."""
 
     key: str
     name: str
@@ -404,8 +407,8 @@ class ChangedVerdict:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedLevel:
     """A feature of a cluster whose finalized level differs from the run before; both runs knew the
-    level. `key`: the cluster's id as in the tables. `name`: the text to show. `seen`: the time of
-    the first run with the new level. `unfit`: the nodes that do not support it, as `broker 2`."""
+    level. `key`: the cluster's id as in the tables. `seen`: the time of the first run with the new
+    level. `unfit`: the nodes that do not support the new level, as `broker 2`."""
 
     key: str
     name: str
@@ -419,7 +422,7 @@ class ChangedLevel:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedNodes:
     """The nodes of a cluster, as `brokers 2-3`, that stopped responding since the run before.
-    `key`: the cluster's id as in the tables. `name`: the text to show."""
+    `key`: the cluster's id as in the tables."""
 
     key: str
     name: str
@@ -428,12 +431,12 @@ class ChangedNodes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """The changes since the run before: `run` and `as_of` are that run's.
+    """The changes since the earlier run `run` of the time `as_of`.
 
-    `command` prints new and resolved findings. `ceilings`: maximum levels that decreased while the
-    finalized level stayed, because the cluster's newest software is older now. `lowered`: levels
-    that can be raised now, and whose last change within 180 days was a downgrade: ask for its
-    reason before anybody raises them.
+    `command`: the command that prints new and resolved findings. `ceilings`: features whose maximum
+    level fell although the finalized level did not change: the software was rolled back. `lowered`:
+    levels that can be upgraded now, and whose last change within 180 days was a downgrade: ask for
+    its reason before an upgrade.
     """
 
     run: int
@@ -467,8 +470,8 @@ class PastRun:
     """The counts of an earlier run, from gold.audit_run; releases and levels are empty and hours
     null if an earlier featurelib made the run.
 
-    `median_wait_hours`, `longest_wait_hours`: how long READY clusters have been READY, each since
-    its first READY feature; null without a READY cluster.
+    `median_wait_hours`, `longest_wait_hours`: the time since the first feature of a cluster became
+    READY, over READY clusters; null without a READY cluster.
     """
 
     run: int
@@ -483,12 +486,12 @@ class PastRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """A task of today: the problem, the remedy, and the clusters.
+    """A task of the day: the problem, the remedy, and the clusters.
 
-    `how` and `command` may be empty. For several clusters with different remedies, `how` has the
-    beginning of each. `command` is that of the first cluster, with a line for each node that needs
-    its own. `codes`: the codes of its findings. `clusters`: their `key`s. `owners`: their owners in
-    the inventory, or the contact of a cluster without an owner.
+    `how`, `command`: the remedy; may be empty. For clusters with different remedies, `how` has the
+    beginning of each, and `command` is that of the first cluster. `codes`: the codes of the task's
+    findings. `clusters`: the clusters' `key`s. `owners`: the clusters' owners in the inventory, or
+    the contact of a cluster without an owner.
     """
 
     verb: Verb
@@ -502,8 +505,8 @@ class Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedPart:
-    """The clusters that a report is about, with the options that chose them, and the size of the
-    whole fleet (`of`)."""
+    """The chosen clusters of a report, with the options that chose them (`text`), and the number of
+    clusters in the whole fleet (`of`)."""
 
     text: str
     of: Count
@@ -514,11 +517,11 @@ class Report:
     """featurelib's report on one audit of a fleet of Kafka clusters.
 
     `version` rises if a reader of the older version could misread the report; new members do not
-    raise it. `part`: the chosen clusters, null for the whole fleet. Counts, causes and tasks of a
-    part are of its clusters alone, and members that describe the whole run are null. `today`: the
-    tasks, most urgent first. `mutes`: expired mutes first, then mutes that match no finding.
+    raise it. `part`: the chosen clusters, null for the whole fleet. For a part of the fleet,
+    counts, causes and tasks cover only its clusters; keys about the whole run are null. `today`:
+    the tasks, most urgent first. `mutes`: expired mutes first, then mutes that match no finding.
     `change`: the changes since the run before, null in the first run. `runs`: the runs up to this
-    run, oldest first; empty for a part, and if no history was read.
+    run, oldest first; empty for a part of the fleet, and if no history was read.
     """
 
     format: Literal["featurelib.report"]

@@ -190,14 +190,14 @@ def verified_page(
         page.text(f"{clean(result.kept)} has the digest that was kept{sure}")
     elif result.kept is not None:
         page.text(
-            f"no record of this journal has that digest: {clean(kept or '')}. It is another "
-            "journal's, or the newest records were cut off, or all was written anew."
+            f"no record of this journal has that digest: {clean(kept or '')}. The digest is of "
+            "another journal, or records were removed, or the journal was rewritten."
         )
     if result.digest:
         page.line(f"newest digest: {result.digest}")
         page.text(
-            "Whoever can write the file can cut the newest records off, or write all of it anew, "
-            "with the digests. Only a digest that is kept elsewhere tells, later: featurelib "
+            "A person who can write the file can remove the newest records, or rewrite all records "
+            "and digests. Only a digest that is kept elsewhere shows this later: featurelib "
             f"journal --kept DIGEST{choice.kept_in}"
         )
     return page

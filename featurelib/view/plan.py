@@ -90,8 +90,8 @@ def planning_page(
     show_muted(muted, page)
     if planned.goal.stays:
         page.head(f"Not moved: {count(len(planned.goal.stays), 'feature')}")
-        for stay in planned.goal.stays:
-            page.item(clean(stay.text, 400), 2)
+        for unchanged in planned.goal.stays:
+            page.item(clean(unchanged.text, 400), 2)
     show_warnings(planned.warnings, page)
     show_left(left, page)
     if plan is None and why_not is not None:
@@ -354,6 +354,6 @@ def contradictions(file: PlanFile, name: str, catalogue: Catalogue) -> Iterator[
         return
     if people.level_names != level_names(file.plan, catalogue):
         yield (
-            "THE TEXT OF THIS FILE WAS CHANGED after the plan was made: its level_names are not "
-            "those of its levels. What is shown here is worked out anew. Make the plan again."
+            "THE TEXT OF THIS FILE WAS CHANGED after the plan was made: its level_names do not "
+            "match its levels. The levels below come from the plan itself. Make the plan again."
         )

@@ -73,10 +73,10 @@ def _of_clusters(report: Report) -> Iterator[tuple[str, str, list[Sample]]]:
         findings += [(_labels(**_about(c), severity=key), counts[key]) for key in Severity]
     yield "cluster_info", "1 for each cluster: its verdict, its phase, its owner.", info
     landed: list[Sample] = [(labels, has_landed(c.findings)) for labels, c in clusters]
-    yield "cluster_landed", "1 where something landed of a cluster, else 0.", landed
+    yield "cluster_landed", "1 if data of the cluster was ever collected, else 0.", landed
     newest: list[Sample] = [(labels, _seconds(c.newest_line)) for labels, c in clusters]
     name = "cluster_newest_line_timestamp_seconds"
-    yield name, "When the newest line of a cluster was read.", newest
+    yield name, "The time of the newest line of a cluster.", newest
     silent: list[Sample] = [
         (labels, len({number for _, number in _named(c, "not_answering")}))
         for labels, c in clusters

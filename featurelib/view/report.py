@@ -392,7 +392,7 @@ class _Reader:
         return self._read(model.ReportedStep, row, managed_by=owner, waits=waits)
 
     def finding(self, row: Any) -> model.ReportedFinding:
-        """Return a row of featurelib.schema.FINDING."""
+        """Convert a row of FINDING to a finding of the report, with its texts and line."""
         entry = self._entries.get(row["cluster"]) or Entry(id=row["cluster"])
         ghost = self._ghosts.get((row["cluster"], row["role"], row["node_id"]))
         words = self._words.of(row, self._site(entry), ghost)
@@ -504,7 +504,8 @@ def _finding_order(finding: model.ReportedFinding) -> tuple[object, ...]:
 
 
 def _count_fleet(clusters: Sequence[model.ReportedCluster]) -> model.FleetCounts:
-    """Count the fleet from the report's own clusters, so that both agree."""
+    """Count verdicts, phases and findings of the listed clusters, so that totals and lists
+    agree."""
     ready = [ready.verdict for cluster in clusters for ready in cluster.readiness]
     unfit = {(c.key, node.node_id) for c in clusters for node in c.incompatible}
     too_old = sum(map(digest.is_too_old, clusters))

@@ -35,7 +35,7 @@ LIMIT = 20
 ALL = "--limit 0 shows all"
 CAUSES = 5
 NAMES = 3  # of the clusters or features that a cause blocks
-LINES = 4  # equal messages, features or steps that are shown by default
+LINES = 4  # of features, steps or repeated messages; --limit 0 shows all
 NARROW = 72  # columns
 LABEL = 12  # columns for the labels of one cluster's details
 Entry = tuple[str, Sequence[str]]  # a label, and the lines beside it
@@ -280,7 +280,7 @@ def _entries(cluster: model.ReportedCluster, limit: int) -> Iterator[Entry]:
     people = (digest.owner_text(cluster), cluster.contact, *cluster.labels)
     yield "owner", [" · ".join(filter(None, people))]
     if cluster.collect and cluster.newest_line:
-        yield "landed", [f"nothing that counts since {time_text(cluster.newest_line)}"]
+        yield "data", [f"no usable data since {time_text(cluster.newest_line)}"]
     yield "managed", [_managed_text(cluster)]
     yield "levels", _first(_level_lines(cluster, every=not limit), most)
     yield from _finding_entries(cluster.findings, limit, most)
@@ -326,7 +326,7 @@ def _plan_entries(cluster: model.ReportedCluster, most: int) -> Iterator[Entry]:
     """Yield the steps of a plan with the number of their request, and its effects; without a plan
     the possible downgrades, if everything is shown."""
     if not cluster.steps:
-        yield "way back", [] if most else digest.ahead_lines(cluster)
+        yield "rollback", [] if most else digest.ahead_lines(cluster)
         return
     firsts = {step.request: step for step in reversed(cluster.steps)}
     steps = [

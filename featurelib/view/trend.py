@@ -22,7 +22,7 @@ from featurelib.view.digest import IDLE, late_since, nodes_of, unmuted
 
 Night = Mapping[str, Any]  # a row of gold.audit_run
 Node = tuple[str, str | None, int | None]  # cluster, role, id
-METADATA_FELL = "metadata went back"
+METADATA_FELL = "metadata.version was downgraded"
 CRITICAL = Severity.CRITICAL
 WIDTH, HEIGHT = 240, 28  # of a line on the page
 
@@ -188,7 +188,7 @@ def setbacks(
             c.key for c in clusters if any(f.code in fell for f in unmuted(c.findings))
         },
         "levels went down": {o.key for o in moved if o.after.number < o.before.number},
-        "software went back": {c.key for c in change.ceilings} if change else set[str](),
+        "software was rolled back": {c.key for c in change.ceilings} if change else set[str](),
     }
     by_kind = {kind: [c for c in clusters if c.key in keys] for kind, keys in of.items()}
     return {kind: kept for kind, kept in by_kind.items() if kept}
@@ -237,7 +237,7 @@ def gather_moves(change: model.Change) -> list[tuple[str, list[model.ChangedVerd
 
     for verdict in sorted(change.verdicts, key=turn):
         notes = f", {CRITICAL}" if verdict.severity is CRITICAL else ""
-        notes += ", software went back" if verdict.key in back else ""
+        notes += ", software was rolled back" if verdict.key in back else ""
         same = f"newly {CRITICAL}, {verdict.after} as before"
         move = f"{verdict.before or 'new'} → {verdict.after or 'gone'}{notes}"
         moves[same if verdict.before is verdict.after else move].append(verdict)
@@ -272,7 +272,7 @@ def other_changes(report: model.Report) -> list[str]:
         return []
     late = [(c.name, late_since(c.newest_line, c.findings, newest)) for c in report.clusters]
     silent = [name for name, at in late if at is not None and not history.is_late(at, change.as_of)]
-    lines = [f"nothing that counts landed any more: {words.some(silent, 4)}"] if silent else []
+    lines = [f"no usable data was collected from {words.some(silent, 4)}"] if silent else []
     over = [mute for mute in report.mutes if mute.expired and mute.until >= change.as_of.date()]
     return lines + [
         f"ran out: the mute of {' in '.join(filter(None, (m.code, m.cluster)))}" for m in over

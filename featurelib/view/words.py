@@ -212,7 +212,7 @@ def lead(report: model.Report) -> str:
     """Write the state of the fleet in a few sentences."""
     fleet, clusters = report.fleet, count(report.fleet.clusters, "cluster")
     if not fleet.clusters:
-        return "No cluster was judged: nothing landed, and the inventory lists no cluster."
+        return "No cluster was judged: no data was collected, and the inventory lists no cluster."
     if is_all_old(fleet):
         return _all_old(report)
     if fleet.need_person == fleet.can_move == 0:
@@ -253,8 +253,8 @@ def _all_old(report: model.Report) -> str:
     if fleet.not_landed:
         part = f"{fleet.too_old:,} of {clusters}"
         number = "one" if fleet.not_landed == 1 else f"{fleet.not_landed:,}"
-        tail = f", and nothing landed from the other {number}"
-    text = f"Every verdict is UNKNOWN because the evidence of {part} is too old to judge by{tail}."
+        tail = f", and no data was collected from the other {number}"
+    text = f"Every verdict is UNKNOWN because the data of {part} is too old{tail}."
     if run.newest_line is not None:
         old = age(max(run.as_of - run.newest_line, timedelta()))
         limit = run.max_age_hours

@@ -177,7 +177,7 @@ def test_a_history_is_read_from_the_files_that_may_hold_the_cluster_alone(tmp_pa
 def test_a_snapshot_is_the_one_that_night_judged(tables: Path) -> None:
     lake = Lake(str(tables))
     assert len(lake.snapshot(GHOST, RUNS[1])) == 1
-    with pytest.raises(NoEvidenceError, match=f"cluster {GHOST}: nothing landed"):
+    with pytest.raises(NoEvidenceError, match=f"cluster {GHOST}: no data of it"):
         lake.snapshot(GHOST, RUNS[0])
 
 

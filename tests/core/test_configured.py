@@ -291,7 +291,7 @@ def test_a_removed_and_unregistered_controller_that_was_left_in_the_configuratio
     assert (warned["node_id"], first_fact(warned)) == (1, "1, 2; 2 not registered")
     way = unlock(sight.cluster, CATALOGUE, SHARE, 2)
     assert way.fixes == (Fix(role=Role.CONTROLLER, node_id=2, action=Action.RECONFIGURE),)
-    assert way.also == ()
+    assert way.remaining_rules == ()
 
 
 @pytest.mark.parametrize("name", ["left-behind", "mended", "moved-to-dynamic"])

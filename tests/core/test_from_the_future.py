@@ -40,7 +40,7 @@ def moved(lines: Sequence[bytes], by: timedelta) -> list[bytes]:
 
 
 def rolled_back(lines: Sequence[bytes]) -> list[bytes]:
-    """The same cluster after its software went back to 4.0: metadata.version up to 25."""
+    """The same cluster after its software was rolled back to 4.0: metadata.version up to 25."""
     wire = [line for line in lines if b'"kind":"metadata_log"' not in line]
     return [line.replace(b'"max_version":27', b'"max_version":25') for line in wire]
 

@@ -197,7 +197,7 @@ def test_a_cluster_that_never_landed_has_the_reason_beside_it() -> None:
     assert codes(found) == {"cluster_not_landed", CODE}
     [plan] = found.plans.to_pylist()
     assert (plan["verdict"], plan["newest_line"]) == ("UNKNOWN", None)
-    with pytest.raises(NoEvidenceError, match="nothing landed from it"):
+    with pytest.raises(NoEvidenceError, match="no data was ever collected from this cluster"):
         sight(LOST)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from featurelib.core.outcome import (
-    FOR_GOOD,
+    FINAL_ERRORS,
     Delivery,
     EndingKind,
     Fate,
@@ -84,7 +84,7 @@ def test_what_cannot_be_seen_is_unknown(heard: Delivery) -> None:
     assert settle(F, 0, heard, unsure, proven=True).fate is Fate.UNKNOWN
 
 
-@pytest.mark.parametrize("code", sorted(FOR_GOOD))
+@pytest.mark.parametrize("code", sorted(FINAL_ERRORS))
 def test_a_refusal_for_good_needs_no_look(code: int) -> None:
     assert fates(F, top(code), None) == [Fate.REJECTED]
 

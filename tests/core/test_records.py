@@ -100,7 +100,7 @@ def test_a_row_that_rests_on_changed_lines_is_unknown_and_says_so() -> None:
     rows = samples().to_pylist()
     rows[3]["checksum"] = SET_ASIDE
     found = judged(make(rows, SNAPSHOT))[rows[3]["cluster"]]
-    why = "bronze.landing_line has lines of the cluster that were set aside after they landed"
+    why = "bronze.landing_line has lines of the cluster that were quarantined later"
     assert [(row["code"], first_fact(row)) for row in found["findings"]] == [(MALFORMED, why)]
     assert [row["verdict"] for row in found["plans"]] == ["UNKNOWN"]
 

@@ -123,7 +123,7 @@ def test_a_stored_row_has_to_be_one_and_to_have_landed() -> None:
     with pytest.raises(InputError, match=r"expected one row of silver\.cluster_snapshot, found 26"):
         Terms(catalogue=CATALOGUE, as_of=None, max_age=HOUR).see(rows)
     never = some(rows, 0).replace(observed_at=np.array([NONE]))
-    with pytest.raises(NoEvidenceError, match="nothing landed from it"):
+    with pytest.raises(NoEvidenceError, match="no data was ever collected from this cluster"):
         Terms(catalogue=CATALOGUE, as_of=None, max_age=HOUR).see(never)
 
 

@@ -71,7 +71,7 @@ def test_the_newest_resources_take_the_place_of_older_ones_and_make_no_node_fres
 
 
 PAST_30 = (
-    "from 25 (4.0-IV3) to 33 (4.4-IV2), and from 30 (4.3-IV0) on there is no way back without loss"
+    "from 25 (4.0-IV3) to 33 (4.4-IV2), and cannot be downgraded without loss from 30 (4.3-IV0) on"
 )
 
 

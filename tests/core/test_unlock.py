@@ -102,7 +102,7 @@ def test_the_set_is_the_smallest_of_all_subsets_of_up_to_six_nodes() -> None:
             assert len(found.fixes) == least, (seed, found)
             asked += 1
             chosen += bool(found.needs)
-            if not found.also:
+            if not found.remaining_rules:
                 state = dict(found.needs) | {found.feature: found.level}
                 out = {(fix.role, fix.node_id) for fix in found.fixes}
                 left = [n for n in cluster.nodes if (n.role, n.node_id) not in out]
@@ -144,7 +144,7 @@ def test_voters_that_never_registered_are_named_where_they_count() -> None:
     grown = kraft("3.7", {METADATA_VERSION: 15}, voter)
     found = by_level(grown, METADATA_VERSION)[19]
     assert found.fixes == fixes((Role.CONTROLLER, 3, Action.REGISTER))
-    assert found.also == ()
+    assert found.remaining_rules == ()
     young = replace(grown, finalized={METADATA_VERSION: (14, 14)})
     assert by_level(young, METADATA_VERSION)[19].fixes == ()
     silent = replace(voter, supported={})
@@ -164,12 +164,12 @@ def test_what_no_node_can_help_is_said() -> None:
     unstable = software("4.2") | {METADATA_VERSION: (7, 30)}
     cluster = kraft("4.2", {METADATA_VERSION: 29}, supported=unstable)
     found = by_level(cluster, METADATA_VERSION)[30]
-    assert (found.fixes, found.also, found.release) == ((), ("unstable_level",), "4.3")
+    assert (found.fixes, found.remaining_rules, found.release) == ((), ("unstable_level",), "4.3")
     moving = replace(kraft("3.7", {METADATA_VERSION: 18}), migrating=True)
-    assert by_level(moving, METADATA_VERSION)[19].also == ("during_zk_migration",)
+    assert by_level(moving, METADATA_VERSION)[19].remaining_rules == ("during_zk_migration",)
     old = replace(node(9, Role.CONTROLLER, "3.9"), release="3.9")
     voters = kraft("4.2", {METADATA_VERSION: 21}, old)
-    assert by_level(voters, KRAFT_VERSION)[1].also == ("raft_voters_not_ready",)
+    assert by_level(voters, KRAFT_VERSION)[1].remaining_rules == ("raft_voters_not_ready",)
 
 
 def test_a_ladder_has_the_levels_that_matter() -> None:

@@ -29,6 +29,21 @@ def test_docstrings_that_ask_and_vague_names_are_counted() -> None:
     assert counts["vague_names"] == 3  # one, found, where
 
 
+def test_texts_in_python_and_docstrings_that_only_refer_to_another_are_counted() -> None:
+    code = '''
+def first():
+    """Return the rows of the night."""
+    return f"no data of last night: {0}", "night"
+
+def second():
+    """Return the same in one line."""
+    return "The lines were made anew, each night."
+'''
+    counts = count_code(ast.parse(code), words_of())
+    assert counts["docstrings_of_the_same"] == 1
+    assert counts["old_words"] == 3  # night, anew, night: neither docstrings nor single words
+
+
 def test_old_words_and_long_sentences_are_counted_without_code_and_tables() -> None:
     long_one = "word " * 25 + "word."
     text = f"Run it every night.\n\n    night\n\n| night |\n\n`night` is {long_one}\n"

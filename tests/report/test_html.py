@@ -314,23 +314,28 @@ def test_software_that_went_back_is_not_told_as_a_level_that_was_finalized() -> 
         before=dict.fromkeys(levels, "READY"),
         levels_before=before,
     )
-    fell = "software went back: the highest metadata.version possible fell from 27 (4.1-IV1) to 25"
+    fell = "software was rolled back: the maximum metadata.version fell from 27 (4.1-IV1) to 25"
     assert said.change is not None
     assert [moved for moved, _ in gather_moves(said.change)] == [
-        "READY → UP_TO_DATE, software went back",
+        "READY → UP_TO_DATE, software was rolled back",
         "READY → UP_TO_DATE",
     ]
     text, page = render_text(said), " ".join(read_page(render_html(said)).texts)
-    assert f"software went back a READY → UP_TO_DATE b {fell} (4.0-IV3) a " in page
-    assert "READY → UP_TO_DATE, software went back  a\n" in text
+    assert f"software was rolled back a READY → UP_TO_DATE b {fell} (4.0-IV3) a " in page
+    assert "READY → UP_TO_DATE, software was rolled back  a\n" in text
     said_of = {one.name: one.summary for one in said.clusters}
-    assert said_of == {"a": "software went back: look at it, and ask why", "b": "nothing to do"}
-    assert [(one.verb, one.text) for one in said.today] == [("Ask", "Software went back in a.")]
+    assert said_of == {
+        "a": "software was rolled back: look at it, and ask why",
+        "b": "nothing to do",
+    }
+    assert [(one.verb, one.text) for one in said.today] == [
+        ("Ask", "Software was rolled back in a.")
+    ]
     assert said.fleet.need_person == 1
     assert fell in " ".join(text.split())
     assert render_html(said).count("<tr class=loud") == 1  # a is not green
     part = FleetPart(text="b", options="", ids=frozenset("b"), unlisted=None)
-    assert "went back" not in render_text(narrow(said, part))
+    assert "rolled back" not in render_text(narrow(said, part))
 
 
 def test_who_does_not_answer_since_this_night_is_told_before_levels_that_rose() -> None:
@@ -473,7 +478,7 @@ def test_a_plan_of_a_cluster_whose_levels_went_down_waits_for_the_answer_why() -
     grave = report(judged(plans, [finding("b", "unmet_dependency", "critical")], ready))
     name, warned = plan_files(tables, {}, grave)["b"]
     [warning] = read_plan(warned, name).for_people.warnings
-    assert warning.startswith("Mend first what is critical: ")
+    assert warning.startswith("Fix the critical finding first: ")
 
 
 def test_what_is_urgent_is_red_and_nothing_below_it_is_redder() -> None:

@@ -218,7 +218,7 @@ def test_what_was_read_first_is_no_change_of_a_level() -> None:
         ("first read 2026-11-20 08:00 UTC, epoch 5", "group.version 1"),
         ("read 2026-11-21 08:00 UTC, epoch 6", "metadata.version 25 (4.0-IV3) → 27 (4.1-IV1)"),
         (
-            "read 2026-11-21 08:00 UTC, epoch went back from 6 to 2",
+            "read 2026-11-21 08:00 UTC, epoch decreased from 6 to 2",
             "metadata.version 27 (4.1-IV1), group.version 1 → 0 (not finalized)",
         ),
     ]
@@ -240,7 +240,7 @@ def test_what_fell_silent_and_which_mute_ran_out_is_said_in_the_night_it_happens
         nights=made_up_nights(20261121080000, then + timedelta(days=1)),
         before=dict.fromkeys(ages, "UP_TO_DATE"),
     )
-    lines = ["nothing that counts landed any more: fresh", "ran out: the mute of ghost_broker"]
+    lines = ["no usable data was collected from fresh", "ran out: the mute of ghost_broker"]
     assert other_changes(said) == lines
     text, page = render_text(said), render_html(said)
     assert [(line in text, line in page) for line in lines] == [(True, True)] * 2

@@ -296,12 +296,12 @@ def test_a_cluster_with_accepted_lines_and_no_snapshot_is_unknown(
     for _ in range(2):
         assert "warning: 2 clusters lost in silver.cluster_snapshot: UNKNOWN" in nights.run("audit")
         assert len(nights.judged()) == len(NAMES)
-        assert nights.void() == 2 * ["it is missing, although lines of the cluster landed"]
+        assert nights.void() == 2 * ["it is missing, although the tables have lines of the cluster"]
 
 
 WRONG = "zk-392-many"
 OF_WRONG = f"source_file LIKE '%{WRONG}%'"
-SET_ASIDE = "bronze.landing_line has lines of the cluster that were set aside after they landed"
+SET_ASIDE = "bronze.landing_line has lines of the cluster that were quarantined later"
 
 
 def quarantined(nights: Nights) -> dict[str, str]:

@@ -136,7 +136,8 @@ class Map:
 
 
 def add_addresses(known: dict[int, tuple[str, ...]], node: int, new: Iterable[str]) -> None:
-    """Add further addresses of a node after the known ones; nodes above the limit are left out."""
+    """Add addresses of a node after its known ones. Addresses above MOST_ADDRESSES, and new nodes
+    above MOST_NODES, are dropped."""
     if node in known or len(known) < MOST_NODES:
         addresses = dict.fromkeys((*known.get(node, ()), *new))
         known[node] = tuple(islice(addresses, MOST_ADDRESSES))

@@ -48,7 +48,7 @@ VERSIONS = {
     Api.LIST_PARTITION_REASSIGNMENTS: (0, 0),
 }
 ASKED_API_VERSIONS = VERSIONS[Api.API_VERSIONS][1]  # by the client, before anything else
-VALIDATES_FROM = 1  # UpdateFeatures version 0 has no such field: it would be applied
+VALIDATES_FROM = 1  # UpdateFeatures version 0 lacks ValidateOnly, and would be applied
 # A fifth of the limit, at least 1 s, for a node that timed out before.
 AGAIN_PART, AGAIN_AT_LEAST_MS = 5, 1000
 _LIST_MS = 30_000  # milliseconds; a controller that lags needs time
@@ -262,7 +262,7 @@ class Wire:
         self._allowance: Allowance | None = None
 
     def in_one_reading(self, allowance: Allowance) -> Wire:
-        """Return the same settings, limited by the allowance."""
+        """Return a copy of this connection's settings whose responses share one limit."""
         wire = copy(self)
         wire._allowance = allowance
         return wire

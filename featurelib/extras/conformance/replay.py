@@ -97,7 +97,7 @@ class _Walk:
         self._records: set[int] = {0, 1}  # possible levels in the hidden record of kraft.version
         self._due = 0  # records of nodes that register again, still expected
         self._levels: Levels = {}  # after the step before
-        self._epoch: int | None = None  # the same
+        self._epoch: int | None = None  # after the step before
 
     def step(
         self, exchange: Exchange, dialect: Dialect, tables: Tables, report: ReplayReport
@@ -305,8 +305,8 @@ def conformance(
     names = files or [PACK]
     for number, name in enumerate(names, start=1):
         say(f"[{number}/{len(names)}] {name}")
-        place = Path(name) if files else resources.files(__package__).joinpath(name)
-        reports[name] = _replay(name, place, tables, unread)
+        recording = Path(name) if files else resources.files(__package__).joinpath(name)
+        reports[name] = _replay(name, recording, tables, unread)
     if as_json:
         print(to_json(_document(reports, unread)))
     elif any(report.exchanges for report in reports.values()):

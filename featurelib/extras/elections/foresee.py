@@ -283,9 +283,7 @@ def _write_down(draft: Draft, foreseen: Foreseen) -> None:
 
 
 _WORDS = resources.files(__package__).joinpath("words.toml").read_text(encoding="utf-8")
-WORDS = tomllib.loads(
-    _WORDS
-)  # what an election makes of the node, why, and what nobody knows of it
+WORDS = tomllib.loads(_WORDS)  # texts of elections: results, reasons and doubts
 
 
 def show_election(foreseen: Foreseen, page: QuestionPage) -> None:

@@ -49,11 +49,11 @@ class State(StrEnum):
 class Why(StrEnum):
     """The reason why a finding of one run cannot be compared."""
 
-    JUDGED_OTHERWISE = "the nights were judged by another catalogue or policy"
-    NOT_JUDGED = "its cluster was judged in one of the nights only"
-    UNKNOWN = "the other night's evidence was UNKNOWN"
-    NO_SUCH_LEVEL = "the other night aimed at no level as high"
-    FINALIZED = "the level was finalized all the same"
+    JUDGED_OTHERWISE = "the two runs used different catalogues or policies"
+    NOT_JUDGED = "only one of the two runs judged the cluster"
+    UNKNOWN = "the verdict of the other run was UNKNOWN"
+    NO_SUCH_LEVEL = "the other run had no target level as high as this"
+    FINALIZED = "the level was finalized in spite of the finding"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,7 +31,7 @@ def timeline_page(
     """Return the text of a timeline."""
     page = Page(width)
     back = count(line.regressions, "change") if line.regressions else "nothing"
-    page.text(f"{clean(name)}: {back} went back")
+    page.text(f"{clean(name)}: {back} decreased")
     page.text(clean(made_from, 300))
     if line.levels:
         page.line()
@@ -49,7 +49,7 @@ def timeline_page(
         witness = epoch.witness.replace("_", " ")
         of = witness if epoch.node_id is None else f"{witness} {epoch.node_id}"
         at = time_text(epoch.at, seconds=True)
-        page.item(f"{at}  WENT BACK: the epoch of {of}, from {epoch.before} to {epoch.after}", 2)
+        page.item(f"{at}  DECREASED: the epoch of {of}, from {epoch.before} to {epoch.after}", 2)
     return page
 
 
@@ -70,7 +70,7 @@ def _level_row(change: LevelChange, line: Timeline, catalogue: Catalogue) -> tup
     epoch = "" if change.epoch is None else str(change.epoch)
     mark = "WENT DOWN" if change.went_down else ""
     if change.epoch_before is not None:
-        mark, event = mark or "EPOCH WENT BACK", f"from {change.epoch_before} to {epoch}: {event}"
+        mark, event = mark or "EPOCH DECREASED", f"from {change.epoch_before} to {epoch}: {event}"
     senders = [
         f"{clean(sent.user)} (entry {sent.entry})"
         for sent in line.sent
@@ -92,7 +92,7 @@ def _range_text(change: RangeChange, catalogue: Catalogue) -> str:
         event = f"first seen: {', '.join(texts or ['no feature'])}"
     else:
         texts = [f"{clean(n, 60)} {listed(n, was)} → {listed(n, now)}" for n, was, now in order]
-        event = f"{'WENT BACK: ' if change.shrank else ''}{'; '.join(texts)}"
+        event = f"{'DECREASED: ' if change.shrank else ''}{'; '.join(texts)}"
     return f"{span}  {change.who}: {event}"
 
 
@@ -138,7 +138,7 @@ def _cluster(cluster: ClusterDiff, words: FindingWords, limit: int, page: Page) 
     page.text(f"{clean(cluster.name or cluster.cluster)}: {verdict}{kept}")
     _level_moves(cluster, words.catalogue, page)
     if cluster.silent_since is not None:
-        page.item(f"nothing that counts landed any more since {time_text(cluster.silent_since)}", 2)
+        page.item(f"no usable data was collected since {time_text(cluster.silent_since)}", 2)
     for state, rows in ((State.NEW, cluster.new), (State.RESOLVED, cluster.resolved)):
         _rows(f"{state}  ", rows, words, limit, page)
     for reason in dict.fromkeys(row["why"] for row in cluster.incomparable):

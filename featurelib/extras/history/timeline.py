@@ -136,7 +136,7 @@ def read_timeline(lake: Lake, cluster_id: str, run: int | None = None) -> Timeli
     if not advertised and not finalized:
         lake.expect_cluster(cluster_id, run)
         raise NoEvidenceError(
-            f"cluster {cluster_id}: nothing that answered landed from it up to run "
+            f"cluster {cluster_id}: no response of this cluster was collected up to run "
             f"{lake.run(run)}. Collect it."
         )
     return timeline(cluster_id, advertised, finalized)

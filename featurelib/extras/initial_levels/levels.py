@@ -169,7 +169,7 @@ class InitialLevelsDocument(OfSoftware):
 
     levels: Levels
     refusals: list[FormatRefusalDocument]
-    oldest_software: str | None  # that may start from such storage; null = the tool makes no odds
+    oldest_software: str | None  # that starts from such storage; null = every tool formats equally
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -227,7 +227,7 @@ def _way(cluster: _MskCluster) -> tuple[int, str]:
         (sasl.scram, 9096, "SASL_SSL with SCRAM-SHA-512"),
         (clients.tls, 9094, "SSL with a client certificate"),
     )
-    enabled = ((port, text) for switch, port, text in ways if switch and switch.enabled)
+    enabled = ((port, protocol) for switch, port, protocol in ways if switch and switch.enabled)
     return next(enabled, (9098, "SASL_SSL with OAUTHBEARER, by IAM"))
 
 

@@ -42,7 +42,7 @@ class Smtp(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     port: int = 587
     encryption: Literal["starttls", "tls", "none"] = "starttls"
     username: str = ""
-    password: str = ""  # a reference
+    password: str = ""  # "env:NAME" or "file:PATH", never the password
 
 
 class NotifyTarget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -276,8 +276,8 @@ def _after(roll: Roll, page: QuestionPage) -> None:
             page.item(line, 2)
     if tool := roll.format_with:
         page.line()
-        text = f"until no node goes back, format new storage with kafka-storage.sh of {tool}"
-        page.text(f"{text}: what a newer tool formats is not for older software (KIP-1170)")
+        text = f"while a rollback is possible, format new storage with kafka-storage.sh of {tool}"
+        page.text(f"{text}: older software cannot start with storage of a newer tool (KIP-1170)")
 
 
 def _way_back(roll: Roll, route: WayBack, page: QuestionPage) -> Iterator[str]:
@@ -313,6 +313,6 @@ def _later(back: Back, page: QuestionPage) -> str:
         return "yes"
     if back.after_lowering:
         command = f"plan{page.name} downgrade-all --release-version {back.release}{page.later}"
-        text = "only once levels are lowered again, which loses nothing"
+        text = "only after levels are downgraded again, without loss"
         return f"{text}, controllers only after a metadata snapshot then: featurelib {command}"
-    return "no: lowering that far loses metadata, or something never goes back"
+    return "no: the needed downgrade loses metadata, or is impossible"

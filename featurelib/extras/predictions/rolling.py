@@ -352,14 +352,14 @@ def _conditions(
     numbers = [release_number(r) for r in running if r]
     if number < max(numbers, default=number) and not _is_dumped(cluster, state):
         yield (
-            "if a level was downgraded lately, a controller or combined node of "
+            "if a level was downgraded recently, a controller or combined node of "
             f"{release} starts only with a metadata snapshot written after the downgrade."
         )
     if "3.3" in {release, *running} and max([number, *numbers]) >= (3, 7):
         yield (
-            "a node goes back to 3.3 only if it has one log directory: one entry in log.dirs, and "
-            "metadata.log.dir not apart from it. Kafka 3.7 and later write directory.id, which 3.3 "
-            "refuses (KAFKA-18442). Kafka 3.4 to 3.6 start with several."
+            "a node can be rolled back to 3.3 only if it has one log directory: one entry in "
+            "log.dirs, and no other metadata.log.dir. Kafka 3.7 and later write directory.id, "
+            "which 3.3 rejects (KAFKA-18442). Kafka 3.4 to 3.6 start with several directories."
         )
     dumped = {offset == AT_BOOTSTRAP for offset, _, _ in state.log.replayed}
     is_shown = {False, release in READS_BOOTSTRAP} <= dumped and _is_alone(cluster, state)

@@ -123,7 +123,7 @@ def _standing(sight: ClusterView) -> Standing:
 
 
 def what_if(sight: ClusterView, changes: Changes, terms: Terms) -> WhatIf:
-    """Return the verdicts before and after `changes`, judged by `terms`, like `sight`.
+    """Judge the cluster of `sight` with and without `changes`, both under `terms`.
 
     Raises ConfigError for a missing node, for an added node that exists, and for an unknown
     release.

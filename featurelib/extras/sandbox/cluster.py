@@ -69,7 +69,7 @@ class EmbeddedState:
 
     @property
     def text(self) -> str | None:
-        """The text of `/feature` for `decode`."""
+        """The content of `/feature` as text, invalid UTF-8 as surrogates; None without a znode."""
         return None if self.node is None else self.node.decode("utf-8", "surrogateescape")
 
     def answer(
@@ -292,7 +292,7 @@ def _watch(
     alike: dict[Generation, tuple[DecodedNode, list[Node]]] = {}
     for node in seeing:
         read = after.read_by(node)
-        if node.running and read is not None and not after.cluster.off:  # below 2.7 no node reads
+        if node.running and read is not None and not after.cluster.off:  # else unread
             alike.setdefault(read[1], (read[0], []))[1].append(node)
     for generation, (reading, group) in alike.items():
         effects = behaviour_row(reading.reading, generation)["running"]

@@ -206,7 +206,7 @@ class Tool:
         lines = [_line(command, update, answered, is_dry=is_dry) for update in updates]
         failed = sum(not good for good, _ in lines)
         moves = _moves(cluster, answered.after, command)
-        moved = {move.feature for move in moves}
+        moved_features = {move.feature for move in moves}
         return ToolRun(
             release=self.own.release,
             dialects=(own.name,),
@@ -217,7 +217,7 @@ class Tool:
             unmoved=tuple(
                 update.feature
                 for update, (is_good, _) in zip(updates, lines, strict=True)
-                if is_good and update.feature not in moved and not is_dry
+                if is_good and update.feature not in moved_features and not is_dry
                 if update.level != cluster.level(update.feature)
             ),
             ignores_dry_run=command.dry_run and not is_dry,

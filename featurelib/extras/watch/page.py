@@ -59,7 +59,7 @@ def watch_page(
 
 
 def watch_line(watched: Watched, name: str, catalogue: Catalogue) -> str:
-    """Return the same in one line, for a log."""
+    """Return the state of a watched cluster in one line, for a log."""
     parts = [] if watched.ready is None else ["READY" if watched.ready else "not READY yet"]
     if watched.error is not None:
         parts.append(f"nothing answers: {clean(watched.error, 400)}")

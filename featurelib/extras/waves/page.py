@@ -95,7 +95,7 @@ def waves_page(
     if path is None:
         page.line("To keep it for a review: the same command with --out FILE")
     else:
-        page.line(f"The waves are in {path}. After each night:")
+        page.line(f"The waves are in {path}. After each run:")
         page.line(f"  featurelib waves status {quote(path)}{ways}")
     return page
 
@@ -184,8 +184,7 @@ def _wave_held(held: Sequence[WaveHeld], limit: int, page: Page) -> None:
 
 
 def _wave_unlocks(held: WaveHeld, page: Page, indent: int) -> None:
-    """Show the obstacles; a remedy for several stands after the last of them, with the command for
-    each."""
+    """Print the obstacles. A common action follows its last obstacle, with one command for each."""
     commands = dict[str, None]()
     for place, advice in enumerate(held.unlocks):
         page.item(clean(advice.statement, 1000), indent)
@@ -292,7 +291,7 @@ def waves(
 
     Canaries go first, one cluster of each kind of change; then the values of a label, or the
     clusters of least risk. A step's gate opens after the soak, when all clusters of the steps
-    before are at their levels without a critical finding. What has no way back is never in one
+    before are at their levels without a critical finding. What cannot be undone is never in one
     step with what has one. UNKNOWN and BLOCKED clusters stand apart, with what unlocks them.
 
     In Python: waves(open_tables(FOLDER), "4.1").value has rings, held and reached; a row is one
@@ -336,7 +335,7 @@ def waves_status(tables: NightTables, path: str, *, limit: int = MOST) -> Answer
     if plan.run > tables.run:
         raise ConfigError(
             f"{path}: expected waves of run {tables.run} or before, found those of run {plan.run}. "
-            "Name the tables that they were made from with --tables, or another night with --run."
+            "Name the tables of that run with --tables, or another run with --run."
         )
     aim = Aim.of(plan.target, tables.catalogue)
     nights = nights_since(tables.lake, plan.run, tables.run)

@@ -46,8 +46,8 @@ Why = Literal["UNKNOWN", "BLOCKED", "critical", "software", "part", "order", "op
 class WaveMove:
     """A feature from one finalized level to another.
 
-    `way_back`: a lossless downgrade to today's level is possible. `no_return`: the first level from
-    which it is not, null if it always is, or if unknown.
+    `way_back`: true if a lossless downgrade to today's level is possible. `no_return`: the first
+    level that cannot be downgraded to today's level; null if every level can, or if unknown.
     """
 
     feature: str
@@ -59,8 +59,8 @@ class WaveMove:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaveCommand:
-    """The work of one command in one cluster. `by`: who finalizes it instead of us, "" = we do;
-    `command` is then that owner's, and may be empty: `whom` names the person to ask."""
+    """The changes that one command makes in one cluster. `by`: the other system that finalizes the
+    levels, "" = featurelib. `command`: may be empty; then `whom` names the person to ask."""
 
     by: str
     moves: tuple[WaveMove, ...]
@@ -70,9 +70,9 @@ class WaveCommand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaveWork:
-    """The work of one step in one cluster, in this order. `cluster` is the id in the tables, `name`
-    is for people. `turn`: 1 for the first work in a cluster, 2 for the next. `note`: what to know
-    before, "" = nothing."""
+    """The changes of one step in one cluster, in this order. `cluster`: the cluster's id in the
+    tables. `turn`: 1 for the first step of a cluster, 2 for its next. `note`: a warning for the
+    reviewer, "" = none."""
 
     cluster: str
     name: str
@@ -90,11 +90,12 @@ class WaveWork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaveStep:
-    """The work in a ring at one time: all of it can be downgraded, or none of it.
+    """The changes of a ring that are made together: all reversible, or all irreversible.
 
-    `batches`: works that may be done at once; a batch begins when the one before is at its level.
-    `soak`: how long all of it stays healthy before the next step: 30m, 24h, 7d. `soak_why`: the
-    late trouble after an earlier step that makes it longer than requested, "" = none.
+    `batches`: clusters that may be upgraded in parallel; a batch begins when the one before is
+    done. `soak`: the time that all clusters must stay healthy before the next step: 30m, 24h, 7d.
+    `soak_why`: the problem that appeared late after an earlier step, so that the soak is longer
+    than requested; "" = none.
     """
 
     way_back: bool
@@ -129,12 +130,12 @@ class WaveRing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaveHeld:
-    """A cluster that is in no ring: `why`, and what unlocks it; `more` obstacles are not listed.
+    """A cluster that is not in the plan. `why`: the reason. `unlocks`: the fixes. `more`: the
+    number of obstacles left out.
 
-    UNKNOWN and BLOCKED are its verdict; critical: a finding to fix first; software: its software
-    does not know the target; part: it can reach only a part of the levels; order: its changes
-    depend on each other and cannot be split; operator: Strimzi would not apply it, or would revert
-    it.
+    UNKNOWN and BLOCKED: the cluster's verdict; critical: a finding to fix first; software: its
+    software does not know the target; part: it can reach only some of the levels; order: its
+    changes depend on each other; operator: Strimzi would ignore or revert the upgrade.
     """
 
     cluster: str
@@ -148,7 +149,7 @@ class WaveHeld:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaveReached:
-    """A cluster that is at the target."""
+    """A cluster whose levels are at the target."""
 
     cluster: str
     name: str
@@ -158,9 +159,10 @@ class WaveReached:
 class WavePlan:
     """The order in which a fleet is upgraded to a target.
 
-    `level`: the metadata.version that the target stands for, null for upgrade-all. `run` is the
-    run it was made from, `as_of` when that was judged. `part`: the clusters it is about, null for
-    all. `by`: the labels whose values are rings. `notes`: what to know before it is agreed to.
+    `level`: the metadata.version of the target release; null if the target is upgrade-all. `run`:
+    the audit run whose results the plan uses; `as_of`: the time of that run. `part`: the chosen
+    clusters, null for all. `by`: the labels whose values are rings. `notes`: warnings for the
+    reviewer.
     """
 
     target: str
@@ -184,15 +186,15 @@ class WavePlan:
 
     @property
     def clusters(self) -> list[str]:
-        """The cluster of every place in the plan; a cluster in two places is there twice."""
+        """The clusters of rings, held and reached; a duplicate appears twice."""
         places = [sorted(ring.clusters) for ring in self.rings]
         places += [[c.cluster for c in places] for places in (self.held, self.reached)]
         return [cluster for group in places for cluster in group]
 
 
 class WaveFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The file of a plan of waves, for review. It applies nothing: each cluster is planned,
-    approved and applied by itself."""
+    """The file of a plan of waves, for review. The file applies nothing: each cluster is planned,
+    approved and applied separately."""
 
     format: Literal["featurelib.waves"]
     version: Literal[1]
@@ -421,8 +423,8 @@ def faults(plan: WavePlan) -> Iterator[str]:
             late = names - turns.keys() if step.way_back else set[str]()
             if late and not all(before.way_back for before in ring.steps[:j]):
                 yield (
-                    f"{place}: cluster {min(late)!r}: expected what has a way back before what has "
-                    "none, found it after"
+                    f"{place}: cluster {min(late)!r}: put reversible changes before irreversible "
+                    "changes of a cluster"
                 )
             turns.update(names)
             for work in step.works:
@@ -460,8 +462,8 @@ def _step_faults(step: WaveStep, most: int, place: str) -> Iterator[str]:
             if move.to_level <= move.from_level:
                 yield f"{at}: expected it to go up, found {move.from_level} to {move.to_level}"
             if move.way_back != step.way_back or (move.way_back and move.no_return is not None):
-                kind = "has a way back" if step.way_back else "has no way back"
-                yield f"{at}: expected what {kind}, found the other: they never go together"
+                kind = "reversible" if step.way_back else "irreversible"
+                yield f"{at}: all changes of this step must be {kind}: move it to another step"
 
 
 def read_waves(text: str | bytes, place: str) -> WavePlan:

@@ -185,7 +185,8 @@ class _Reader:
         self._of_operator = _by_cluster(row for row in rows if row["code"] in operator)
 
     def place(self, row: Row) -> Candidate | WaveHeld | WaveReached:
-        """Return the place of a cluster, by its row of featurelib.schema.UPGRADE_PLAN."""
+        """Return a cluster, by its row of UPGRADE_PLAN, as a candidate, as held or at the
+        target."""
         cluster, verdict = row["cluster"], Verdict(row["verdict"])
         entry = self._entries.get(cluster) or FleetEntry(id=cluster)
         features, rows = self._features[cluster], self._findings[cluster]

@@ -157,10 +157,10 @@ def test_a_ceiling_that_fell_while_the_level_stayed_is_software_that_went_back(
         "down": (),
     }
     text = str(diff_page(found, CATALOGUE, 0, width=120))
-    assert text.count("software went back") == 1
+    assert text.count("software was rolled back") == 1
     assert (
         "back: READY → UP_TO_DATE\n"
-        "  software went back: the highest metadata.version possible fell from 27 (4.1-IV1) to "
+        "  software was rolled back: the maximum metadata.version fell from 27 (4.1-IV1) to "
         "25 (4.0-IV3)\n"
     ) in text
 
@@ -263,7 +263,7 @@ def test_a_cluster_that_fell_silent_is_a_difference_though_its_evidence_still_co
     [one] = found.clusters  # b is not late yet, and c was silent in both nights
     assert (one.cluster, found.same, one.silent_since) == ("a", 3, at(20, 6))
     said = list(diff_page(found, CATALOGUE, 0))
-    assert "  nothing that counts landed any more since 2026-11-20 06:00 UTC" in said
+    assert "  no usable data was collected since 2026-11-20 06:00 UTC" in said
     # A mute of what is too old sets that aside, as it does in the report.
     old = finding("a", "levels_too_old", "unknown")
     for muted, silent in ((None, ["a"]), ("its site moves", [])):

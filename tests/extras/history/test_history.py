@@ -161,7 +161,9 @@ def test_a_cluster_of_which_nothing_answered_is_told(
     lake = Lake(str(tables))
     some = lake.clusters()[0]
     monkeypatch.setattr(lake, "history", lambda *_: make([], FINDING))
-    with pytest.raises(NoEvidenceError, match="nothing that answered landed from it up to run"):
+    with pytest.raises(
+        NoEvidenceError, match="no response of this cluster was collected up to run"
+    ):
         read_timeline(lake, some)
 
 

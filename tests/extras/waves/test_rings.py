@@ -418,7 +418,7 @@ def mixed(document: Any) -> None:
     ("change", "said"),
     [
         (twice, "cluster 'c': expected it in one place, found it in 2"),
-        (mixed, "metadata.version: expected what has a way back, found the other"),
+        (mixed, "metadata.version: all changes of this step must be reversible"),
         (lambda d: d["waves"].update(max_parallel=0), "max_parallel: expected 1 or more, found 0"),
         (
             lambda d: steps(d)[0].update(soak="soon"),
@@ -468,8 +468,8 @@ def test_what_has_a_way_back_is_not_put_after_what_has_none() -> None:
     assert list(faults(replace(plan, rings=(whole,)))) == []
     turned = replace(plan, rings=(replace(whole, steps=whole.steps[::-1]),))
     assert list(faults(turned)) == [
-        "rings[0].steps[1]: cluster 'a': expected what has a way back before what has none, "
-        "found it after"
+        "rings[0].steps[1]: cluster 'a': put reversible changes before irreversible changes of a "
+        "cluster"
     ]
 
 
