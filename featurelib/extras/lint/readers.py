@@ -146,11 +146,10 @@ def _read_values(root: Setting, file: str, into: Declared, charts: list[Setting]
         names = {item.key.split(" ")[0] for item in items}
         if kind != "ansible" and not names - {of.NODE_ID, of.CLUSTER_ID}:
             continue
-        is_read |= bool(items)
+        is_read, is_split = is_read or bool(items), kind != "helm" or any(it[2] for it in items)
         for node in COMPONENTS if title == file else ("",):
-            scope = into.scope(f"{title} {node}", Scope(kind, title, file, 1, node))
-            own = (it[:2] for it in items if it.component in ("", node or it.component))
-            scope.settings.update(own)
+            scope = into.scope(f"{title} {node}", Scope(kind, title, file, 1, node * is_split))
+            scope.settings.update(it[:2] for it in items if not node or it.component in ("", node))
     return is_read
 
 
@@ -191,8 +190,9 @@ def _walk(root: Setting, component: str, path: str) -> Iterator[_Item]:
             is_block = "\n" in part.value or "=" in part.value
             for name, text, number in of.read_properties(part.value) if is_block else lines:
                 at = part._replace(value=text, line=part.line + number - 1)
-                named = _named(name, at, path).items()
-                yield from (_Item(*it, own if is_block else component) for it in named)
+                # controller.quorum.voters is a setting of brokers, too.
+                nodes = own if is_block or own == "broker" else component
+                yield from (_Item(*it, nodes) for it in _named(name, at, path).items())
 
 
 def _named(name: str, setting: Setting, path: str = "") -> dict[str, Setting]:
