@@ -229,7 +229,7 @@ class Lake:
         if rows is None:
             raise TableError(
                 f"table {table.full_name} at {self.place(table)}: only Spark reads it, because of "
-                "deletion vectors or renamed columns. Use featurelib.spark, or Spark's own SQL."
+                "features like deletion vectors. Use featurelib.spark, or Spark's own SQL."
             )
         return arrow.rows_of(rows, table.schema.select(names))
 

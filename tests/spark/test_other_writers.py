@@ -7,13 +7,21 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import duckdb
+import polars
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
+from pyarrow import parquet
 from pyspark.sql import SparkSession
 
+from featurelib.lake import Lake
 from featurelib.snapshot.records import MALFORMED
+from featurelib.spark import log
+from featurelib.spark.store import Store
 from featurelib.tables import (
     ALL,
+    AUDIT_RUN,
     BRONZE,
     CHANGED,
     CLUSTER_SNAPSHOT,
@@ -66,6 +74,12 @@ class Nights:
     def void(self) -> list[object]:
         """Return why the newest run could not judge snapshots."""
         return [first_fact(row) for row in self.newest(FINDINGS) if row["code"] == MALFORMED]
+
+    def unchanged(self) -> int:
+        """Return the number of clusters of which the newest run took the last results."""
+        [row] = self.newest(AUDIT_RUN)
+        assert isinstance(row["unchanged"], int)
+        return row["unchanged"]
 
     def newest(self, table: Table) -> list[Row]:
         newest = max(row["run"] for row in rows_of(self.tables, table, without=()))
@@ -397,3 +411,56 @@ def rows_at(nights: Nights, name: str) -> list[Row]:
 def places_of(nights: Nights, name: str) -> list[str]:
     """Return file and line of the lines of this landing file, in order."""
     return [f"{row['source_file']}:{row['line_number']}" for row in rows_at(nights, name)]
+
+
+def test_a_snapshot_row_whose_bytes_changed_in_its_file_is_said_and_never_taken_from_the_last_run(
+    nights: Nights,
+) -> None:
+    """No commit shows it, and Parquet's own checksums are left out: the row's checksum differs."""
+    nights.run("audit")
+    assert nights.unchanged() > 0
+    before = nights.judged()
+    name = next(cluster for cluster, verdict in before.items() if verdict == "BLOCKED")
+    [file] = [Path(uri) for uri in nights.open(CLUSTER_SNAPSHOT).file_uris()]
+    rows = parquet.read_table(file)
+    stored = rows["listeners"].to_pylist()
+    at = rows["cluster"].to_pylist().index(name)
+    stored[at] = bytes([stored[at][0] ^ 1]) + stored[at][1:]
+    place = rows.schema.get_field_index("listeners")
+    changed = rows.set_column(place, rows.schema.field(place), pa.array(stored, pa.binary()))
+    parquet.write_table(changed, file)
+    file.with_name(f".{file.name}.crc").unlink(missing_ok=True)  # of Hadoop, for local disks alone
+    for job in ("audit", "nightly"):
+        nights.run(job)
+        assert nights.void() == ["its checksum is not that of what it holds"]
+        assert nights.judged() == before | {name: "UNKNOWN"}
+
+
+def test_a_table_of_packed_and_unpacked_files_is_read_by_everybody_and_packed_again(
+    nights: Nights, session: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An earlier release wrote its files without a codec."""
+    nights.land("later", narrower())
+    with monkeypatch.context() as earlier:
+        earlier.setattr(log, "CODEC", "UNCOMPRESSED")
+        nights.run()
+    for table in (FINDINGS, LANDING_LINE):
+        opened = nights.open(table)
+        files, place = opened.file_uris(), f"{nights.tables}/{table.path}"
+        assert codecs(files) == {"UNCOMPRESSED", "ZSTD"}
+        count = opened.to_pyarrow_table().num_rows
+        assert session.read.format("delta").load(place).count() == count
+        assert duckdb.sql(f"select count(*) from read_parquet({files})").fetchall() == [(count,)]
+        assert polars.scan_delta(place).collect().height == count
+        assert len(Lake(str(nights.tables)).read(table)) == count
+    before = rows_of(nights.tables, FINDINGS, without=())
+    monkeypatch.setattr(log, "SMALL_FILES", 0)
+    Store(session, str(nights.tables)).maintain(FINDINGS, vacuum=True)
+    assert codecs(nights.open(FINDINGS).file_uris()) == {"ZSTD"}
+    assert rows_of(nights.tables, FINDINGS, without=()) == before
+
+
+def codecs(files: list[str]) -> set[str]:
+    """Return the codecs of all columns of these files that have values."""
+    groups = [meta.row_group(0) for meta in map(parquet.read_metadata, files) if meta.num_rows]
+    return {group.column(at).compression for group in groups for at in range(group.num_columns)}
