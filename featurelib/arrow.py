@@ -71,7 +71,7 @@ def type_of(kind: Kind, *, coded: bool = False) -> pa.DataType:
 
 
 def schema_of(columns: Columns, *, coded: bool = False) -> pa.Schema:
-    """Return Arrow's schema of the columns; all of them may be null."""
+    """Return the Arrow schema of these columns; every column may be null."""
     return pa.schema([(name, type_of(kind, coded=coded)) for name, kind in columns.fields])
 
 
@@ -115,7 +115,7 @@ def _array(column: Column, kind: pa.DataType) -> pa.Array:
 
 
 def _plain(values: Int, missing: Bool) -> pa.Array:
-    """Return Arrow's int64, null where it is missing."""
+    """Return an array as Arrow's int64, with null for missing values."""
     buffers = [_there(missing), pa.py_buffer(np.ascontiguousarray(values))]
     return pa.Array.from_buffers(pa.int64(), len(values), buffers)
 
@@ -160,7 +160,8 @@ def read(
 
 
 def by_bounds(columns: Columns, conditions: Sequence[Wanted]) -> list[Wanted]:
-    """Return `conditions` on a file's bounds in the log: its last time is cut to a millisecond."""
+    """Return `conditions` as conditions on a file's bounds in the Delta log, which cuts its last
+    time to a millisecond."""
     return [
         (name, ">=", of // 1000 * 1000)
         if how in (">", ">=") and columns[name] is TIME
@@ -196,7 +197,8 @@ def scan(dataset: Dataset, names: list[str], condition: pc.Expression | None) ->
 
 
 def rows_of(table: pa.Table | pa.RecordBatch, columns: Columns) -> TableRows:
-    """Return an Arrow table as our rows; other columns are left out, missing columns are null."""
+    """Return an Arrow table as rows of this schema; additional columns are dropped, missing columns
+    become null."""
     given = {name: table.column(name) for name in columns.names if name in table.schema.names}
     filled = {
         name: _column(_whole(given[name]), kind) if name in given else nulls(kind, table.num_rows)
@@ -206,7 +208,7 @@ def rows_of(table: pa.Table | pa.RecordBatch, columns: Columns) -> TableRows:
 
 
 def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """Return the column as one array."""
+    """Return the chunks of a column as one array."""
     if isinstance(column, pa.ChunkedArray):
         empty = pa.nulls(0, column.type)
         column = pa.concat_arrays(column.chunks) if column.num_chunks else empty

@@ -82,7 +82,7 @@ def name_of(cluster_id: str, at: datetime, part: str = "") -> str:
 
 
 def write_lines(path: Path, lines: Iterable[bytes]) -> int:
-    """Write landing lines to a new file, whole or not at all; return their number.
+    """Write landing lines to a new file, completely or not at all; return the number of lines.
 
     Raises ConfigError if the folder cannot be written.
     """
@@ -190,7 +190,7 @@ Probing = Callable[[Backend, FleetEntry, Sequence[bytes], Say], ProbeResult]
 
 
 class NodeListener(NamedTuple):
-    """A listener of one node: a broker's or a controller's."""
+    """A listener of one node in one role."""
 
     role: Role
     node_id: int
@@ -200,7 +200,7 @@ class NodeListener(NamedTuple):
 
 
 class SilentListener(NamedTuple):
-    """A listener, and why it did not respond."""
+    """A listener that did not respond, with the reason."""
 
     role: Role
     node_id: int
@@ -216,9 +216,9 @@ class NotAllowed(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collected:
-    """The result of one round of one cluster. `error` is why it could not be read; `quarantined`
-    are the reasons for which ingest would quarantine a line; `probe` is the result of the probe, in
-    a sentence, None = no probe."""
+    """The result of one collection of one cluster. `error` is why it could not be read;
+    `quarantined` are the reasons for which ingest would quarantine a line; `probe` is the result of
+    the probe, in a sentence, None = no probe."""
 
     entry: FleetEntry
     id: str | None = None
@@ -233,20 +233,20 @@ class Collected:
 
     @property
     def name(self) -> str:
-        """The cluster's name for people; the address if it has no name."""
+        """The cluster's name for people; without a name the address."""
         entry = self.entry
         ways = ",".join((*entry.bootstrap, *entry.controller_bootstrap))
         return entry.title or self.id or entry.file or entry.zookeeper or ways
 
 
 class Round(NamedTuple):
-    """The results of one round of several clusters."""
+    """The results of one collection of several clusters."""
 
     clusters: tuple[Collected, ...]
 
 
 class ReadOne(Protocol):
-    """A reader of one cluster that writes its file; `say` gets the progress."""
+    """A function that reads one cluster and writes its landing file; `say` gets the progress."""
 
     def __call__(self, entry: FleetEntry, /, *, say: Say) -> Collected: ...
 
@@ -279,7 +279,7 @@ def read_all(
 def collect_one(
     entry: FleetEntry, out: Path, open_one: Open, say: Say, probing: Probing | None = None
 ) -> Collected:
-    """Read one cluster, and write the responses, the nodes without one, or that no node was
+    """Read one cluster, and write the responses, the unresponsive nodes, or a line that no node was
     reached. Raises ConfigError for a folder that cannot be written to; the cluster's own errors are
     in the result."""
     line = text = None
@@ -356,8 +356,8 @@ def _not_allowed(lines: Sequence[bytes]) -> tuple[NotAllowed, ...]:
 def scrape_one(
     entry: FleetEntry, out: Path, describe: Callable[[FleetEntry], Sequence[bytes]], say: Say
 ) -> Collected:
-    """Write the metrics of one cluster to a file of its own. Nodes without metrics get no line,
-    because they were not queried. Raises ConfigError as `collect_one` does."""
+    """Write the metrics of one cluster to a separate landing file. Nodes without metrics get no
+    line, because they were not queried. Raises ConfigError as `collect_one` does."""
     say(f"{entry.title}: asking for its metrics")
     try:
         lines = describe(entry)
@@ -409,7 +409,7 @@ def probe(
 def _sight(
     entry: FleetEntry, lines: Sequence[bytes], catalogue: Catalogue
 ) -> tuple[ClusterView, bool]:
-    """Return the cluster with all registrations known and every level supported, as input of the
+    """Return the cluster with all registrations known and every level supported, as input of a
     probe; and true if the probe also proves registrations."""
     cluster_id = id_of(lines[0])
     fleet = Fleet(cluster=(msgspec.structs.replace(entry, id=cluster_id),))

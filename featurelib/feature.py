@@ -35,7 +35,7 @@ def release_number(version: str) -> tuple[int, ...]:
 
 
 class Role(IntEnum):
-    """The half of a process that a listener, registration or range belongs to."""
+    """The role of a node: a combined node is both broker and controller."""
 
     BROKER = 0
     CONTROLLER = 1

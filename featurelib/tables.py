@@ -128,7 +128,7 @@ FILE = columns("source_file size modified_at")
 INGEST_RUN = Table(
     layer="bronze",
     name="ingest_run",
-    comment="One row a run: the files it read, and lines = accepted + repeated + quarantined.",
+    comment="The files and counts of each run: lines = accepted + repeated + quarantined.",
     grain=("run",),
     schema=columns("run landing files lines accepted repeated quarantined", files=ListOf(of=FILE)),
     required=frozenset({"run", "landing", "lines", "accepted", "repeated", "quarantined"}),
@@ -161,12 +161,12 @@ def _history(name: str, comment: str, levels: str) -> Table:
 
 NODE_ADVERTISEMENT = _history(
     "node_advertisement",
-    "Which version range of which feature a node said it supports, where that changed.",
+    "The supported ranges of nodes by feature; a row for each change.",
     "feature min_version max_version",
 )
 FINALIZED_FEATURES = _history(
     "finalized_features",
-    "Which level of which feature a source said is finalized, in readings where that changed.",
+    "The finalized levels by feature and source; rows for each reading with a change.",
     "epoch_before feature min_level level",  # level 0: this line removed it
 )
 
@@ -176,7 +176,7 @@ FOLDED = schema.SNAPSHOT.with_last("learned", BYTES).with_last("set_aside", SET_
 CLUSTER_SNAPSHOT = Table(
     layer="silver",
     name="cluster_snapshot",
-    comment="One cluster as everything read so far shows it, as one row; rewritten by every run.",
+    comment="The present state of each cluster, one row per cluster; every run rewrites the table.",
     grain=("cluster",),
     schema=FOLDED.with_first("run", LONG),
     required=frozenset({"run", "cluster"}),
@@ -191,7 +191,7 @@ SILVER = (NODE_ADVERTISEMENT, FINALIZED_FEATURES, CLUSTER_SNAPSHOT)
 FINDINGS = Table(
     layer="gold",
     name="finding",
-    comment="Everything that is wrong, missing or in the way, a row a node and feature.",
+    comment="All findings, one row per node and feature.",
     grain=("run", "cluster", "code", "role", "node_id", "feature"),
     schema=with_run(
         Schema.of([*schema.FINDING.fields, *schema.FINDING_TEXTS.fields, ("first_seen_run", LONG)])
@@ -204,7 +204,7 @@ FINDINGS = Table(
 INCOMPATIBLE_BROKERS = Table(
     layer="gold",
     name="incompatible_broker",
-    comment="Nodes whose supported range does not hold a level that is finalized already.",
+    comment="Nodes whose supported range does not contain the finalized level.",
     grain=("run", "cluster", "role", "node_id", "feature"),
     schema=with_run(schema.INCOMPATIBLE_BROKER),
     skip_by=_SKIP_BY,
@@ -225,7 +225,7 @@ FEATURE_READINESS = Table(
 UPGRADE_PLANS = Table(
     layer="gold",
     name="upgrade_plan",
-    comment="One row a cluster: its phase, its worst verdict, and the upgrade-all steps, if any.",
+    comment="The phase, worst verdict and upgrade-all steps of each cluster, one row per cluster.",
     grain=("run", "cluster"),
     schema=with_run(schema.UPGRADE_PLAN),
     version=4,  # 2: the dialects asked; 3: who can register; 4: how far back afterwards
@@ -236,7 +236,7 @@ UPGRADE_PLANS = Table(
 CLUSTERS = Table(
     layer="gold",
     name="cluster",
-    comment="One row a cluster, for dashboards: whose it is, its software, levels and verdict.",
+    comment="The owner, software, levels and verdict of each cluster, for dashboards.",
     grain=("run", "cluster"),
     schema=with_run(schema.CLUSTER),
     skip_by=_SKIP_BY,
@@ -246,7 +246,7 @@ CLUSTERS = Table(
 NODES = Table(
     layer="gold",
     name="node",
-    comment="The nodes that must respond, a row a broker or controller half of a process.",
+    comment="The nodes that must respond, one row per node and role.",
     grain=("run", "cluster", "role", "node_id"),
     schema=with_run(schema.NODE),
     skip_by=_SKIP_BY,
@@ -260,7 +260,7 @@ ON_RELEASE, AT_LEVEL = columns("release clusters"), columns("level clusters")
 AUDIT_RUN = Table(
     layer="gold",
     name="audit_run",
-    comment="One row a run: what it read, as of when, with which catalogue, and what it counted.",
+    comment="The inputs, time, catalogue and counts of each run, one row per run.",
     grain=("run",),
     schema=columns(
         "run run_date as_of release catalogue dialect inputs clusters ready blocked up_to_date "

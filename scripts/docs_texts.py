@@ -26,12 +26,12 @@ release. `kip` follows the letter of KIP-584, KIP-778 and KIP-1022. `strict` has
 KIPs and of every generation. For READY, `strict` and the cluster's own dialect must accept a level.
 
 The controller first checks the whole request against the rows of the *door*. The first of these
-rows that the request violates is the response, without results. Then the controller checks every
-update against the other rows, from top to bottom. The controller returns only the first row that an
-update violates; an audit shows all violated rows. If a dialect is `atomic`, the first update that
-fails, in `update_order`, rejects the whole request. † marks rows that come from Kafka's source code
-and that no recording reaches. `featurelib conformance` compares the dialects with recorded
-responses of real controllers ([conformance](conformance.md)).
+rows that the request violates is the response, without results. After the door, the controller
+checks every update against the other rows, from top to bottom. The controller returns only the
+first row that an update violates; an audit shows all violated rows. If a dialect is `atomic`, the
+first update that fails, in `update_order`, rejects the whole request. † marks rows that come from
+Kafka's source code and that no recording reaches. `featurelib conformance` compares the dialects
+with recorded responses of real controllers ([conformance](conformance.md)).
 """
 
 # Texts for lines of code without a comment, or with a comment that is too short for readers.

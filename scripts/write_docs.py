@@ -69,17 +69,17 @@ def _spoken(entry: RulebookEntry) -> str:
 def _rule(entry: RulebookEntry) -> list[str]:
     rule, wording = entry.rule, entry.wording
     reads = ", ".join(code(name) for name in rule.columns)
-    said = [
-        f"- The source of this rule is {rule.source}.",
-        f"- The rule reads the columns {reads} ([meanings](vocabulary.md)).",
-        f"- Finding ({wording.severity.value}): {wording.statement}",
-        f"- Remedy: {wording.remedy}",
+    about = [
+        ["source", rule.source],
+        ["[columns](vocabulary.md)", reads],
+        [f"finding ({wording.severity.value})", wording.statement],
+        ["remedy", wording.remedy],
     ]
-    said += [f"- Command: {code(wording.command)}"] if wording.command else []
+    about += [["command", code(wording.command)]] if wording.command else []
     asked = [[_places(group), _scope(group[0]), _words(group[0])] for group in entry.groups]
     head = ["dialects and rows", "checked updates and nodes", "message"]
     shown = table(head, asked) if asked else ASKS_NOBODY
-    return [f"## {rule.name}", rule.sentence, "\n".join(said), shown]
+    return [f"## {rule.name}", rule.sentence, table(["", ""], about), shown]
 
 
 def _places(group: tuple[Question, ...]) -> str:
@@ -189,11 +189,11 @@ def _dialect(dialect: Dialect) -> list[str]:
         ]
         for question in questions(dialect.name)
     ]
-    releases = ", ".join(dialect.releases) or "none: no Kafka release responds like this"
+    releases = f"the releases {', '.join(dialect.releases)}" if dialect.releases else "no release"
     return [
         f"## {dialect.name}",
         " ".join(about),
-        f"The dialect describes the releases {releases}.",
+        f"The dialect {code(dialect.name)} describes controllers of {releases}.",
         table(["", "rule", "checked updates and nodes", "message"], rows),
         table(["message of", "name", "text"], _texts(dialect)),
     ]

@@ -140,10 +140,11 @@ def vocabulary_page() -> str:
         "[Rules](rules.md) has the nodes and messages of each rule.",
         table(["code", "severity", "message", "remedy"], _rule_findings()),
         "## Columns of rules about nodes",
-        "These columns have one row per update and profile of registered nodes.",
+        "Columns of rules about nodes have one row per update and profile of registered nodes.",
         _columns(NODE_COLUMNS),
         "## Columns of rules about updates",
-        "These columns have one row per update. The arguments of a rule name the columns that "
+        "Columns of rules about updates have one row per update. The arguments of a rule name "
+        "the columns that "
         "the rule "
         "reads.",
         _columns(UPDATE_COLUMNS),

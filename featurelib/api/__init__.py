@@ -1,4 +1,4 @@
-"""Use featurelib from a program or a notebook; the commands do the same.
+"""Provide featurelib's functions for programs and notebooks: the commands call them, too.
 
     connect, open_tables                the cluster it is about, or a whole fleet
     report                              the report of a run, as the nightly prints it

@@ -1,4 +1,4 @@
-"""Plan and apply changes of a cluster: read it, send each request once, and read it again.
+"""Plan and apply changes of a cluster: read the cluster, send each request once, and read it again.
 
 The journal of this machine has every sent request, and `featurelib resume` settles unknown outcomes
 (featurelib.api.journal).
@@ -142,7 +142,7 @@ class Carried(Answer[Ending]):
 
     @property
     def text(self) -> str:
-        """The output of the command for a script: the sentence is one line."""
+        """The output of the command for a script: one line."""
         return str(self.page(UNWRAPPED))
 
     @property
@@ -352,7 +352,7 @@ def _apply_document(
     says: str,
     ending: Ending | None = None,
 ) -> ApplyDocument:
-    """Return the document of a run: its result, or its progress so far."""
+    """Return the JSON document of an `apply`: its result, or its progress so far."""
     return fill(
         ApplyDocument,
         cluster=file.plan.cluster,

@@ -147,7 +147,7 @@ def _approved(
 
 
 def _updates(plan: Plan, catalogue: Catalogue) -> list[ApprovedUpdateDocument]:
-    """Return each update of an approved plan, and the part of it that cannot be undone."""
+    """Return each update of an approved plan, with the text about levels that cannot be undone."""
     return [
         fill(ApprovedUpdateDocument, loss_of(move, plan, catalogue), step=i, **asdict(move))
         for i, step in enumerate(plan.steps, 1)
@@ -156,7 +156,8 @@ def _updates(plan: Plan, catalogue: Catalogue) -> list[ApprovedUpdateDocument]:
 
 
 def _withdraw(target: str, reason: str | None, journal: str | None) -> Approved:
-    """Withdraw the approval in a file: the journal refuses it from now on; delete the file.
+    """Withdraw the approval in a file: record it in the journal, which then refuses it, and delete
+    the file.
 
     With another journal a copy of the file is valid until it expires. Raises ConfigError where
     there is none or it cannot be deleted, PlanError, ApprovalError, JournalError.

@@ -102,7 +102,7 @@ def _is_hidden(cluster: ReportedCluster) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reading:
-    """A reading of one cluster; without an id in `entry`, of all landing files."""
+    """The reading of one cluster; without an id in `entry`, of all landing files."""
 
     chosen: Chosen
     entry: FleetEntry
@@ -174,8 +174,8 @@ def _report(readings: Sequence[_Reading], fleet: Fleet, listed_in: str) -> Repor
 
 
 def _next_steps(report: Report, readings: Sequence[_Reading]) -> tuple[Report, dict[str, NextStep]]:
-    """Return the report with commands that reach each cluster as this reading did, and the next
-    step of each cluster, by its key."""
+    """Return the report with commands that reach each cluster with this reading's options, and the
+    next command of each cluster, by its key."""
     by_id = {reading.entry.id: reading for reading in readings}
     names = [cluster.name for cluster in report.clusters]
     steps, clusters = dict[str, NextStep](), list[ReportedCluster]()

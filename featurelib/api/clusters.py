@@ -1,4 +1,4 @@
-"""The cluster argument of a function, the inputs of its judgement, and the type of its answer.
+"""Define the cluster argument of functions, the inputs of a judgement, and the type of an answer.
 
 A name is looked up in the inventory, and the cluster is read. `Live` has other addresses; `Stored`
 is a cluster in the tables of a run. An answer is a value for a program, and a text for a person:
@@ -31,7 +31,7 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Answer(Generic[Value]):
-    """The answer to a question: its value and its forms. The text for a width (None: this
+    """The answer to a question: its value, its text and its rows. The text for a width (None: this
     terminal's), the rows of a table and the JSON document are made when they are needed."""
 
     value: Value
@@ -67,16 +67,16 @@ class Answer(Generic[Value]):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Approved(Answer[ApprovalFile]):
-    """The approval of a plan; `content` is that of its file."""
+    """The approval of a plan; `content` is the content of the approval file."""
 
     content: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Person:
-    """A person who reads the planned changes and confirms them; calls from Python have none.
-    `command` is the command as typed. `confirm` returns once the answer is yes. If the block
-    `sending` is interrupted, it prints how far the request came."""
+    """The person at a terminal who reads the planned changes and confirms them; calls from Python
+    have none. `command` is the command as typed. `confirm` returns once the answer is yes. If the
+    block `sending` is interrupted, it prints how far the request came."""
 
     command: str = ""
     at_terminal: bool = False
@@ -97,8 +97,8 @@ def plan_ways(file: PlanFile, entry: FleetEntry) -> str:
 
 
 def made_at(command: str, file: PlanFile, entry: FleetEntry) -> str:
-    """Return the command with the options that reached the cluster when its plan was made; "" if
-    none are needed or known."""
+    """Return the command with the options that reached the cluster when the plan was made; "" if no
+    option is needed or known."""
     words, kept, ways = iter(split(command)), list[str](), plan_ways(file, entry)
     for word in words:
         if word.removeprefix("--").partition("=")[0] not in WAYS:
@@ -120,7 +120,7 @@ def to_frame(rows: Iterable[dict[str, object]]) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored(Chosen):
-    """A cluster in the tables of a run: functions answer questions about it and plan for it."""
+    """A cluster in the tables of a run, about which functions answer questions and make plans."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +187,7 @@ class Supported:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Described(Answer[Description]):
-    """The description of a cluster as in KIP-584's Admin, but from all of its nodes.
+    """The description of a cluster as KIP-584's Admin has it, but from all of the cluster's nodes.
 
     `finalized` None = no trusted source; a feature that is not in it is not finalized.
     `finalized_features_epoch` None = no source has an epoch (-1 on the wire). `supported` has every

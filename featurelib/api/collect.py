@@ -79,7 +79,7 @@ class ToolFile:
 
     @property
     def node(self) -> tuple[Role, int] | None:
-        """The node that the tool was told to query. Raises ConfigError."""
+        """The node from which the tool read (--node-id). Raises ConfigError."""
         if self.node_id is None and not self.controller:
             return None
         if self.node_id is None or self.kind != "features_describe":
@@ -152,8 +152,9 @@ def collect(
 
 
 def _read_at(name: str, text: str | None, say: Say) -> int:
-    """Return when the file was read from its cluster, microseconds: the file's own time by default,
-    because a dump of last week must not count as today's data. Raises ConfigError."""
+    """Return the time at which the file was read from its cluster, in microseconds: by default the
+    file's modification time, because a dump of last week must not count as today's data. Raises
+    ConfigError."""
     if text is not None:
         try:
             moment = datetime.fromisoformat(text)
@@ -179,8 +180,8 @@ def _read_at(name: str, text: str | None, say: Say) -> int:
 
 
 def _take(kind: str, source: ToolOutput, inventory: Fleet, out: Path, say: Say) -> Answer[Any]:
-    """Write the content of a file; its cluster may be a name of the inventory. Raises LandingError,
-    ConfigError."""
+    """Write the landing file of a tool's output; the cluster may be a name in the inventory. Raises
+    LandingError, ConfigError."""
     entry = inventory.named(source.cluster_id, "--cluster: ") if source.cluster_id else None
     if entry is not None:
         source = replace(source, cluster_id=entry.id)
@@ -225,8 +226,8 @@ def _convert(kind: str, source: ToolOutput, out: Path, say: Say) -> Answer[Conve
 
 
 def _take_resources(source: ToolOutput, inventory: Fleet, out: Path, say: Say) -> Answer[Round]:
-    """Write a landing file for each cluster of Strimzi's resources, or for the one of `source`.
-    Raises LandingError, ConfigError."""
+    """Write a landing file for each cluster in Strimzi's resources, or only for the cluster of
+    `source`. Raises LandingError, ConfigError."""
     resources, only = strimzi_resources(source.where), source.cluster_id
     for reason in resources.left_out:
         say(reason)
@@ -253,8 +254,8 @@ def _take_resources(source: ToolOutput, inventory: Fleet, out: Path, say: Say) -
 
 
 def _way_to_read(reading: LiveReading, options: Wanted, out: Path, say: Say) -> ReadOne:
-    """Return the reader of a cluster: its own listeners, or the metrics of its nodes in a
-    Prometheus server. Raises ConfigError."""
+    """Return the reader of a cluster: its listeners, or the metrics of its nodes in a Prometheus
+    server. Raises ConfigError."""
     timeout, probe = options.timeout, reading.probe
     if reading.prometheus is not None:
         if probe:
@@ -307,8 +308,7 @@ def _end(done: list[Collected], out: Path) -> Answer[Round]:
 
 
 def _line(result: Collected, *, alone: bool) -> str:
-    """Return the result of one cluster in a line; if it is the only one, progress has named the
-    permissions."""
+    """Return the result of one cluster as a line, without permissions if it is the only cluster."""
     if result.error:
         number = len(result.not_answering)
         text = f"{count(number, 'listener')} did not answer" if number else "no node could be read"

@@ -27,7 +27,7 @@ from featurelib.view.documents import Document, JsonPart
 
 
 def row_of(keys: str) -> dict[str, str]:
-    """Return the attribute of each key in `key=attribute key`; a key alone is its own attribute."""
+    """Return key → attribute for `key=attribute key`; a key without `=` names an attribute."""
     parts = (key.partition("=") for key in keys.split())
     return {key: attribute or key for key, _, attribute in parts}
 
@@ -50,7 +50,8 @@ KEYS: dict[type, dict[str, str]] = {
 
 
 class OfCluster(Document):
-    """The head of a document about one cluster: its name in the inventory, and its evidence."""
+    """The head of a document about one cluster: the cluster's name in the inventory, and the source
+    of its data."""
 
     cluster: str
     name: str | None
@@ -58,7 +59,7 @@ class OfCluster(Document):
 
 
 class OfDescribed(Document):
-    """The head of a description, which names its cluster itself."""
+    """The head of a description, whose value contains the cluster's name."""
 
     name: str | None
     owner: str | None
@@ -67,7 +68,7 @@ class OfDescribed(Document):
 
 
 class OfRound(Document):
-    """The head of what was collected: the folder of the landing files."""
+    """The head of the document of `collect`: the folder of the landing files."""
 
     out: str
 
@@ -80,7 +81,8 @@ DOCUMENTS: dict[str, tuple[type[Document], type]] = {
 
 
 def keys_of(kind: type) -> dict[str, str] | None:
-    """Return the keys of a type's JSON object, and the attribute of each; None: it is no object."""
+    """Return the keys of a type's JSON object, each with its attribute; None if the type is no JSON
+    object."""
     if is_dataclass(kind):
         return KEYS.get(kind) or {field.name: field.name for field in fields(kind)}
     names = getattr(kind, "_fields", None)  # of a named tuple
@@ -88,7 +90,7 @@ def keys_of(kind: type) -> dict[str, str] | None:
 
 
 def plain(value: object) -> Any:
-    """Return the value as JSON has it: a role becomes its word, a type with names an object."""
+    """Return a value for JSON: a role as its word, a type with named attributes as an object."""
     if isinstance(value, Role):
         return value.text
     if keys := keys_of(type(value)):
@@ -210,7 +212,7 @@ class ApplyDocument(Document):
 
 
 class SettledDocument(JsonPart, kw_only=True):
-    """A request that was looked after; `why` it could not be, or the command for `next`."""
+    """A request that `resume` handled; `why` names the obstacle, `next` the next command."""
 
     number: int
     cluster: str

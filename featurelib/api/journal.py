@@ -152,8 +152,9 @@ def _open_journal(path: Path) -> Journal:
 
 
 def _id_of(text: str, known: Mapping[str, str], fleet: Fleet, source: str) -> str:
-    """Return the id of the cluster `text`, by inventory or journal (`known`, names by id). Raises
-    ConfigError for a text that neither knows, or that names several."""
+    """Return the id of the cluster with the id or name `text`, from the inventory or the journal
+    (`known`: names by id). Raises ConfigError for a text that neither knows, or that names
+    several."""
     listed = any(text in (entry.id, entry.name) for entry in fleet.cluster)
     if text in known or listed:
         return text if text in known else fleet.find(text, source).id
@@ -263,8 +264,8 @@ def resume(
 def _reachable(
     journal: Journal, chosen: Chosen, inventory: Fleet, part: FleetPart | None, path: str | None
 ) -> tuple[list[ReachedCluster], Resumed]:
-    """Return the clusters of a part that have open requests and can be reached by the inventory,
-    and the open requests of the others."""
+    """Return the clusters of a part with open requests and an address in the inventory, and the
+    open requests of other clusters."""
     reachable = {entry.id for entry in inventory.cluster if entry.is_reachable}
     targets, lost = dict[str, ReachedCluster](), []
     for entry in journal.entries():
@@ -288,8 +289,8 @@ def _settle(
     command: str,
     sender_ended: bool,
 ) -> Resumed:
-    """Settle one cluster's requests, and add them to `resumed`. If the id is empty, a query finds
-    it."""
+    """Settle the open requests of one cluster, and add the results to `resumed`. If the id is
+    empty, a query finds it."""
     cluster = cluster or watcher.read().sight.cluster_id
     settled = settle_open(watcher, journal, cluster, command=command, sender_ended=sender_ended)
     resumed = replace(resumed, cluster=cluster, settled=(*resumed.settled, *settled))
@@ -302,8 +303,8 @@ def _settle(
 
 
 def _way(entry: JournalEntry, inventory: Fleet, options: Wanted, journal: str | None) -> str:
-    """Return the command that settles a request: by the inventory, or by the options with which it
-    was sent. A name alone does not reach a cluster that the inventory lacks."""
+    """Return the command that settles a request, with the inventory's address or the options of the
+    sender. A name alone does not reach a cluster that the inventory lacks."""
     cluster, used = entry.intent.cluster, entry.intent.reach
     if any(known.id == cluster and known.is_reachable for known in inventory.cluster):
         return ClusterArgs(reach=quote(cluster), fleet=options.fleet, journal=journal).resume

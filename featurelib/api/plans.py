@@ -42,7 +42,7 @@ class PlanAnswer(Answer[Planned]):
 
     @property
     def is_made(self) -> bool:
-        """True if there is something to send."""
+        """True if the plan has a request to send."""
         return self.file is not None
 
     @property

@@ -50,8 +50,8 @@ QUARANTINED = 3  # quarantined lines that a report lists
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditInputs:
-    """The inputs of waves: the inventory and its chosen clusters (None: all), the settings with
-    their mutes, the catalogue. `ways`: options, each after a blank, that commands about a cluster
+    """The inputs of waves: the inventory and the chosen clusters (None: all), the settings with
+    mutes, the catalogue. `ways`: options, each after a blank, that commands about a cluster
     need."""
 
     fleet: Fleet
@@ -63,7 +63,7 @@ class AuditInputs:
 
 
 class NightTables:
-    """A run of the nightly; `tables[name]` is one of its clusters, as input of the functions."""
+    """The tables of one run; `tables[name]` is one cluster, as an argument of functions."""
 
     def __init__(self, options: Wanted, catalogue: Catalogue, choice: Choice | None = None) -> None:
         """Open the tables that `options.tables` names. Raises ConfigError if there are none."""
@@ -110,7 +110,7 @@ class NightTables:
 
     @cached_property
     def report(self) -> Report:
-        """The run's report on the chosen clusters: the values behind its text, JSON and page.
+        """Return the run's report on the chosen clusters, from which text, JSON and page are made.
         NoEvidenceError if that run judged none of them."""
         lake, run = self.lake, self.run
         settings, _ = find_settings(self._wanted.config)
@@ -127,8 +127,8 @@ class NightTables:
             return self._summary  # snapshots of old runs may be gone
 
     def _places(self, findings: TableRows) -> dict[int, str]:
-        """Return the places of landing lines behind the findings of these clusters; none if bronze
-        is not kept, or if there are too many to open."""
+        """Return file and line number of the landing lines behind the findings of these clusters;
+        empty if bronze is missing, or if there are too many lines."""
         try:
             return places(self.lake.read, lines_of(findings, self.part))
         except (NoEvidenceError, TableError, SurroundingsError):
@@ -141,12 +141,13 @@ class NightTables:
 
     @property
     def ways(self) -> str:
-        """The options, after a blank each, by which a command reads the newest of these runs."""
+        """The command-line options, each after a blank, with which a command reads the newest run
+        of these tables."""
         return replace(self._wanted, as_of=None, run=None).ways[0]
 
     @property
     def made_from(self) -> str:
-        """The source of the answers about several clusters, and the names of these clusters."""
+        """The sentence about the source of answers about several clusters, with their names."""
         return f"tables in {self.lake.root}" + (f", {self.part.text}" if self.part else "")
 
     @property
@@ -163,7 +164,7 @@ class NightTables:
         )
 
     def fleet(self) -> Any:
-        """The fleet at a glance as a pandas DataFrame: one row a cluster, worst first.
+        """Return the fleet as a pandas DataFrame: one row per cluster, worst first.
 
         Columns: cluster, owner, labels, verdict, phase, nodes, ready (features that can move now),
         critical, blocker, unknown, warning (findings, without muted ones), in_one_line, id. Raises
@@ -172,8 +173,8 @@ class NightTables:
         return to_frame(map(_row, self._summary.clusters))
 
     def gold(self, name: str) -> Any:
-        """Return the rows of all runs in the gold table of that name, such as `finding`, as a
-        pandas DataFrame; rows about clusters are those of the chosen clusters."""
+        """Return the rows of all runs in a gold table, such as `finding`, as a pandas DataFrame;
+        rows about clusters only for chosen clusters."""
         table = {table.name: table for table in GOLD}[name]
         chosen = ("cluster", "in", [cluster.key for cluster in self._summary.clusters])
         is_about_clusters = "cluster" in table.schema.names
@@ -197,8 +198,8 @@ def report_night(
     listed_in: str,
     find_line: Callable[[int], str | None],
 ) -> Report:
-    """Return the report on a run's judgements from its tables: the nightly and later commands print
-    the same. `read` reads the tables, and `listed_in` is the file of the inventory."""
+    """Return the report of a run from its tables; the nightly and later commands print this report.
+    `read` reads the tables, and `listed_in` is the file of the inventory."""
     rows = judged.readiness.select(["cluster", "feature", "verdict"]).to_pylist()
     ready = {(row["cluster"], row["feature"]) for row in rows if row["verdict"] == Verdict.READY}
     past = PreviousRuns(*night_before(read, run), find_lowered(read, run, ready))
@@ -277,8 +278,8 @@ def detail_worst(
     snapshots: Callable[[list[str]], TableRows],
     history: Callable[[list[str]], TableRows],
 ) -> Report:
-    """Add ranges of the worst clusters, and the history of those that the page shows in full.
-    `snapshots` and `history` read the rows of clusters."""
+    """Add ranges and level history of the worst clusters, which the page shows in full. `snapshots`
+    and `history` read the rows of clusters."""
     keys = [cluster.key for cluster in report.clusters[:MOST_SHOWN]]
     rows, in_full = snapshots(keys), keys[:IN_FULL]
     never = sorted({*keys} - {*rows["cluster"].to_pylist()})

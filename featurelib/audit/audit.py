@@ -127,8 +127,8 @@ def judge(
 
 
 def _blockers(judge: Judge, target: Int, sink: BatchFindings) -> Int:
-    """Add every blocker between the finalized levels and the ceilings, under the code of its row;
-    return their number by question."""
+    """Add every blocker between finalized levels and ceilings as a finding; return the number by
+    question."""
     evidence, query, fleet = judge.evidence, judge.asked, judge.fleet
     ceiling = judge.bounds.ceiling
     count = np.zeros(len(ceiling), dtype=np.int64)
@@ -212,8 +212,8 @@ def _side_effects(judge: Judge, beyond: Bool, report: BatchFindings) -> None:
 
 
 def _unmet(judge: Judge, move: Move, cluster: int) -> str:
-    """Return `metadata.version 23`: the levels that this move depends on and that are not finalized
-    in its cluster; of several levels of one feature the highest."""
+    """Return the levels that this update depends on and that are not finalized in its cluster, as
+    `metadata.version 23`; of several levels of a feature the highest."""
     query = judge.asked
     own = np.flatnonzero(query.known & (query.cluster == cluster)).tolist()
     levels = {query.names[query.feature[q]]: int(query.current[q]) for q in own}
@@ -223,15 +223,16 @@ def _unmet(judge: Judge, move: Move, cluster: int) -> str:
 
 
 def _unrecorded(judge: Judge, report: BatchFindings) -> None:
-    """Report KRaft clusters at the level that means "no record of metadata.version": no tool
-    formats at it, and nothing can write it."""
+    """Report KRaft clusters at level 1 of metadata.version, which means "no record": no tool
+    formats storage at this level, and no request writes it."""
     query, kraft = judge.asked, judge.evidence.membership.kraft
     first = query.of_feature(METADATA_VERSION) & (query.current <= SILENT_METADATA_VERSION)
     report.of_questions("metadata_version_not_recorded", first & query.known & kraft[query.cluster])
 
 
 def _unlisted(report: BatchFindings, conditions: Conditions) -> None:
-    """Report clusters with data that the inventory lacks, if it has any entry."""
+    """Report clusters with data that are missing in the inventory, if the inventory has any
+    entry."""
     names, listed = report.evidence.clusters, conditions.inventory
     missing = np.array([bool(listed) and name not in listed for name in names], dtype=bool)
     clusters = np.flatnonzero(missing & report.evidence.landed)

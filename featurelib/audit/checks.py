@@ -97,7 +97,8 @@ def find_incompatible(evidence: Evidence, report: BatchFindings) -> TableRows:
 
 
 def _unfit(evidence: Evidence) -> tuple[Int, Int]:
-    """Return every pair that does not support its finalized level, and each subject behind it.
+    """Return every (cluster, feature, node range) pair that does not support the finalized level,
+    and the nodes of each.
 
     A controller that replays an unsupported level exits. So a controller that responds supports the
     level, and its listener only omits the unstable level.
@@ -123,9 +124,8 @@ def outdated(evidence: Evidence) -> Texts:
 
 
 def _own_answers(evidence: Evidence, question: Int, subject: Int) -> tuple[dict[int, str], Texts]:
-    """Return by position the start of the text about a node, and the cause: brokers whose response
-    shows that only their protocol version prevents a registration of features.
-    """
+    """Return, by position, the start of the text about a broker and the cause: its response shows
+    that only its protocol version prevents a registration of features."""
     query, node, own = evidence.questions, evidence.subjects, dict[int, str]()
     bare = node.listed_nothing[subject]
     for row in np.flatnonzero(bare & (node.answered_with[subject] != NOBODY)).tolist():
@@ -158,9 +158,9 @@ def levels_of_clusters(evidence: Evidence, level: Int, tables: Tables) -> tuple[
 
 
 def report_unmet(evidence: Evidence, own: Software, tables: Tables, report: BatchFindings) -> None:
-    """Report each finalized level whose dependency is not met by the finalized levels, as declared
-    by the newest software or checked by the cluster's own controllers (KIP-1022, Feature
-    dependencies; Feature.validateVersion)."""
+    """Report each finalized level with an unmet dependency, as declared by the newest software or
+    checked by the cluster's own controllers (KIP-1022, Feature dependencies;
+    Feature.validateVersion)."""
     query = evidence.questions
     level = np.where(query.known, query.current, _ENOUGH)
     finalized, column, _ = levels_of_clusters(evidence, level, tables)
@@ -206,7 +206,7 @@ def _asks(dialect: str, code: str) -> bool:
 
 
 def _needed(dialect: str) -> int:
-    """Return the metadata.version that controllers of a dialect require for any other feature."""
+    """Return the metadata.version that controllers of this dialect require for other features."""
     return load(dialect).can.metadata_needed if _asks(dialect, "metadata_version_unmet") else 0
 
 
@@ -252,8 +252,8 @@ class RaisedMinimum:
 def raised_by(
     cluster: Cluster, requests: Sequence[Request], dialect: Dialect, tables: Tables
 ) -> tuple[RaisedMinimum, ...]:
-    """Return the minimums that these requests would raise, sent one after the other. A schema
-    without minimums stores the level as minimum, which has no effect on clients."""
+    """Return the finalized minimums that these requests would raise, if sent one after the other. A
+    schema without minimums stores the level as minimum, which has no effect on clients."""
     raised: list[RaisedMinimum] = []
     for request in requests if dialect.can.stores_min == "local" else ():
         batch = replace(build([(cluster, request)], dialect, tables), vendors=True)

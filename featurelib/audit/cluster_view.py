@@ -1,4 +1,4 @@
-"""Judge one cluster without tables and Spark, and return its evidence as plain values.
+"""Judge one cluster without tables and Spark, and return its data as plain values.
 
 Landing lines in memory are read, folded and judged by the nightly's own code, as a batch of one. A
 broken line is quarantined with its reason.
@@ -43,7 +43,8 @@ _REGISTER_FROM = load(STRICT).can.controllers_register_from
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterView:
-    """The view of one cluster. `newest` is when its newest line was read, microseconds."""
+    """The evidence and the judgement of one cluster. `newest` is when its newest line was read,
+    microseconds."""
 
     cluster_id: str
     rows: TableRows  # its one row of featurelib.schema.SNAPSHOT
@@ -115,8 +116,8 @@ class Terms:
         *,
         every: bool = False,
     ) -> tuple[Judged, int, list[tuple[int, str]]]:
-        """Judge the clusters that are `expected`, by their ids, as the nightly judges a fleet: a
-        cluster without a line is UNKNOWN. With `every`, also judge all other clusters in `lines`.
+        """Judge the expected clusters (`expected`, by id) as the nightly judges a fleet: a cluster
+        without a line is UNKNOWN. With `every`, also judge all other clusters in `lines`.
 
         Return the judgement, its time (`as_of` None = the newest line), and the quarantined lines
         as ClusterView has them. Raises NoEvidenceError if none is expected and no line is accepted.
@@ -194,7 +195,7 @@ _Lines = dict[str, list[tuple[Landing, int]]]  # by cluster, each with its line 
 
 
 def _gather(lines: Iterable[bytes]) -> tuple[_Lines, _Lines, list[tuple[int, str]]]:
-    """Return the accepted lines, those of an unknown kind, and the quarantined ones."""
+    """Return three lists of lines: accepted lines, lines of an unknown kind, quarantined lines."""
     accepted, unread, rejected = _Lines(), _Lines(), list[tuple[int, str]]()
     for number, ended in enumerate(lines, start=1):
         raw = ended.removesuffix(b"\n")
@@ -236,7 +237,7 @@ def _some(texts: Sequence[str]) -> str:
 
 
 class PlainCluster:
-    """The one cluster of a batch of evidence as plain values."""
+    """The single cluster of a batch of evidence, as plain values."""
 
     def __init__(
         self,
@@ -340,17 +341,16 @@ class PlainCluster:
         }
 
     def _release_of(self, subject: int) -> str:
-        """Return the release of one node; "" if unknown, as in ZooKeeper mode."""
+        """Return the release of a node; "" if unknown, as in ZooKeeper mode."""
         code = int(self._software.likeliest(np.array([subject]))[0])
         return "" if code < 0 else self._as_told(self._tables.releases[code])
 
     def _releases(self, may_lead: Int) -> tuple[str, ...]:
-        """Return the releases that the cluster's controllers may run, first those of the subjects
+        """Return the releases that the cluster's controllers may run, first those of the nodes
         `may_lead`. () = unknown. In ZooKeeper mode a release represents its generation. A release
         is likelier if the inventory names it, if its newest stable metadata.version is what the
         node's controller listener shows, or if the node advertises its stable levels. Of two equal
-        candidates the older release wins, because it knows fewer features.
-        """
+        candidates the older release wins, because it knows fewer features."""
         spoken = {release: dialect for dialect, release in self._software.spoken}
         against = self._software.weigh(may_lead).min(axis=0, initial=RULED_OUT).tolist()
         weight = dict(zip(self._tables.releases, against, strict=True))

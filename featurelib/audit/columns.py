@@ -18,7 +18,8 @@ _DENSE = 16  # up to 16 possible keys per key, a table is faster than a search
 
 
 def node_key(cluster: Int, role: Int | int, node_id: Int) -> Int:
-    """Return one number for (cluster position, role, node id), ordered like the three."""
+    """Return one number for (cluster position, role, node id); the numbers sort as these tuples
+    do."""
     return (cluster << _CLUSTER) | (role << _ROLE) | node_id
 
 
@@ -28,12 +29,12 @@ def split_key(keys: Int) -> tuple[Int, Int, Int]:
 
 
 def broker_key(keys: Int) -> Int:
-    """Return the keys of the broker halves of the same processes."""
+    """Return the keys of the same processes in the role of broker."""
     return keys & ~_CONTROLLER
 
 
 def other_half(keys: Int) -> Int:
-    """Return the keys of the other halves of the same processes."""
+    """Return the keys of the same processes in the other role."""
     return keys ^ _CONTROLLER
 
 
@@ -62,15 +63,15 @@ def distinct(values: Int) -> Int:
 
 
 def first_of_equals(ordered: Int) -> Bool:
-    """Return a mask of values that differ from the one before."""
+    """Return a mask of values that differ from the value before them."""
     first = np.ones(len(ordered), dtype=bool)
     np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
     return first
 
 
 def firsts(keys: Int, *order: Int | Bool) -> Int:
-    """Return the position of each distinct key, ascending: its first row in the order of `order`,
-    whose first column has the most weight."""
+    """Return the position of the first row of each distinct key, keys ascending, rows sorted by
+    `order`, whose first column has the most weight."""
     if (keys[1:] > keys[:-1]).all():
         return np.arange(len(keys))
     at = np.lexsort((*reversed(order), keys)) if order else np.argsort(keys, kind="stable")
@@ -109,7 +110,7 @@ def end_of_second(at: int) -> int:
 
 
 def is_fresh(at: Int, as_of: int, max_age: int) -> Bool:
-    """Return true where evidence of these times counts: neither too old, nor from the future."""
+    """Return a mask of times at which data counts: neither too old, nor in the future."""
     return np.asarray((as_of - at <= max_age) & (at <= latest(as_of)))
 
 

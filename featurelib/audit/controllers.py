@@ -1,4 +1,4 @@
-"""Predict the responses of a cluster's own controllers to levels that the strict policy accepts.
+"""Predict the responses of a cluster's own controllers to levels that the policy strict accepts.
 
 READY needs both. A node's release follows from the requests it offers in ApiVersions
 (catalogue/rows.py), from its ranges unless unstable features are on, and from the inventory, which
@@ -30,7 +30,7 @@ RULED_OUT = 8  # more than the evidence against any release
 
 
 class Software:
-    """The software of the nodes of a batch, and the dialects that its controllers may speak.
+    """The software of all nodes of a batch, and the dialects of their controllers.
 
     The releases that a node may run are one number, a bit for each release of the catalogue; 0
     where its range is not known. A fleet has few such sets, so results that depend on a set are
@@ -81,7 +81,8 @@ class Software:
 
     @cached_property
     def beyond(self) -> Bool:
-        """Return a mask of nodes with a metadata.version maximum that no known release has."""
+        """Return a mask of nodes whose maximum metadata.version is higher than that of every known
+        release."""
         names, profile = self._evidence.questions.names, self._evidence.answering.of_subject
         if METADATA_VERSION not in names:
             return np.zeros(len(profile), dtype=bool)
@@ -89,8 +90,8 @@ class Software:
         return (profile >= 0) & (ends > 0) & ~np.isin(ends, [*self._catalogue.names])
 
     def with_stable_ends(self) -> Evidence:
-        """Return the evidence with each node's newest stable metadata.version, by its requests or
-        by the inventory. Enabled unstable features raise the end of a range."""
+        """Return the evidence with the newest stable metadata.version of each node, from its
+        supported requests or the inventory. Enabled unstable features raise the end of a range."""
         stable = self._tables.newest_stable[:, 0].astype(np.int64)
         high = np.where(self._kinds, stable, -1).max(axis=1)
         low = np.where(self._kinds, stable, np.iinfo(np.int16).max).min(axis=1)
@@ -103,8 +104,8 @@ class Software:
 
     @cached_property
     def inferred(self) -> Bool:
-        """Return [subjects] brokers in ZooKeeper mode of a migrating cluster: their registration
-        has a single level of metadata.version, and no range."""
+        """Return a mask of brokers in ZooKeeper mode of a migrating cluster, whose registration has
+        one level of metadata.version and no range."""
         evidence, names = self._evidence, self._evidence.questions.names
         node = evidence.subjects
         known = (node.role == Role.BROKER) & (node.profile >= 0)
@@ -116,8 +117,8 @@ class Software:
         return migrating & (pick(only.astype(np.int64), evidence.answering.of_subject, 0) > 0)
 
     def _by_ranges(self) -> tuple[Flags, Flags]:
-        """Return the releases that may advertise each profile, [answering profiles, releases], and
-        whether one of them advertises exactly the profile, [answering profiles]."""
+        """Return the releases that may advertise each range map, [answering profiles, releases],
+        and a mask of maps that a release advertises exactly."""
         answering, names = self._evidence.answering, self._evidence.questions.names
         ranges, features = self.fleet.ranges, self._tables.features
         low, high = np.zeros((2, len(answering.cluster), len(features)), dtype=np.int32)
@@ -128,8 +129,8 @@ class Software:
         return possible_releases(low, high, answering.partial, self._tables)
 
     def _by_requests(self) -> tuple[Int, Int]:
-        """Return by subject, as bits, the releases that offer the requests of the node's listener,
-        and the time of its response; 0 without requests, or if no known release fits."""
+        """Return, by node, the releases that offer the requests of the node's listener, as bits,
+        and the time of the response; 0 without requests, or if no known release matches."""
         listeners, node = self._evidence.listeners, self._evidence.subjects
         rows = np.flatnonzero(listeners.field("releases") >= 0)
         code, told_at = listeners.field("releases")[rows], listeners.field("releases_at")[rows]
@@ -188,8 +189,8 @@ class Software:
         return release
 
     def span(self) -> tuple[Texts, Texts]:
-        """Return by cluster the oldest and the newest release of its running nodes; without any, as
-        in ZooKeeper mode, the inventory's release. Null = not known."""
+        """Return, by cluster, the oldest and the newest release of running nodes; without a running
+        node the inventory's release. Null = not known."""
         node, nodes = self._evidence.subjects, np.flatnonzero(self._evidence.subjects.runs)
         release = self.releases_of(nodes).codes
         nodes, release = nodes[release >= 0], release[release >= 0]
@@ -242,8 +243,8 @@ class Software:
         return active
 
     def likeliest(self, subjects: Int) -> Int:
-        """Return [subjects] the position of each node's likeliest release; NOBODY if several are
-        equally likely or nothing is known."""
+        """Return, by node, the position of the likeliest release; NOBODY if several are equally
+        likely or no data exists."""
         weight = self.weigh(subjects)
         least = weight.min(axis=1, keepdims=True, initial=RULED_OUT)
         is_known = (least < RULED_OUT)[:, 0] & ((weight == least).sum(axis=1) == 1)
@@ -257,7 +258,7 @@ class Software:
         return releases
 
     def dialects(self, cluster: int) -> list[str]:
-        """Return the dialects that one cluster's controllers may use, sorted. Of dialects with
+        """Return the sorted dialects that the controllers of one cluster may use. Of dialects with
         equal results only one is returned: the active controller's, if known."""
         spoken = [pair for pair, which in self.spoken.items() if which[cluster]]
         first = self._tables.releases[leads] if (leads := self._leading[cluster]) >= 0 else ""

@@ -62,7 +62,7 @@ _LARGEST_ID = (1 << 31) - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """The inventory's declarations about one cluster."""
+    """The declarations of the inventory about one cluster."""
 
     brokers: tuple[int, ...] = ()
     controllers: tuple[int, ...] = ()
@@ -113,7 +113,7 @@ class Conditions:
 
 
 class ConfiguredValue(msgspec.Struct, frozen=True, kw_only=True):
-    """The value of one key on a node; None = not set, or the node has no such key. `at` in
+    """The value of a configuration key on a node; None = the node has no value. `at` in
     microseconds, `line` as in bronze."""
 
     node_id: int
@@ -128,7 +128,7 @@ class ConfiguredValue(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StaticVoters:
-    """The ids in one controller's own `controller.quorum.voters`; none if that is empty."""
+    """The ids in `controller.quorum.voters` of one controller; empty if the key is empty."""
 
     cluster: int  # position in the batch
     node_id: int
@@ -145,7 +145,8 @@ class Configurations:
         self._records = records
 
     def of(self, cluster: int, role: Role, node_id: int, key: str) -> ConfiguredValue | None:
-        """Return a node's own value; None = the node was not queried, or did not respond."""
+        """Return the value of a key that a node set itself; None = the node was not queried, or did
+        not respond."""
         return self._values.get((cluster, int(role), node_id, str(node_id), key))
 
     def default(self, cluster: int, key: str) -> ConfiguredValue | None:
@@ -232,11 +233,11 @@ class Evidence:
     malformed: dict[int, str]  # by cluster, the fault of its row; the rest is unknown
 
     def errors(self, listeners: Int) -> list[str]:
-        """Return why each of these listeners did not respond, in the collector's words."""
+        """Return the collector's error texts of these listeners, which did not respond."""
         return [text or "no reason given" for text in self.listeners.texts("error", listeners)]
 
     def features(self, questions: Int) -> Texts:
-        """Return the feature names of these questions."""
+        """Return the names of the features of these questions."""
         return Texts(words=self.questions.names, codes=self.questions.feature[questions])
 
     def may_lead(self, counted: Bool) -> Bool:
@@ -257,8 +258,8 @@ class Evidence:
         return unknown & ~self.membership.on_zookeeper[query.cluster]
 
     def finalized_by_vendor(self, catalogue: Catalogue) -> Bool:
-        """Return a mask of KRaft clusters in which any source, of any age, shows such a feature as
-        finalized: their software is a vendor's build."""
+        """Return a mask of KRaft clusters in which a source of any age shows this feature as
+        finalized: the software is a vendor's build."""
         levels = self.snapshots["levels"]
         unknown = np.isin(levels.field("feature"), _unknown(self.snapshots.names, catalogue))
         return marked(len(self.clusters), levels.row[unknown]) & ~self.membership.on_zookeeper
@@ -272,8 +273,8 @@ class Evidence:
         return cluster, node_id
 
     def strangers(self) -> Int:
-        """Return listeners that only metrics show and that the cluster's own lists lack: nodes of
-        another cluster, or new nodes."""
+        """Return listeners that only metrics show and that are not in the cluster's own lists:
+        nodes of another cluster, or new nodes."""
         node, member, observers = self.subjects, self.membership, self.snapshots["observers"]
         times = np.maximum(self.listeners.field("full_at"), self.listeners.field("partial_at"))
         rows = np.flatnonzero((self.listeners.field("scraped") >= 0) & (times == 0))
@@ -288,8 +289,8 @@ class Evidence:
         return rows[(find(known, keys) < 0) & listed]
 
     def left_out(self) -> Bool:
-        """Return a mask of brokers in ZooKeeper mode that do not support the finalized levels:
-        their controller ignores them (KafkaController.partitionOnFeatureCompatibility; recorded
+        """Return a mask of brokers in ZooKeeper mode that the controller ignores, because they do
+        not support the finalized levels (KafkaController.partitionOnFeatureCompatibility; recorded
         with 2.8.2, 3.3.2 and 3.9.2).
 
         From 3.3 on controllers ignore the finalized minimum. This difference changes no verdict,
@@ -302,8 +303,9 @@ class Evidence:
         return profiles[self.answering.of_subject]
 
     def dynamic(self) -> tuple[Bool, Bool]:
-        """Return two masks of clusters: the quorum is dynamic (kraft.version 1 or more, KIP-853),
-        and it may be dynamic. A record that contradicts the raft layer does not count."""
+        """Return two masks of clusters: with a dynamic quorum (kraft.version 1 or more, KIP-853),
+        and with a possibly dynamic quorum. A record that contradicts the raft layer does not
+        count."""
         query, rows = self.questions, self.questions.of_feature(KRAFT_VERSION)
         is_dynamic = marked(len(self.clusters), query.cluster[rows & (query.current > 0)])
         is_dynamic[[at for at, name, _ in self.levels.disputed if name == KRAFT_VERSION]] = False
@@ -321,7 +323,7 @@ class Evidence:
         return ranges
 
     def expand(self, pairs: Int) -> tuple[Int, Int]:
-        """Return every subject behind the given pairs: (pair, subject), one row each."""
+        """Return all nodes of the given pairs, as rows (pair, node)."""
         first, profile = self.answering.subject_first, self.questions.pair_profile[pairs]
         pair, at = spread(first[profile], first[profile + 1] - first[profile])
         return pairs[pair], self.answering.subject_order[at]
@@ -396,7 +398,7 @@ def _expected_keys(known: Sequence[Expected]) -> Int:
 
 
 def supported_ranges(evidence: Evidence) -> TableRows:
-    """Return SUPPORTED_RANGE rows of every node half that counts, as the rules read it.
+    """Return a row of SUPPORTED_RANGE for every node range that the rules check.
 
     A feature that a node does not list has no row. An end that its response may leave out is null.
     """
@@ -449,7 +451,7 @@ Details = Texts | Sequence[str] | Callable[[Int], Sequence[str]] | Callable[[Int
 
 
 class BatchFindings(Findings):
-    """The findings of a batch; their columns come from the clusters, subjects or questions.
+    """The findings of a batch; cluster, node and feature come from the batch's evidence.
 
     `where`: positions of these, or flags. `seen` and `detail` are by position, other columns by
     finding. Each method returns the number of findings per cluster, `of_questions` per question.
@@ -469,7 +471,8 @@ class BatchFindings(Findings):
         detail: Details | None = None,
         **columns: Int | Texts,
     ) -> Int:
-        """Add one finding for each cluster; a mapping `detail` gives their details."""
+        """Add one finding per cluster; a mapping `detail` gives the value of the first fact by
+        cluster."""
         if isinstance(rows_at, Mapping):
             detail = list(rows_at.values())
         rows = _positions(list(rows_at) if isinstance(rows_at, Mapping) else rows_at)
@@ -483,7 +486,7 @@ class BatchFindings(Findings):
         detail: Details | None = None,
         **columns: Int | Texts,
     ) -> Int:
-        """Add one finding for each subject, placed where its range was seen, or at `place`."""
+        """Add one finding per node, with the line that shows the node's range, or with `place`."""
         node, rows = self.evidence.subjects, _positions(rows_at)
         columns |= {"role": node.role[rows], "node_id": node.node_id[rows]}
         place = place or (node.at, node.line)
@@ -492,7 +495,7 @@ class BatchFindings(Findings):
     def of_questions(
         self, code: str, rows_at: Int | Bool, detail: Details | None = None, **columns: Int | Texts
     ) -> Int:
-        """Add one finding for each question, placed where its cluster's levels were seen."""
+        """Add one finding per question, with the line that shows the cluster's finalized levels."""
         query, rows = self.evidence.questions, _positions(rows_at)
         cluster, columns = query.cluster[rows], {**columns, "feature": self.evidence.features(rows)}
         columns.setdefault("finalized_level", self._current[rows])

@@ -46,7 +46,8 @@ from featurelib.rows import NONE, Bool, Int, Texts, spread
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Questions:
-    """A row for each (cluster, feature) anybody supports or finalized, sorted by both.
+    """The questions: one row per cluster and feature that a node supports or that is finalized,
+    sorted.
 
     `current` 0 = not finalized. Pairs (rows of `pair_…`) are (question, distinct profile that must
     answer); those of one question lie together from `pair_first`.
@@ -73,7 +74,8 @@ class Questions:
         return self.feature == (self.names.index(name) if name in self.names else -1)
 
     def listed(self, ends: Int, pair: Int) -> Int:
-        """Return an end of the ranges of these pairs; no number if the feature is not listed."""
+        """Return one end of the range of each pair (profile, feature); a missing value if the
+        feature is not listed."""
         return np.where(self.pair_listed[pair], ends[pair], NONE)
 
 
@@ -185,8 +187,8 @@ def ask(
 
 
 def _feature_codes(profiles: Profiles, finalized: Texts) -> tuple[Int, Int, list[str]]:
-    """Return the rank of each feature among all features of profiles and of `finalized`, and their
-    sorted names."""
+    """Return the rank of each feature among all supported and finalized features, and the sorted
+    names."""
     used, of_entry = positions(profiles.entry_feature, len(profiles.names))
     of_profiles = [profiles.names[code] for code in used.tolist()]
     finalized_used, at = positions(finalized.codes, len(finalized.words))

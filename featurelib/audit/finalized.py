@@ -1,4 +1,4 @@
-"""Read the finalized levels, and whether a source can be trusted with them.
+"""Read the finalized levels, and decide which source to trust.
 
 In ZooKeeper mode only the `/feature` znode is trusted. Brokers do not show the znode's status. A
 broker contradicts the znode if it reads another version later. On KRaft the trusted source is the
@@ -101,13 +101,14 @@ class _Maps:
         return cluster[run], Texts(words=self._names, codes=feature), low, level
 
     def levels(self, cluster: int, local: int) -> dict[str, int]:
-        """Return feature → level of one map."""
+        """Return feature → level of one level map."""
         _, names, _, level = self.entries(np.array([cluster]), np.array([local]))
         return dict(zip(names.to_pylist(), level.tolist(), strict=True))
 
 
 def witness_text(witness: int) -> str:
-    """Return the words for a featurelib.feature.Witness, such as `metadata log`."""
+    """Return the text for a source of levels (featurelib.feature.Witness), such as `metadata
+    log`."""
     return Witness(witness).name.lower().replace("_", " ")
 
 
@@ -159,7 +160,7 @@ def read_levels(
 
 
 def _kinds(listeners: Records, at: Int) -> Int:
-    """Return the kind of witness that these listeners are."""
+    """Return, by listener, its kind of source of levels."""
     is_broker = listeners.field("role")[at] == Role.BROKER
     return np.where(is_broker, int(Witness.BROKER), int(Witness.CONTROLLER))
 
@@ -167,8 +168,8 @@ def _kinds(listeners: Records, at: Int) -> Int:
 def _disputes(
     levels: Levels, maps: _Maps, witnesses: Records, listeners: Records, chosen: Int
 ) -> Iterator[tuple[int, str, str]]:
-    """Yield contradictions with the trusted source: another kind of source that is not older and
-    shows other levels, and two nodes of the trusted kind that differ at the highest epoch."""
+    """Yield contradictions of the trusted source: a source of another kind that is not older and
+    shows other levels, or two nodes of the trusted kind that differ at the highest epoch."""
     kind, at, local = (witnesses.field(name) for name in ("kind", "at", "levels"))
     cluster = witnesses.row
     later = (kind != Witness.TOOL) & (kind != levels.kind[cluster]) & (at >= levels.at[cluster])
@@ -209,8 +210,7 @@ def _says(
     levels: Levels, maps: _Maps, listeners: Records, cluster: int
 ) -> Iterator[tuple[int, str, str]]:
     """Yield features for which nodes of the trusted kind show different levels at the trusted
-    epoch: each node's level (0 = not finalized), and that of the other half of the same node.
-    """
+    epoch, with each node's levels (0 = not finalized) in both roles."""
     local, node_id = listeners.field("levels"), listeners.field("node_id")
     rows = np.flatnonzero((listeners.row == cluster) & (local >= 0))
     own = _kinds(listeners, rows) == levels.kind[cluster]
@@ -269,8 +269,8 @@ def _differences(
 
 
 def _epochs_back(listeners: Records, witnesses: Records) -> Int:
-    """Return listeners whose epoch fell, if the highest epoch of all was an earlier epoch of such a
-    node. Nodes may lag behind each other by a record, so only epochs of one node are compared."""
+    """Return listeners whose epoch decreased, if an earlier epoch of such a node is the highest of
+    all. Nodes may lag behind each other by a record, so only epochs of one node are compared."""
     highest = listeners.field("highest_epoch")
     lower = np.flatnonzero(listeners.field("epoch") < highest)
     if len(lower) == 0:
@@ -284,7 +284,7 @@ def _epochs_back(listeners: Records, witnesses: Records) -> Int:
 
 @lru_cache(maxsize=4096)
 def _readings(text: str, known: Generation | None) -> tuple[DecodedNode, ...]:
-    """Return the readings of the znode by the generations that may run there."""
+    """Return the contents of the `/feature` znode as read by each generation that may run there."""
     generations = tuple(Generation) if known is None else (known,)
     readings = [_as_taken(decode(text, generation)) for generation in generations]
     if known is None and any(node.schema_version == 2 and _is_good(node) for node in readings[1:]):
@@ -294,10 +294,9 @@ def _readings(text: str, known: Generation | None) -> tuple[DecodedNode, ...]:
 
 
 def _as_taken(node: DecodedNode) -> DecodedNode:
-    """Return the levels as brokers read them: a broker stops at a level that becomes less than 1 in
-    16 bits. Kafka 3.3 and later check the number before they truncate it (class C: 65536 becomes
-    0).
-    """
+    """Return levels as brokers read them: a broker stops at a level below 1, after it is cut to 16
+    bits. Kafka 3.3 and later check the number before they truncate it (class C: 65536 becomes
+    0)."""
     for name, _, level in node.levels:
         if level < 1:
             fault = (
@@ -318,7 +317,8 @@ def _read_features_nodes(
     generations: Sequence[Generation | None],
     fresh: Callable[[Int], Bool],
 ) -> dict[int, Rows]:
-    """Return stored levels by cluster; set `kind`, `trusted`, `too_old` of `levels` in place."""
+    """Return the levels stored in `/feature` by cluster; set `kind`, `trusted` and `too_old` of
+    `levels`."""
     read_at = snapshots.scalar("features_node_at")
     rows_read, rows = read_at > 0, dict[int, Rows]()
     levels.kind[rows_read], levels.at[rows_read] = int(Witness.FEATURES_NODE), read_at[rows_read]
@@ -354,8 +354,8 @@ def _read_features_nodes(
 
 
 def _damage(readings: tuple[DecodedNode, ...], known: Generation | None) -> str:
-    """Describe the fault of a znode that no broker can read, and the reaction of brokers, also if
-    the generations that may run there read it differently."""
+    """Describe the damage of an unreadable `/feature` znode and the reaction of brokers, also if
+    generations that may run there read it differently."""
     oldest, newest = readings[0], readings[-1]
     if known is not None:
         does = behaviour(newest.reading, known)

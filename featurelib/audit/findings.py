@@ -1,4 +1,4 @@
-"""Collect findings by columns (rows of featurelib.schema.FINDING), and fill in their texts.
+"""Collect the findings of an audit as columns (rows of FINDING), and fill in their texts.
 
 findings.toml has the texts of a code, rules.toml the texts of a rule. Placeholders are filled in
 one pass with cleaned texts. So a name cannot insert another placeholder, an escape sequence or a
@@ -111,7 +111,7 @@ class Findings:
         self._blocks.append((code, make_rows(FINDING, count, columns)))
 
     def rows(self, code: str | None = None) -> TableRows:
-        """Return all findings, or those of one code, as rows of featurelib.schema.FINDING."""
+        """Return all findings, or the findings of one code, as rows of FINDING."""
         blocks = [rows for of, rows in self._blocks if code in (None, of)]
         return join_rows([make_rows(FINDING, 0, {}), *blocks])
 
@@ -138,13 +138,13 @@ class Mute:
 
     @property
     def ends(self) -> int:
-        """The end of its last day, microseconds, UTC: it does not count afterwards."""
+        """The end of the mute's last day (UTC), in microseconds."""
         return (self.until.toordinal() - _EPOCH + 1) * _DAY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetAside:
-    """A finding that a mute covers: its subject, the reason, and the last day."""
+    """A muted finding: its subject, the reason of the mute, and the last day."""
 
     code: str
     role: str | None
@@ -156,7 +156,7 @@ class SetAside:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InForce:
-    """The mutes that hold for one cluster (its id), as of a time in microseconds."""
+    """The valid mutes of one cluster (its id) at a time in microseconds."""
 
     mutes: tuple[Mute, ...] = ()
     cluster: str = ""
@@ -201,8 +201,8 @@ def covered(mute: Mute, findings: TableRows) -> Bool:
 
 
 def _in_force(findings: TableRows, mutes: Sequence[Mute], as_of: int) -> dict[str, Column | Int]:
-    """Return reason and last day of each row's mute, null if none; of several mutes the one that
-    lasts longest counts."""
+    """Return reason and last day of each row's mute, null without one; of several mutes the one
+    with the latest last day."""
     known = sorted((m for m in mutes if m.ends > as_of), key=lambda m: m.ends)
     which = np.full(len(findings), -1, dtype=np.int64)
     for at, mute in enumerate(known):
@@ -231,7 +231,7 @@ def set_aside(
 def _add_expired(
     columns: Findings, clusters: Sequence[str], expired: Sequence[Mute], rows: TableRows
 ) -> None:
-    """Add one finding per cluster: expired mutes that no other mute replaces."""
+    """Add one finding per cluster about expired mutes that no valid mute replaces."""
     by_cluster = defaultdict[str, list[str]](list)
     unmuted = rows.texts("muted").codes < 0
     for mute in expired:
@@ -260,8 +260,8 @@ _DATED_LEVEL = re.compile(rf"\b{re.escape(METADATA_VERSION)} (\d{{1,5}})\b(?![.-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """The facts that a remedy needs in addition to its finding: the cluster's name, the addresses
-    of brokers and ZooKeeper, the manager ("" = unknown), the inventory and the landing folder."""
+    """The facts about a cluster for the remedies of its findings: its name, the addresses of
+    brokers and ZooKeeper, the manager ("" = unknown), the inventory and the landing folder."""
 
     name: str = ""
     address: str = ""
@@ -294,7 +294,7 @@ _UNNAMED = attrgetter(*(field.name for field in fields(Site) if field.name != "n
 
 
 def without_blanks(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row of featurelib.schema.FINDING without the facts that it does not have."""
+    """Return a row of FINDING without facts that are null."""
     facts = {name: value for name, value in row["facts"].items() if value is not None}
     return {**row, "facts": facts}
 
@@ -306,7 +306,7 @@ _DENSE = 4  # times as many possible kinds as rows: up to there a table is faste
 
 
 class FindingWords:
-    """The texts of findings, with the level names of one catalogue."""
+    """The texts of findings, with level names from one catalogue."""
 
     def __init__(self, catalogue: Catalogue) -> None:
         self.catalogue = catalogue
@@ -454,12 +454,12 @@ class FindingWords:
 
 
 def _or(unknown: str, value: str | int | None) -> str:
-    """Return the value, safe to show, or the text for an unknown one."""
+    """Return a value, safe to show, or the text for an unknown value."""
     return unknown if value is None else clean(str(value))
 
 
 class _Values(dict[str, str]):
-    """The values of placeholders; those in `later` are made at first use."""
+    """The values of placeholders; the functions in `later` make a value at its first use."""
 
     def __init__(self, **later: Callable[[], str]) -> None:
         super().__init__()
@@ -545,8 +545,8 @@ def _circumstances(columns: FindingColumns, site: Site) -> dict[str, object]:
 
 
 def _place_names(row: FindingRow) -> tuple[bool, bool]:
-    """Return two flags: the texts name the cluster, and they depend on its site (addresses or
-    manager)."""
+    """Return two flags: the texts contain the cluster's name, and they depend on addresses or the
+    manager."""
     of_ways = (text for remedy in ways() for text in remedy.texts if _WAY in row.texts)
     texts = " ".join((row.texts, *of_ways))
     sited = re.search("{(zoo|way|stale|options|live|inventory)|HOST:PORT", texts)
@@ -555,7 +555,7 @@ def _place_names(row: FindingRow) -> tuple[bool, bool]:
 
 
 def _fill_command(template: str, values: dict[str, str]) -> str:
-    """Return a command with its values quoted for a shell; "" if it lacks a value."""
+    """Return a command with its values quoted for a shell; "" if a value is missing."""
     given = {name: values[name] for _, name, _, _ in Formatter().parse(template) if name}
     if any(not text for name, text in given.items() if name not in ("options", "live")):
         return ""
@@ -564,7 +564,7 @@ def _fill_command(template: str, values: dict[str, str]) -> str:
 
 
 def _open_sentence(template: str, values: dict[str, str]) -> str:
-    """Return a sentence with a capital letter, except for a feature's name at its start."""
+    """Return a sentence with a capital letter, unless it begins with a feature's name."""
     text = template.format_map(values)
     return text[:1].upper() + text[1:] if template.startswith(("{role}", _WAY)) else text
 

@@ -1,4 +1,4 @@
-"""Turn the evidence of many clusters into one batch of requests, and return the refused questions.
+"""Turn the evidence of many clusters into one batch of requests, and return the rejected questions.
 
 Missing evidence never causes a refusal here; missing.py reports it as a reason for UNKNOWN. So a
 node with an unknown range supports every level, and an unknown level satisfies every dependency.
@@ -27,7 +27,7 @@ ANY_LEVEL = np.iinfo(np.int16).max
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposed:
-    """The levels of questions as judged by one dialect: K rules, U = len(questions)."""
+    """The levels of questions as one dialect judges them: K rules, U = len(questions)."""
 
     questions: Int
     dialect: Dialect
@@ -40,7 +40,8 @@ class Proposed:
         return self.questions[self.judged.offends[rows].any(axis=0)]
 
     def by_row(self) -> Iterator[tuple[int, RuleRow, Int]]:
-        """Yield each row that refuses something, its place, and the refused questions."""
+        """Yield each row of the dialect that rejects a question, its position, and a mask of
+        rejected questions."""
         for place in np.flatnonzero(self.judged.offends.any(axis=1)).tolist():
             yield place, self.dialect.rules[place], np.flatnonzero(self.judged.offends[place])
 
@@ -74,11 +75,10 @@ class FleetColumns:
         beside: Int | None = None,
         release: str = ANY,
     ) -> Proposed:
-        """Evaluate each question's `level` by `dialect`, with all other features of its cluster at
-        `beside`. None = the others are at `level`, too, and an unknown level satisfies every
-        dependency. `release` is that of the controllers. For the policy, a KRaft node without
-        metadata.version supports the first level (KIP-778); Kafka reads 0-0.
-        """
+        """Evaluate the `level` of each question by `dialect`; the other features of its cluster
+        have the levels `beside`. None = the others are at `level`, too, and an unknown level
+        satisfies every dependency. `release` is that of the controllers. For the policy, a KRaft
+        node without metadata.version supports the first level (KIP-778); Kafka reads 0-0."""
         if beside is None:
             beside = self.known_or_enough(level)
         owner = self.evidence.questions.cluster[questions]
@@ -175,7 +175,8 @@ class FleetColumns:
 
     @cached_property
     def _code(self) -> Int:
-        """Return each node's profile, or cluster if it has none, and whether it is registered."""
+        """Return for each node one code of its profile, or its cluster if it has no profile, and
+        its registration."""
         nodes, behind = self.nodes, self.nodes.profile - self._profiles
         shared = self._profiles + behind * self._clusters + nodes.cluster
         return np.where(behind < 0, nodes.profile, shared) << 1 | nodes.registered
@@ -208,8 +209,8 @@ class FleetColumns:
 
     @cached_property
     def ranges(self) -> Ranges:
-        """The answering profiles as tables [P + 2, features], as Kafka reads them: 0-0 where one
-        does not list a feature."""
+        """The ranges of all profiles as tables [P + 2, features], as Kafka reads them: 0-0 for a
+        feature that is not listed."""
         query = self.evidence.questions
         low, high = np.zeros((2, self._profiles + 2, max(len(self._names), 1)), dtype=np.int32)
         lists = np.zeros(low.shape, dtype=bool)
@@ -223,7 +224,7 @@ class FleetColumns:
 
     @cached_property
     def _ranges_by_text(self) -> Ranges:
-        """The same ranges with the policy's value for features that are not listed."""
+        """The ranges of all profiles, with the policy's value for features that are not listed."""
         query, ranges = self.evidence.questions, self.ranges
         absent = ~query.pair_listed & ~query.pair_unclear & (query.pair_max > 0)
         low, high, at = ranges.min_version.copy(), ranges.max_version.copy(), self._places(absent)
@@ -231,7 +232,8 @@ class FleetColumns:
         return replace(ranges, min_version=low, max_version=high)
 
     def _places(self, pairs: Bool) -> tuple[Int, Int]:
-        """Return the positions of these pairs in a table [profiles, features]."""
+        """Return the positions of these (profile, feature) pairs in a table [profiles,
+        features]."""
         query = self.evidence.questions
         return query.pair_profile[pairs], query.feature[query.pair_question[pairs]]
 

@@ -85,7 +85,7 @@ def report_majority(report: BatchFindings, proven: Bool) -> Int:
 
 
 def report_dead_voters(report: BatchFindings) -> None:
-    """Report voters of a dynamic quorum that do not respond and that its leader does not see."""
+    """Report voters of a dynamic quorum that do not respond and do not fetch from the leader."""
     evidence, node = report.evidence, report.evidence.subjects
     member, voters = evidence.membership, evidence.snapshots["voters"]
     is_dynamic, _ = evidence.dynamic()
@@ -101,7 +101,7 @@ def report_dead_voters(report: BatchFindings) -> None:
 
 def _without_leader(evidence: Evidence, votes: Bool) -> tuple[Int, Int]:
     """Return the records of nodes that found no leader while voters did not respond, or after a
-    leader was seen. Also return these nodes as subjects."""
+    leader existed. Also return these nodes as subjects."""
     node, records = evidence.subjects, evidence.snapshots["leaderless"]
     at, subject = records.field("at"), find(node.key, record_keys(records))
     since = evidence.membership.quorum_at.copy()
@@ -114,10 +114,9 @@ def _without_leader(evidence: Evidence, votes: Bool) -> tuple[Int, Int]:
 
 
 def _waited_at(evidence: Evidence, votes: Bool, records: Int, finders: Int) -> Int:
-    """Return by cluster the time when it last had no leader; 0 = never. A few voters may only be in
-    an election, so they are no proof. Brokers wait much longer than an election takes; they are
-    proof if no node of the same reading leads. All voters together are proof.
-    """
+    """Return, by cluster, the last time at which the quorum had no leader; 0 = never. A few voters
+    may only be in an election, so they are no proof. Brokers wait much longer than an election
+    takes; they are proof if no node of the same reading leads. All voters together are proof."""
     node, clusters = evidence.subjects, len(evidence.clusters)
     by_voter, waited_at = finders[votes[finders]], np.zeros(clusters, dtype=np.int64)
     all_voters = np.bincount(node.cluster[votes], minlength=clusters)
@@ -129,7 +128,8 @@ def _waited_at(evidence: Evidence, votes: Bool, records: Int, finders: Int) -> I
 
 
 def _words(evidence: Evidence, rows: Int) -> tuple[list[str], tuple[int, int] | None]:
-    """Return the nodes in these records that found no leader, and the newest record's place."""
+    """Return the text about the nodes in these records, which found no leader, and the line of the
+    newest record."""
     records = evidence.snapshots["leaderless"]
     role, ids, at = (records.field(name)[rows] for name in ("role", "node_id", "at"))
     says = (Role.CONTROLLER, "found no leader"), (Role.BROKER, "got no response from a leader")
@@ -141,8 +141,8 @@ def _words(evidence: Evidence, rows: Int) -> tuple[list[str], tuple[int, int] | 
 
 
 def report_static_voters(report: BatchFindings) -> None:
-    """Report controllers of a dynamic quorum that still have static voters, and those of a static
-    quorum that have none."""
+    """Report controllers of a dynamic quorum with static voters in their configuration, and
+    controllers of a static quorum without."""
     evidence, known = report.evidence, report.evidence.configurations.static_voters
     dynamic, may_be = evidence.dynamic()
     static = evidence.membership.kraft & ~may_be
@@ -167,7 +167,7 @@ def report_static_voters(report: BatchFindings) -> None:
 
 
 def _voter_texts(evidence: Evidence, lists: Sequence[StaticVoters]) -> Iterator[str]:
-    """Yield the ids of each list, and those that are not registered."""
+    """Yield the text of each list of voters, with the ids that are not registered."""
     nodes = evidence.subjects
     controllers = nodes.registered & (nodes.role == Role.CONTROLLER)
     controllers &= marked(len(evidence.clusters), [v.cluster for v in lists])[nodes.cluster]

@@ -124,7 +124,7 @@ def _levels(report: BatchFindings) -> Int:
 
 def _gone(report: BatchFindings, cluster: int) -> str:
     """Describe the levels of a deleted `/feature` znode, and the levels that the next controller
-    finalizes: its own maximum levels. "" = no level depends on the znode."""
+    will finalize. "" = no level depends on the znode."""
     node, (text, levels) = report.evidence.subjects, report.evidence.levels.absent[cluster]
     own = (node.cluster == cluster) & (node.role == Role.BROKER) & node.registered
     after, dialect = defaultdict[str, set[int]](set), load(GENERATIONS[0])
@@ -169,7 +169,7 @@ def _features(report: BatchFindings) -> Int:
 
 
 def _metrics(report: BatchFindings) -> Int:
-    """Report metrics that contradict a node's own response; return the question of each."""
+    """Report metrics that contradict the response of their node; return the question of each."""
     node, odd = report.evidence.subjects, list[tuple[int, str, str]]()
     for row in np.flatnonzero(node.scraped >= 0).tolist():
         own, other = (
@@ -200,7 +200,7 @@ def _strangers(report: BatchFindings) -> None:
 
 
 def _questions(evidence: Evidence, cluster: Int, names: Texts) -> Int:
-    """Return the question about each feature of each cluster; -1 = there is none."""
+    """Return, by cluster, the position of its question about each feature; -1 = there is none."""
     query = evidence.questions
     codes = {name: code for code, name in enumerate(query.names)}
     width = max(len(codes), 1)
@@ -269,7 +269,7 @@ _REFUSED = {
 
 
 class RefusedPermission(msgspec.Struct, frozen=True, kw_only=True):
-    """A request that a node refused for lack of a permission, and the half of the node.
+    """A request that a node refused because of a missing permission, with the node's role.
 
     `node_id` -1 = the active controller, whoever it was. `elsewhere`: the other half answered the
     request. `principal` "" = unknown to the collector.
@@ -311,7 +311,7 @@ def _rights(report: BatchFindings) -> tuple[Int, Bool]:
 
 
 def _detail(refusals: list[RefusedPermission]) -> str:
-    """Describe a missing permission: principal, refusing nodes, and what it would show."""
+    """Describe a missing permission: the principal, the refusing nodes, and the missing data."""
     first = refusals[0]
     by_principal: dict[str, dict[Role, list[int]]] = {}
     for r in refusals:
@@ -336,16 +336,16 @@ def _vouched_for(evidence: Evidence) -> Bool:
 
 
 def _without_range(evidence: Evidence) -> Bool:
-    """Return the registered nodes whose range was never seen, or not recently."""
+    """Return the registered nodes without a range, or without a recent range."""
     node = evidence.subjects
     counted = ~node.expected_only & ~_vouched_for(evidence)
     return counted & ((node.profile < 0) | node.past) & ~node.not_asked & ~node.not_answering
 
 
 def _covered_by_probe(judge: Judge, agreed: Agreed, proven: Bool) -> Bool:
-    """Return subjects without a recent response, whose registration the controller checked when it
-    accepted a probe; controllers only if it checks them. If the request is validated before it is
-    sent, include subjects of unknown range."""
+    """Return nodes without a recent response whose registration the controller checked when it
+    accepted a probe; controllers only if the controller checks controllers. If the request is
+    validated before it is sent, include subjects of unknown range."""
     evidence, node = judge.evidence, judge.evidence.subjects
     controllers = marked(len(evidence.clusters), agreed.controllers)
     registers = judge.metadata_version >= judge.dialect.can.controllers_register_from

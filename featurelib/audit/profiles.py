@@ -1,4 +1,4 @@
-"""Read the supported ranges of a batch of snapshot rows, as maps that node halves share."""
+"""Read the supported ranges of a batch of snapshot rows, as range maps that several nodes share."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ NOBODY = -1
 
 
 class Answers(NamedTuple):
-    """The responses of listeners, or node halves, about themselves: a profile (-1 none), whether
-    it may leave features out, time, line."""
+    """The responses of nodes about themselves: the profile (-1 = none), a flag for missing
+    features, time and line."""
 
     profile: Int
     partial: Bool

@@ -40,7 +40,7 @@ REGISTERED, VOTES_OR_ANSWERS, EXPECTED_AND_THERE, EXPECTED_ONLY = range(4)  # wh
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Membership:
-    """The known membership of each cluster, a row per cluster."""
+    """The membership of clusters as far as it is known, one row per cluster."""
 
     zookeeper: Bool
     kraft: Bool
@@ -60,7 +60,7 @@ class Membership:
 
     @property
     def migrating(self) -> Bool:
-        """A mask of clusters that migrate from ZooKeeper to KRaft: no level changes there."""
+        """The mask of clusters that migrate from ZooKeeper to KRaft, in which no level changes."""
         return self.zookeeper & self.kraft
 
     @property
@@ -122,7 +122,7 @@ class Sources:
         np.maximum.at(self.zookeeper_at, self.registrations.row[stored], read_at)
 
     def having(self, records: Records, which: Bool) -> Bool:
-        """Return a mask of clusters that have some of these records."""
+        """Return a mask of clusters that have one of these records."""
         return marked(self.clusters, records.row[which])
 
     def registered(self) -> Int:
@@ -192,9 +192,8 @@ class Sources:
         return ~(is_fenced | left_out | (self.listeners.field("failed_at")[listeners] > at))
 
     def half_left_out(self, keys: Int, seen_at: Int) -> Bool:
-        """Return a mask of node halves that were last `seen_at` when the process' other half
-        responded, and that are missing in the later reading without a response of that half. A time
-        belongs to the nearer reading."""
+        """Return a mask of nodes that were read last (`seen_at`) when the process responded in its
+        other role, and that a later reading lacks. A time belongs to the nearer reading."""
         other = place(self.listener_key, self.listener_order, other_half(keys))
         answered_at = pick(self.answered_at, other, 0)
         failed_at = pick(self.listeners.field("failed_at"), other, 0)
@@ -202,8 +201,8 @@ class Sources:
         return (seen_at > 0) & (answered_at > 0) & (answered_at < failed_at) & is_nearer
 
     def newest_reading_at(self, keys: Int) -> Int:
-        """Return by cluster the last time when the whole cluster, or about half of the nodes of a
-        role among `keys`, was queried; microseconds, 0 = never."""
+        """Return, by cluster, the last time at which the whole cluster, or about half of the nodes
+        of a role in `keys`, was queried; microseconds, 0 = never."""
         read_at, newest = self.read_at.copy(), self.read_at.copy()
         oldest = np.minimum(self.quorum_at, self.shown_at)
         times = np.maximum(self.answered_at, self.listeners.field("failed_at"))
@@ -328,7 +327,7 @@ def read_nodes(
     vouched: Bool,
     system_off: Bool,
 ) -> tuple[Subjects, Membership]:
-    """Return the nodes that must respond, and the known membership of each cluster.
+    """Return the nodes that must respond, and the membership of each cluster.
 
     `fresh` tells which times count; `expected` are node keys of the inventory, `vouched` by cluster
     whether its owner declares the registrations complete.
@@ -383,7 +382,7 @@ def _describe(
     fresh: Fresh,
     reading_start: Int,
 ) -> Subjects:
-    """Return the subjects with these ascending keys; `way`: the reason why each counts."""
+    """Return the nodes with these ascending keys; `way` is the reason why each must respond."""
     cluster, role, node_id = split_key(keys)
     listener, own, answered_at, by_broker_half, stable = _own_word(base, profiles, keys)
     failed_at = pick(base.listeners.field("failed_at"), listener, 0)
@@ -446,10 +445,9 @@ def _describe(
 
 
 def _newer_word(own: Answers, entry: Answers, stored: Bool, unused: Bool) -> tuple[Answers, Bool]:
-    """Return the range of each half, from its own answer or its registration `entry`, and a mask of
-    ranges from registrations. `stored`: registered in ZooKeeper; `unused`: without features, as the
-    system is off.
-    """
+    """Return the range of each node, from its own response or its registration `entry`, and a mask
+    of ranges from registrations. `stored`: registered in ZooKeeper; `unused`: without features, as
+    the system is off."""
     by_entry = (((entry.at >= own.at) & (entry.profile >= 0)) | stored) & ~unused
     word = Answers(*(np.where(by_entry, of, value) for of, value in zip(entry, own, strict=True)))
     # A broker that answered otherwise a reading later was started again: its znode is another now.
@@ -475,7 +473,7 @@ def _beside_metrics(
 
 
 class _Own(NamedTuple):
-    """The responses of node halves about themselves."""
+    """The responses of nodes about themselves."""
 
     listener: Int  # position among the batch's listeners, -1 = it was never asked
     word: Answers  # the newest response of the half
@@ -485,7 +483,7 @@ class _Own(NamedTuple):
 
 
 def _own_word(base: Sources, profiles: Profiles, keys: Int) -> _Own:
-    """Return the newest response of each node half about itself.
+    """Return the newest response of each node about itself.
 
     A response of the other half counts only if it is of the same reading, and that half runs. A
     combined node may now have one role and other software."""

@@ -1,4 +1,4 @@
-"""Describe the side effects of a level, from the catalogue and with a cluster's own values.
+"""Describe the side effects of a level, from the catalogue and the cluster's own values.
 
 A value is known only if a node returned it; an unknown value stays None and is shown as unknown.
 """
@@ -32,8 +32,8 @@ def say_more(catalogue: Catalogue, feature: str, level: int) -> str:
 def side_effects(
     catalogue: Catalogue, steps: Iterable[Step], evidence: Evidence | None = None, cluster: int = 0
 ) -> tuple[SideEffect, ...]:
-    """Return the side effects of these steps, with the values of the batch's cluster at that
-    position; no values without evidence."""
+    """Return the side effects of these steps, with the values of the cluster at that position of
+    the batch; no values without evidence."""
     return tuple(
         SideEffect(
             feature=row.feature,
@@ -73,8 +73,8 @@ def _values(evidence: Evidence, cluster: int, key: str) -> tuple[ValueChange, ..
 
 
 def _after(evidence: Evidence, cluster: int, key: str) -> str | None:
-    """Return the value after the update: a cluster default stays; else the active controller's own
-    value, from its file or Kafka's default
+    """Return the value after the update: an existing cluster default; else the active controller's
+    own value, from its file or Kafka's default
     (ConfigurationControlManager.maybeGenerateElrSafetyRecords). If its value is unknown, a common
     value of the others is no proof."""
     default = evidence.configurations.default(cluster, key)
@@ -103,7 +103,7 @@ def _say_restored(effect: SideEffect) -> str:
 
 
 def _say_values(effect: SideEffect) -> str:
-    """Return the key with its known values; "" if the effect is on no key."""
+    """Return the key with its known values as text; "" if the side effect has no key."""
     if not effect.key:
         return ""
     parts = []
@@ -136,8 +136,8 @@ def first_command(effect: SideEffect) -> str:
 def differences(
     expected: Iterable[SideEffect], current: Iterable[SideEffect]
 ) -> Mapping[str, tuple[str, str]]:
-    """Return the side effects of a plan that differ from the present ones: `side effect of f 1` →
-    both, in words."""
+    """Return the side effects of a plan that differ from the present ones, as `side effect of f 1`
+    → both texts."""
     then, now = ({(e.feature, e.level, e.key): e for e in e_} for e_ in (expected, current))
     return {
         f"side effect of {feature} {level}": tuple(  # type: ignore[misc]  # it has two

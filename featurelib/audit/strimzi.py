@@ -48,7 +48,8 @@ class Resources(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _View:
-    """A cluster: its resources, and the metadata.version that its nodes show, None = not known."""
+    """A cluster with its Strimzi resources and the metadata.version that its nodes show, None = not
+    known."""
 
     cluster: int
     resources: Resources
@@ -56,7 +57,7 @@ class _View:
 
     @property
     def name(self) -> str:
-        """Return its Kafka resource, safe to show."""
+        """Return the name of the Kafka resource, safe to show."""
         return clean(self.resources.resource)
 
 
@@ -117,7 +118,7 @@ def _views(evidence: Evidence) -> Iterator[_View]:
 
 def _unpinned(view: _View, catalogue: Catalogue) -> Iterator[str]:
     """Yield the change of metadata.version that the operator makes by itself, if the resource sets
-    no level; nothing if no known release supports a higher level."""
+    no level; nothing without a known release with a higher level."""
     res, newest = view.resources, catalogue.releases[-1]
     status = res.status_metadata_version
     now = view.finalized or catalogue.whole.level_of(status or "")
@@ -166,7 +167,8 @@ def _undone(own: Resources, catalogue: Catalogue) -> Iterator[str]:
 
 
 def _other_level(view: _View, evidence: Evidence, catalogue: Catalogue) -> Iterator[str]:
-    """Yield the status' metadata.version if it differs from the nodes', and was read no earlier."""
+    """Yield the metadata.version in the resource's status if it differs from that of the nodes and
+    is not older."""
     levels, status = evidence.levels, view.resources.status_metadata_version
     level = catalogue.whole.level_of(status) if status else None
     if level is None or view.finalized is None or not levels.believed[view.cluster]:

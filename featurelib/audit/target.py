@@ -1,4 +1,4 @@
-"""Find the level that each feature can reach now (target), on the way to its ceiling.
+"""Find the level to which each feature can be upgraded now (the target), up to its ceiling.
 
 The catalogue gives the ceiling; for unknown features the nodes do. No target is above the
 production default at the finalized or planned metadata.version. The search proposes a level for
@@ -41,7 +41,7 @@ UNCLEAR = np.iinfo(np.int64).max
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """The catalogue's bounds of each question, int64; UNLIMITED if it has none."""
+    """The catalogue's bounds of each question, int64; UNLIMITED if the catalogue has none."""
 
     ceiling: Int
     newest_known: Int
@@ -94,8 +94,8 @@ def _reduce(by: np.ufunc, query: Questions, values: Int) -> Int:
 
 
 def _stable_ends(evidence: Evidence, catalogue: Catalogue) -> tuple[Int, Int]:
-    """Return the newest stable metadata.version of any node of each cluster, and the level above
-    which some node's own software calls its levels unstable."""
+    """Return, by cluster, the newest metadata.version that is stable on any node, and the level
+    from which a node's own software calls levels unstable."""
     query, subjects, answering = evidence.questions, evidence.subjects, evidence.answering
     newest = np.zeros(len(evidence.clusters), dtype=np.int64)
     by_profile = np.zeros(len(answering.cluster), dtype=np.int64)
@@ -142,8 +142,9 @@ class Judge:
         ]
 
     def defaults(self, level: Int) -> Int:
-        """Return by question its production default at the metadata.version of its cluster in
-        `level` (version-mapping of kafka-features.sh); ANY_LEVEL if the catalogue has none."""
+        """Return, by question, the production default at the metadata.version of its cluster in
+        `level` (version-mapping of kafka-features.sh); ANY_LEVEL without a default in the
+        catalogue."""
         query, metadata = self.asked, self.metadata_version.copy()
         metadata[query.cluster[self._of_metadata]] = level[self._of_metadata]
         metadata = np.maximum(metadata, self.metadata_version)
@@ -165,13 +166,13 @@ class Judge:
         self.bounds = replace(old, ceiling=np.where(opt_in, default, old.ceiling))
 
     def propose(self, level: Int, questions: Bool, beside: Int | None = None) -> Proposed:
-        """Evaluate the `level` of these questions with the policy, where everything else of their
-        clusters is at `beside`; None = at `level`, too."""
+        """Evaluate the `level` of these questions with the policy; other features of their clusters
+        have the levels `beside`, None = `level`."""
         return self.fleet.propose(np.flatnonzero(questions), level, self.dialect, beside=beside)
 
     def rests_on(self, level: Int, unsure: Bool) -> Bool:
-        """Return questions whose `level`, above the current one, depends on an `unsure` feature of
-        their cluster: it is refused if those are 0 and all others are high enough.
+        """Return questions whose `level` depends on an `unsure` feature of their cluster: the level
+        is rejected if these features are 0 and all others are high enough.
 
         Every level also depends on metadata.version, unless that is known to be high enough.
         """
@@ -182,9 +183,10 @@ class Judge:
         return hit | self._rests_on_metadata_version(level, unsure)
 
     def _rests_on_metadata_version(self, level: Int, unsure_of: Bool) -> Bool:
-        """On KRaft no record holds a level before 3.3-IV0, and metadata.version decides whether
-        controllers are asked at all. Enough is what every generation is content with. A level that
-        is the default only at a higher metadata.version rests on that one."""
+        """Return questions that depend on metadata.version: below 3.3-IV0 no record holds a level,
+        and metadata.version decides whether controllers are checked. Enough is what every
+        generation is content with. A level that is the default only at a higher metadata.version
+        rests on that one."""
         query, membership = self.asked, self.evidence.membership
         needed = max(load(name).can.metadata_needed for name in GENERATIONS)
         known = np.full(len(self.evidence.clusters), needed)
@@ -198,8 +200,8 @@ class Judge:
 
 
 def search(judge: Judge, ceiling: Int) -> Int:
-    """Return the highest level up to `ceiling` that passes every rule now; the current one if none
-    does.
+    """Return the highest level up to `ceiling` that passes every rule now; the current level if no
+    level does.
 
     Below a refused level, only the lowest of the nodes' maximum levels can pass the node rules: a
     higher level is above the range of some node, and a lower level helps no node. Other rules count
@@ -245,8 +247,8 @@ class Agreed:
 
 
 def agree(judge: Judge, own: Software, report: BatchFindings) -> Agreed:
-    """Return the highest levels that pass the strict policy and every own dialect; report the
-    rest."""
+    """Return the highest levels that pass the policy and every dialect of the cluster; report all
+    other levels."""
     query, place, clusters = judge.asked, judge.evidence.levels.seen, len(judge.evidence.clusters)
     target = search(judge, judge.bounds.ceiling)
     clusters_open = np.unique(query.cluster[query.known & (target > query.current)])
@@ -283,9 +285,9 @@ def agree(judge: Judge, own: Software, report: BatchFindings) -> Agreed:
 def _search_own(
     judge: Judge, own: Software, target: Int
 ) -> tuple[Int, dict[tuple[int, str], tuple[str, int]]]:
-    """Return the highest levels up to `target` that every own dialect accepts, and by question and
-    rule the reason and the level of a refusal. A refused level is lowered and tried again, together
-    with the levels that depend on it."""
+    """Return the highest levels up to `target` that every dialect of the cluster accepts, and by
+    question and rule the reason and level of a refusal. A refused level is lowered and tried again,
+    together with the levels that depend on it."""
     current, refused = judge.asked.current, dict[tuple[int, str], tuple[str, int]]()
     while rows := [(p, row) for p in own.propose(judge.fleet, target) for row in p.by_row()]:
         for proposed, (place, row, at) in rows:
@@ -301,8 +303,8 @@ def _search_own(
 
 
 def _who(judge: Judge, proposed: Proposed, place: int, update: int) -> str:
-    """Return the end of a sentence: the nodes of the first profile that a row names, their range,
-    and the required range if the rule requires more than the level."""
+    """Return the end of a sentence: the nodes of the first blocking profile, their range, and the
+    required range if the rule requires more than the level."""
     evidence, row = judge.evidence, proposed.dialect.rules[place]
     pair = int(proposed.judged.named[place, update])
     group = proposed.batch.groups[row.asks] if row.asks is not None and pair >= 0 else None
@@ -323,8 +325,8 @@ def _who(judge: Judge, proposed: Proposed, place: int, update: int) -> str:
 
 
 class Validated(msgspec.Struct, frozen=True, kw_only=True):
-    """An update that the controller validated, with its code and message. A start level of -1 is
-    unknown: kafka-features.sh printed the refusal."""
+    """An update that the controller validated, with the response's code and message. A start level
+    of -1 is unknown: kafka-features.sh printed the refusal."""
 
     feature: str
     from_level: int
@@ -379,8 +381,8 @@ Answers = Mapping[str, Validated]  # by feature
 
 
 def _moving(query: Questions, target: Int, cluster: int, answers: Answers) -> list[int]:
-    """Return the questions of a cluster whose level rises. If no level rises, return those with a
-    response: the controller must accept the present level."""
+    """Return the questions of a cluster whose level would rise. If no level rises, return those
+    with a response: the controller must accept the present level."""
     known = np.flatnonzero((query.cluster == cluster) & query.known)
     rising = known[target[known] > query.current[known]]
     named = [query.names[feature] in answers for feature in query.feature[known]]
@@ -391,7 +393,7 @@ def _moving(query: Questions, target: Int, cluster: int, answers: Answers) -> li
 def _met(
     query: Questions, target: Int, moving: Sequence[int], answers: Answers
 ) -> Iterator[tuple[int, Validated]]:
-    """Yield the responses to requests with exactly these moves."""
+    """Yield the responses to probes with exactly these updates."""
     for question in moving:
         answer = answers.get(query.names[query.feature[question]])
         ends = (answer.from_level, answer.to_level) if answer else ()
@@ -424,7 +426,7 @@ def _report_refused(
 def _report_refuser(
     judge: Judge, question: int, named: Refuser, report: BatchFindings, **columns: Int
 ) -> Int:
-    """Report the node in a refusal, if nothing else shows its range; return the number by
+    """Report the node in a refusal, if no other source shows its range; return the number by
     question."""
     half, cluster = judge.evidence.subjects, judge.asked.cluster[question]
     hit = (half.cluster == cluster) & (half.role == named.role) & (half.node_id == named.node_id)
@@ -439,9 +441,9 @@ def _report_refuser(
 def _answers(
     judge: Judge, agreed: Agreed, own: Software, conditions: Conditions
 ) -> Iterator[tuple[int, dict[str, Validated], tuple[Int, Int], Sequence[str]]]:
-    """Yield the responses that count: a cluster, its updates by feature, time and line, and the
-    dialects its controllers may use. Only controllers known to validate count, which excludes
-    ZooKeeper mode. A response dated too far in the future does not count."""
+    """Yield the valid responses to probes: cluster, updates by feature, time and line, and the
+    dialects of its controllers. Only controllers known to validate count, which excludes ZooKeeper
+    mode. A response dated too far in the future does not count."""
     probe = judge.evidence.snapshots["probe"]
     updates = probe.structs(Validated)
     for cluster in np.flatnonzero(probe.lengths).tolist():

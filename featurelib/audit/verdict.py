@@ -1,4 +1,4 @@
-"""Make the verdict of each feature, the plan of each cluster, and its downgrade floor.
+"""Make the verdict of each feature, the plan of each cluster, and the lowest level of a downgrade.
 
 A known node that lacks the level makes BLOCKED. Else missing evidence makes UNKNOWN. Else a feature
 is READY if it can rise now.
@@ -57,7 +57,8 @@ READY = list(Verdict).index(Verdict.READY)
 
 
 def _choose(ways: list[tuple[Choice, Bool]], otherwise: Choice) -> Int:
-    """Return for each row the first of `ways` that holds, as its position in its enum."""
+    """Return for each row the first condition of `ways` that is true, as the position in its
+    enum."""
     order = list(type(otherwise))
     return np.select(
         [hit for _, hit in ways], [order.index(w) for w, _ in ways], order.index(otherwise)
@@ -129,8 +130,8 @@ def plans(
     software: Software,
     soaking: Bool,
 ) -> TableRows:
-    """Return one row a cluster of featurelib.schema.UPGRADE_PLAN, steps in the order to send them;
-    none where the software is `soaking`.
+    """Return one row of UPGRADE_PLAN per cluster, with steps in the order of sending; without steps
+    while the software is `soaking`.
 
     `dialects` are those a cluster's controllers may speak, where a level may rise. The plan file
     and `returns_after`, which is read from it, stay null here.
@@ -182,13 +183,13 @@ def plans(
 
 
 def _members(evidence: Evidence) -> Int:
-    """Return the subjects that belong to their cluster by its own lists."""
+    """Return the nodes that the cluster's own lists contain."""
     strangers = distinct(record_keys(evidence.listeners)[evidence.strangers()])
     return np.flatnonzero(find(strangers, evidence.subjects.key) < 0)
 
 
 def nodes(evidence: Evidence, software: Software) -> TableRows:
-    """Return a row of featurelib.schema.NODE for each node half that must respond."""
+    """Return a row of NODE for each node that must respond, one per role."""
     node, at = evidence.subjects, _members(evidence)
     active, fenced = software.active[node.cluster[at]], node.fenced[at]
 
@@ -246,7 +247,7 @@ def who_may_join(
     evidence: Evidence, catalogue: Catalogue, level: Int, only: Bool | None = None
 ) -> Lists:
     """Return the releases that can register in each cluster with its features at `level`, oldest
-    first; null where they are unknown or `only` leaves the cluster out.
+    first; null if unknown or if `only` excludes the cluster.
 
     A release can register if its production software supports every finalized level. In a cluster
     that migrates, it needs ZooKeeper mode, too. The catalogue has KRaft's releases only: clusters
@@ -309,7 +310,7 @@ def ways_back(
 
 
 def _positions(evidence: Evidence, rows: Int, tables: Tables) -> Position:
-    """Return the downgrade positions of the clusters of these questions about metadata.version."""
+    """Return the clusters of these questions about metadata.version as positions of a downgrade."""
     query, count = evidence.questions, evidence.questions.pair_count[rows]
     _, pairs = spread(query.pair_first[rows], count)
     first = np.cumsum(count) - count
@@ -377,9 +378,9 @@ def remember(
 def _since(
     verdict: str, level: int | None, target: int | None, before: Waiting | None, as_of: int
 ) -> tuple[int, int]:
-    """Return the times since which a feature is READY (NONE: it is not) and has its verdict and
-    target, microseconds. A `level` of None has no trustworthy source; a level other than `before`'s
-    was finalized by somebody."""
+    """Return two times per question in microseconds: since when it is READY (NONE = not READY), and
+    since when it has its verdict and target. A `level` of None has no trustworthy source; a level
+    other than `before`'s was finalized by somebody."""
     ready = as_of if verdict == Verdict.READY else NONE
     if before is None:
         return ready, as_of

@@ -1,4 +1,4 @@
-"""Define the interface of a backend: one cluster that can be read, and that can change levels.
+"""Define the interface of a backend: a cluster that featurelib can read and change.
 
 A backend holds no rule. A reading returns landing lines, the same as a collector writes, so plans,
 audits and `apply` judge the same data. Wire quirks end inside a backend. Clients of Kafka and
@@ -34,8 +34,8 @@ TIMEOUT_SECONDS = 10.0  # to connect to one node, and again for its response
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Abilities:
-    """The guarantees of a backend about its cluster, after a query: with `validate_only` a request
-    to validate is never written."""
+    """The guarantees of a backend about its cluster: with `validate_only`, no request that only
+    validates is ever applied."""
 
     mode: str  # kraft, zk
     validate_only: bool
@@ -56,11 +56,11 @@ class Backend(Protocol):
         """
 
     def abilities(self) -> Abilities:
-        """Return the guarantees as of the last query; query if there was none."""
+        """Return the guarantees after the last query of the cluster; query it if there was none."""
 
     def recipient(self) -> Recipient:
-        """Connect to the node that gets the next `update`, and return it; the update goes to no
-        other. Raises UnreachableError if no node can be connected to."""
+        """Connect to the node that gets the next `update`, and return the node; the update goes to
+        no other node. Raises UnreachableError if no node can be connected to."""
 
     def passed(self, sent: Recipient | None, features: Collection[str]) -> Passed | NotPassed:
         """Prove that every node that may hold a request has handled all earlier requests. `sent` is
@@ -80,8 +80,8 @@ class Backend(Protocol):
 
 
 def is_honoured(backend: Backend, dialects: Sequence[str]) -> bool:
-    """Return true if a request to validate surely writes nothing: only on KRaft, if all `dialects`
-    that may be used there honour it."""
+    """Return true if a request that only validates cannot be applied: on KRaft, if all `dialects`
+    that may be used there honour ValidateOnly."""
     abilities = backend.abilities()
     if abilities.mode != "kraft" or not abilities.validate_only or not dialects:
         return False
@@ -89,8 +89,8 @@ def is_honoured(backend: Backend, dialects: Sequence[str]) -> bool:
 
 
 def may_prove(backend: Backend, dialects: Sequence[str], step: Step) -> bool:
-    """Return true if the controller's agreement to `step` proves registrations that no source
-    lists: it asks every registered broker, and every node it is configured to ask.
+    """Return true if the controller's acceptance of `step` proves registrations that no source
+    lists: the controller checks every registered broker, and every node in its configuration.
 
     Never true for kraft.version: 4.1 and later apply it during validation (KAFKA-16538).
     """
@@ -99,7 +99,7 @@ def may_prove(backend: Backend, dialects: Sequence[str], step: Step) -> bool:
 
 
 def moves_text(step: Step) -> str:
-    """Write the levels of a request in one line."""
+    """Return the levels of a request as one line."""
     return ", ".join(f"{u.feature} {u.from_level} to {u.to_level}" for u in step.updates)
 
 
@@ -124,7 +124,7 @@ def accepts(reply: Reply, step: Step) -> bool:
 def open_backend(
     entry: FleetEntry, catalogue: Catalogue, *, timeout: float = TIMEOUT_SECONDS
 ) -> Backend:
-    """Return the backend of one cluster, not connected yet. `timeout` in seconds per node.
+    """Return the backend of one cluster, without a connection. `timeout` in seconds per node.
 
     Raises ConfigError for an entry without a way to reach it, or whose client is not installed.
     """

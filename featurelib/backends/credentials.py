@@ -57,8 +57,8 @@ class _NotFollowed(urllib.request.HTTPRedirectHandler):
 
 
 def opener(*handlers: urllib.request.BaseHandler) -> urllib.request.OpenerDirector:
-    """Return an opener for a URL that receives a secret: it follows no redirect, and uses only TLS
-    proxies, which cannot read the data."""
+    """Return an opener for a URL that receives a secret: the opener follows no redirect, and uses
+    only TLS proxies, which cannot read the data."""
     proxies = {kind: at for kind, at in urllib.request.getproxies().items() if kind == "https"}
     return urllib.request.build_opener(
         urllib.request.ProxyHandler(proxies), _NotFollowed(), *handlers
@@ -179,7 +179,7 @@ class Credentials:
 
     @property
     def principal(self) -> str:
-        """The principal, as Kafka's own principal builder names it; "" if that depends on a
+        """The user's name as Kafka's own principal builder makes it; "" if it depends on a
         certificate, a token or a ticket."""
         known = self.security
         if known.mechanism in _PLAIN:
@@ -188,7 +188,7 @@ class Credentials:
 
     @property
     def advice(self) -> str:
-        """The place to check after a refusal."""
+        """The place to check after a refused login."""
         return f"Look at [cluster.{self._key}] of the inventory ({self.summary})."
 
     def settings(self) -> dict[str, object]:

@@ -75,7 +75,7 @@ class Prometheus:
         self._credentials = Credentials(known, _KEY) if token else None
 
     def describe(self, entry: FleetEntry) -> tuple[bytes, ...]:
-        """Return the landing lines of one cluster, for each scraped half of a node. Raises
+        """Return the landing lines of one cluster, for each scraped node and role. Raises
         NoEvidenceError if the server does not respond or has no trustworthy lines."""
         labels = [f"{name}={json.dumps(value)}" for name, value in sorted(entry.metrics.items())]
         chosen = "{" + ",".join([f"__name__=~{json.dumps(QUERY)}", *labels]) + "}"
@@ -173,7 +173,7 @@ def metrics_lines(lines: Iterable[bytes], source: ToolOutput) -> Iterator[bytes]
 
 
 def _parsed(lines: Iterable[bytes], source: ToolOutput) -> Iterator[Sample]:
-    """Yield every sample of a text; a sample without a time has its file's."""
+    """Yield every sample of a text; a sample without a time has the time of the file."""
     from prometheus_client.parser import text_fd_to_metric_families
 
     def texts() -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Read a cluster in ZooKeeper mode from its znodes. The client cannot write.
+"""Read a cluster in ZooKeeper mode through its znodes. The client cannot write.
 
 A round reads each path once. It lists the registered brokers before it reads their registrations,
 so the fold notices a registration whose line was lost. The client sets no watch.
@@ -73,7 +73,7 @@ class Door:
     def open(
         self, address: tuple[str, int], hostname: str, timeout: float, **_: object
     ) -> socket.socket:
-        """Connect to `address` of the host that the inventory names; kazoo's own TLS options are
+        """Connect to `address`, which belongs to the inventory's host; kazoo's own TLS options are
         ignored. Raises OSError."""
         self._is_tried = True
         try:
@@ -108,11 +108,11 @@ class Door:
     # Called by read_znodes.
 
     def wait(self) -> None:
-        """Wait until a server granted a session, all of them failed, or the time is over."""
+        """Wait until a server grants a session, all servers failed, or the time is over."""
         self._settled.wait(self._timeout)
 
     def why(self, error: Exception) -> str:
-        """Return why the read failed, in one line without secrets."""
+        """Return the reason why the read failed, as one line without secrets."""
         name, advice = type(error).__name__, self._credentials.advice
         if self._has_session and not self.is_in and self.sasl is not None and name in _REFUSED:
             return f"{REFUSED_LOGIN}. {advice}"
@@ -145,8 +145,8 @@ PLAINTEXT = Security()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
-    """A read of one path, and the content of its landing line besides kind, cluster and time;
-    `data` None = no such znode."""
+    """The result of reading one path: the content of the landing line besides kind, cluster and
+    time; `data` None = there is no such znode."""
 
     path: str
     at: datetime
@@ -157,7 +157,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Znodes:
-    """The results of one round of reading."""
+    """The results of reading all znodes once."""
 
     reads: tuple[Read, ...]
 
@@ -232,7 +232,7 @@ def read_znodes(ensemble: str, timeout: float, security: Security = PLAINTEXT) -
 
 
 def _client(hosts: str, timeout: float, door: Door) -> KazooClient:
-    """Return a client that tries each server once, without waiting for it."""
+    """Return a client that tries each server once, without a wait between servers."""
     once, handler = KazooRetry(max_tries=1), SequentialThreadingHandler()  # 0 would mean no limit
     handler.create_connection, handler.spawn = door.open, door.spawn
     client = KazooClient(  # without the chroot: kazoo warns where it is missing, we refuse

@@ -1,4 +1,4 @@
-"""Features, levels, their names, defaults and dependencies, as dated data with sources."""
+"""Hold features, levels, names, defaults and dependencies as dated data with sources."""
 
 from featurelib.catalogue.catalogue import ANY as ANY
 from featurelib.catalogue.catalogue import FEATURE_RECORDS_FROM as FEATURE_RECORDS_FROM

@@ -178,7 +178,7 @@ class Tables:
         return next((self.releases.index(n) for n in known if n in self.releases), UNKNOWN)
 
     def feature_code(self, feature: str) -> int:
-        """Return the position of a feature; -1 if no release knows it."""
+        """Return the position of a feature; -1 for an unknown feature."""
         return self.features.index(feature) if feature in self.features else UNKNOWN
 
     def lossy(self, release: npt.NDArray[np.integer], level: Levels, other: Levels) -> Bools:
@@ -189,7 +189,7 @@ class Tables:
 
 
 def _tables(all_of: Sequence[ReleaseCatalogue], features: Iterable[str]) -> Tables:
-    """Return the arrays of these releases; `features` in order, without metadata.version."""
+    """Return the arrays of these releases, with `features` in order, without metadata.version."""
     names = (METADATA_VERSION, *features)
     highest = max(n for c in all_of for name in names for n in c.known_levels(name))
     width = max(LEAST_WIDTH, highest + 1)
@@ -230,7 +230,7 @@ def _fixed(values: npt.NDArray[G]) -> npt.NDArray[G]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overlay:
-    """An overlay that was laid over the catalogue: its name, its rows, and a summary."""
+    """The overlay of a catalogue: its name, its rows, and a summary."""
 
     name: str
     rows: frozenset[tuple[str, tuple[Cell, ...]]]  # table, and the key of the row
@@ -260,12 +260,12 @@ class Catalogue:
 
     @property
     def loses_metadata_below(self) -> frozenset[int]:
-        """The metadata.versions whose downgrade may lose metadata."""
+        """The metadata.versions below which a downgrade may lose metadata."""
         return self.whole.loses_metadata_below
 
     @property
     def levels(self) -> tuple[FeatureLevel, ...]:
-        """The levels of the other features."""
+        """The levels of features other than metadata.version."""
         return self.whole.levels
 
     @property
@@ -280,7 +280,7 @@ class Catalogue:
 
     @property
     def label(self) -> str:
-        """The catalogue's name in reports: its date, and the overlay if there is one."""
+        """The catalogue's name in reports: its date, and the name of the overlay if one is used."""
         if self.overlay is None:
             return self.dated
         count = len(self.overlay.rows)
@@ -288,8 +288,8 @@ class Catalogue:
         return f"{self.dated} + overlay {self.overlay.name} ({rows}, {self.overlay.digest[:12]})"
 
     def of(self, release: str) -> ReleaseCatalogue:
-        """Return the catalogue of one release's own software. KeyError for an unknown release: pass
-        texts of people and collectors to `release_named` first."""
+        """Return the catalogue of one release. KeyError for an unknown release: pass texts of
+        people and collectors to `release_named` first."""
         return self._of[release]
 
     def release_named(self, text: str) -> str | None:
@@ -319,8 +319,8 @@ class Catalogue:
         return frozenset(v.level for v in self.levels if v.feature == feature and v.irreversible)
 
     def only_by_name(self, feature: str) -> frozenset[int]:
-        """Return the opt-in levels of `feature`: irreversible ones, and those that change more than
-        the level."""
+        """Return the opt-in levels of `feature`: irreversible levels, and levels with side
+        effects."""
         return self.irreversible(feature) | {row.level for row in self.side_effects(feature)}
 
     def side_effects(self, feature: str) -> tuple[SideEffectRow, ...]:
@@ -331,7 +331,7 @@ class Catalogue:
         self, feature: str, metadata_version: npt.NDArray[np.int64], current: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.int64]:
         """Return the default level of `feature` at each metadata.version, limited to levels above
-        `current` that need no opt-in level on the way. int64, equal shapes.
+        `current` that can be reached without an opt-in level. int64, equal shapes.
 
         Kafka scans the levels in order and stops at the first whose bootstrap version is higher
         (Feature.java, defaultLevel).
@@ -347,8 +347,8 @@ class Catalogue:
         return level
 
     def not_yet_defaults(self, moves: Mapping[str, tuple[int, int]]) -> set[str]:
-        """Return the features whose upgrade (from, to) reaches a level that is their production
-        default only once metadata.version, among these moves, is upgraded."""
+        """Return the features whose upgrade (from, to) reaches a level that becomes the production
+        default only with the new metadata.version of these updates."""
         before, after = moves.get(METADATA_VERSION, (0, 0))
         ends, names = np.array([before or SILENT_METADATA_VERSION, after]), set[str]()
         for name, (low, high) in moves.items():
@@ -372,7 +372,7 @@ class Catalogue:
 
 
 def build(rows: Rows, overlay: Overlay | None = None) -> Catalogue:
-    """Build the catalogue of rows that do not contradict each other; see overlay.py."""
+    """Build a catalogue from consistent rows; overlay.py checks them."""
     releases = release_catalogues(rows)
     of = {own.release: own for own in (*releases, _union(releases))}
     every = {row.feature: row.level for row in sorted(rows.feature_level, key=lambda v: v.level)}
@@ -407,7 +407,7 @@ def release_catalogues(rows: Rows) -> tuple[ReleaseCatalogue, ...]:
 
 def _release(rows: Rows, row: ReleaseRow, ends: Mapping[str, tuple[int, int]]) -> ReleaseCatalogue:
     """Build the catalogue of one release; `ends` are the newest stable and the newest level of each
-    feature it has."""
+    feature."""
     named = {version.name: version.level for version in rows.metadata_version}
     own = {
         (d.feature, d.level, d.what): d.value
@@ -462,7 +462,7 @@ def _release(rows: Rows, row: ReleaseRow, ends: Mapping[str, tuple[int, int]]) -
 
 
 def _union(all_of: Sequence[ReleaseCatalogue]) -> ReleaseCatalogue:
-    """Return the levels of all releases, with the newest release's rows where they differ."""
+    """Return the levels of all releases; where releases differ, the newest release's rows."""
     last = {(v.feature, v.level): c for c in all_of for v in c.levels}
     last |= {(METADATA_VERSION, level): c for c in all_of for level in c.names}
     names = {level: name for c in all_of for level, name in c.names.items()}

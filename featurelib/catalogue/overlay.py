@@ -43,7 +43,7 @@ from featurelib.feature import HIGHEST_LEVEL, METADATA_VERSION
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contradiction:
-    """A cell that contradicts other rows, `others`."""
+    """A value of a row that contradicts other rows (`others`)."""
 
     row: Row
     column: str
@@ -70,7 +70,7 @@ Check = tuple[bool, str, str, object]  # whether the cell fits; its column, expe
 
 
 class _Known:
-    """The names in the rows, and the checks of cells that use them."""
+    """The names in the rows, and the checks that use these names."""
 
     def __init__(self, rows: Rows) -> None:
         self.names: dict[str, int] = {}  # of metadata.version; the first row with a name has it
@@ -135,7 +135,7 @@ class _Known:
 
 
 def _checks(row: Row, known: _Known) -> Iterator[Check]:
-    """Yield the checks of a row by itself and beside the others."""
+    """Yield the violations of a row, alone and together with other rows."""
     for name, value in msgspec.structs.asdict(row).items():
         fits = type(value) is not int or 0 <= value <= HIGHEST_LEVEL
         yield fits, name, f"a level from 0 to {HIGHEST_LEVEL}", value
@@ -207,8 +207,8 @@ def _of_difference(row: DifferenceRow, known: _Known) -> Iterator[Check]:
 
 
 def _of_release(own: ReleaseCatalogue, release: ReleaseRow, rows: Rows) -> Iterator[Contradiction]:
-    """Yield violations of Kafka's own rules for its releases: a new cluster of production software
-    has only production levels, and all levels fit each other."""
+    """Yield violations of Kafka's own rules for a release: a new cluster of production software has
+    only production levels, and all levels are consistent."""
     of = {row.feature: row for row in rows.release_feature if row.release == own.release}
     differences = [row for row in rows.release_difference if row.release == own.release]
     versions = sorted(row.level for row in rows.metadata_version)
@@ -260,7 +260,7 @@ def _needs_unstable(own: ReleaseCatalogue, feature: str, level: int) -> Iterator
 def _needs_more_than_defaults(
     own: ReleaseCatalogue, feature: str, versions: list[int]
 ) -> Iterator[Unmet]:
-    """Require that a default depends on no more than the other feature's default at the same
+    """Require that a default depends at most on the other feature's default at that
     metadata.version; each level is named once. `late_enough` checks metadata.version itself."""
     named = set()
     for version in versions:
@@ -308,7 +308,7 @@ def with_overlay(base: Catalogue, text: str | bytes, name: str) -> Catalogue:
 
 
 def _read(text: str | bytes, name: str) -> list[tuple[str, str, Row]]:
-    """Return each row of the file: its place for messages, its table, and the row."""
+    """Return each row of the file with its position for messages and its table."""
     try:
         text = text if isinstance(text, str) else text.decode("utf-8")
         tables = tomllib.loads(text)

@@ -1,4 +1,4 @@
-"""The catalogue's tables in their written form: one type per table, one object per row.
+"""Define the written form of the catalogue's tables: one type per table, one object per row.
 
 CSV files and overlays hold the same tables with the same columns. Nothing is looked up or defaulted
 here. The requests that a listener offers (`api_keys` of ApiVersions) tell its release; supported
@@ -65,7 +65,7 @@ class ReleaseRow(_Row, frozen=True, kw_only=True):
 
 
 class ReleaseFeatureRow(_Row, frozen=True, kw_only=True):
-    """The levels of one feature that a release's software knows, from level 0 up."""
+    """The levels of one feature in a release's software, from level 0 up."""
 
     KEY: ClassVar[tuple[str, ...]] = ("release", "feature")
     release: str
@@ -76,7 +76,7 @@ class ReleaseFeatureRow(_Row, frozen=True, kw_only=True):
 
 
 class DifferenceRow(_Row, frozen=True, kw_only=True):
-    """The value of a level in one release's catalogue that differs from the newest catalogue."""
+    """The value of a level in one release's catalogue, if it differs from the newest catalogue."""
 
     KEY: ClassVar[tuple[str, ...]] = ("release", "feature", "level", "what")
     release: str
@@ -184,7 +184,7 @@ ApiKeys = tuple[tuple[int, int, int], ...]  # (api_key, min_version, max_version
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """A request as one release offers it; -1 = not offered.
+    """The versions of a request that one release offers; -1 = not offered.
 
     A node with `unstable.api.versions.enable` goes up to `newest_unstable`. `may_be_less`: a broker
     offers what it forwards no further than the active controller does, which may be older, and
@@ -237,7 +237,7 @@ def read_release_apis() -> tuple[OfferRow, ...]:
 
 @cache
 def _offers() -> dict[str, dict[str, dict[int, OfferRow]]]:
-    """Return listener → release line, oldest first → its offers by API key."""
+    """Return listener → release line, oldest first → offered versions by API key."""
     offers: dict[str, dict[str, dict[int, OfferRow]]] = {BROKER: {}, CONTROLLER: {}}
     rows = read_release_apis()
     for release in sorted({row.release for row in rows}, key=release_number):

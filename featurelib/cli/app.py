@@ -44,7 +44,7 @@ def sentence_of(place: str) -> str:
 
 
 def make_app(only: str | None = None) -> typer.Typer:
-    """Make the Typer application of all commands, or of `only` that one.
+    """Make the Typer application of all commands, or only of the command `only`.
 
     For any other word (`--help`, a typing error) the app only lists the commands and imports none.
     """
@@ -105,8 +105,8 @@ def _entrance(
 
 
 class _WithoutPandas(MetaPathFinder):
-    """A finder that hides pandas from pyarrow, which imports it with its first array: half a
-    second, and no command uses it."""
+    """A finder that hides pandas from pyarrow: pyarrow imports pandas with its first array (half a
+    second), and no command uses it."""
 
     def find_spec(self, fullname: str, path: object, target: object = None) -> None:
         if fullname == "pandas":

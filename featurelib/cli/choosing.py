@@ -59,8 +59,8 @@ def several(
     options: Wanted,
     overlay: str | None = None,
 ) -> list[Chosen]:
-    """Return the chosen clusters: of landing files without a name all that are in them, and with
-    --all also those that the inventory expects. Raises ConfigError."""
+    """Return the chosen clusters: without names all clusters of the landing files, with --all also
+    the expected clusters of the inventory. Raises ConfigError."""
     catalogue, ids = open_catalogue(overlay, say), list[str | None](clusters or [])
     file, inventory = open_fleet(options.fleet, catalogue)
     if not (ids or options.addresses or options.capture or every or choice != Choice()):

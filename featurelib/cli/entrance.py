@@ -51,7 +51,7 @@ def print_json_error(message: str, code: int, facts: Mapping[str, object] | None
 
 
 def _end(command: Any, args: tuple[Any, ...], options: dict[str, Any], whole: bool) -> Any:
-    """Run the `main` of a Typer command, and end the process unless it is part of another."""
+    """Run the `main` of a Typer command, and end the process unless another command called it."""
     try:
         code = command(*args, standalone_mode=False, **options)
     except typer.TyperException as error:
@@ -69,7 +69,7 @@ def _end(command: Any, args: tuple[Any, ...], options: dict[str, Any], whole: bo
 
 
 def _show(error: typer.TyperException) -> None:
-    """Print the error, the command's usage, and where its options are explained."""
+    """Print the error, the command's usage, and the page that explains the options."""
     context = getattr(error, "ctx", None)  # of an invalid command line
     if context is not None and error.format_message() == context.get_help():
         print(context.get_help(), file=sys.stderr)  # no arguments are no error
@@ -81,8 +81,8 @@ def _show(error: typer.TyperException) -> None:
 
 
 def _text(error: typer.TyperException) -> str:
-    """Return the error text; for an option without its value, the allowed values. A command in the
-    last line stays in one line."""
+    """Return the error text; for an option without a value also the allowed values. A command in
+    the last line stays in one line."""
     context, name = getattr(error, "ctx", None), getattr(error, "option_name", None)
     note = ""
     if name and context is not None and hasattr(error, "possibilities"):
@@ -96,8 +96,8 @@ def _text(error: typer.TyperException) -> str:
 
 
 def _suggest(error: Any, own: set[str]) -> str:
-    """Set the nearest option of a command in an error about an unknown one; return a note if only
-    other commands have the nearest option."""
+    """Add the nearest option of the command in an error about an unknown option; return a note if
+    only other commands have the nearest option."""
     near = get_close_matches(error.option_name, own | FLAGS, n=1, cutoff=0.75)
     error.possibilities = near if own.issuperset(near) else []
     return "" if near == error.possibilities else f" ({near[0]} is an option of other commands)"
@@ -133,7 +133,7 @@ class JobCommand(TyperCommand):
     """A single command or job, or a command of a group."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Print the command's own options first, then the shared ones by panel. Less common ones
+        """Print the options of the command first, then shared options by panel. Less common ones
         are only named, unless --help-all asks for them."""
         panels: dict[str, list[tuple[str, str]]] = {panel: [] for panel in PANELS}
         named = list[str]()
@@ -153,7 +153,7 @@ class JobCommand(TyperCommand):
                     formatter.write_dl(records)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Add the command to a parser error, which does not name it."""
+        """Add the name of the command to a parser error, which lacks it."""
         if HELP_ALL in args:
             ctx.meta[HELP_ALL], args = True, ["--help"]
         try:
@@ -175,7 +175,7 @@ def run_job(main: Callable[..., int]) -> None:
 
 
 def choose_run(run: int | None) -> int:
-    """Return `run` if it is a run number, else one made from the current second in UTC."""
+    """Return `run` if it is a run number, else a number made from the current second in UTC."""
     if run is None:
         return int(datetime.now(UTC).strftime(RUN_FORMAT))
     try:
@@ -231,7 +231,7 @@ def _say_error(error: Exception, *, as_json: bool) -> int:
 
 
 def _kept(error: Exception) -> str:
-    """Return where Spark's messages about an error are (its job is not run again), or ""."""
+    """Return the file with Spark's messages about an error, or ""; Spark's job is not run again."""
     cause = error.__cause__ or error
     if not type(cause).__module__.startswith(("pyspark", "py4j")) or "\n" not in str(cause):
         return ""
@@ -246,7 +246,7 @@ def _kept(error: Exception) -> str:
 
 
 def _say_unexpected(error: Exception, *, as_json: bool) -> int:
-    """Print one line about an unexpected error: class and place are enough for a report."""
+    """Print one line about an unexpected error, with class and place for a report."""
     frames = traceback.extract_tb(error.__traceback__)
     traced = [frame for frame in frames if "featurelib" in frame.filename] or frames
     first = next(iter(str(error).strip().splitlines()), "")

@@ -155,7 +155,7 @@ def expect_landing(landing: str) -> None:
 
 
 def expect_folder(option: str, uri: str) -> None:
-    """Raise ConfigError, before Spark starts, if a file stands at or above a local `uri`."""
+    """Raise ConfigError, before Spark starts, if a local `uri` or a folder above it is a file."""
     path = None if option == "--tables" and is_name(uri) else local_path(uri)
     while path is not None and not os.path.isdir(path):
         if os.path.exists(path):
@@ -258,7 +258,7 @@ def judge_and_publish(
 
 
 def say_failed(fail_on: Severity | None, code: int) -> int:
-    """Return the exit code of a run, and print what made it 1."""
+    """Return the exit code of a run, and print the reason of exit code 1."""
     if fail_on is not None and code:
         say(f"exit code 1: some finding is {fail_on.value} or worse (--fail-on {fail_on.value})")
     return code
@@ -272,7 +272,7 @@ def publish(
     pages: Iterable[tuple[str, str]] = (),
     last: LastRun | None = None,
 ) -> list[str]:
-    """Write reports, plan files and pages, and return their names; delete those of other runs,
+    """Write reports, plan files and pages, and return their names; delete files of other runs,
     except unchanged pages of the `last` run.
 
     An approval stays next to its plan, because it is valid for that plan only.

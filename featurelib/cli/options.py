@@ -33,8 +33,8 @@ _BLANKS = "".join(map(chr, range(0x21)))
 
 
 class OptionWords(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The help of an option: `flag` if it differs from the parameter's name, and the lowest and
-    highest number."""
+    """The help of an option: `flag` if it differs from the parameter's name, and the allowed
+    numbers."""
 
     help: str | None = None
     metavar: str | None = None
@@ -45,7 +45,7 @@ class OptionWords(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     is_argument: bool = False
 
     def as_typer(self, name: str) -> Any:
-        """Return the option as typer needs it; `name` is the parameter's."""
+        """Return an option in typer's form; `name` is the parameter's name."""
         words: dict[str, Any] = {"metavar": self.metavar, "help": self.help}
         if self.is_argument:
             return typer.Argument(rich_help_panel="Arguments", **words)
@@ -77,9 +77,9 @@ def _words(name: str, command: str) -> OptionWords | str | bool | None:
 def with_options(
     command: Callable[..., Any], name: str, **makers: Callable[..., Any]
 ) -> Callable[..., int]:
-    """The command `name` with a typer option for every parameter; `makers` make the values of the
-    parameters of these names. A function of the API chooses its clusters by options, and its answer
-    is printed."""
+    """Return the command `name` with a typer option for every parameter; `makers` make the values
+    of the parameters with these names. A function of the API chooses its clusters by options, and
+    its answer is printed."""
     hints = get_type_hints(command)
     is_api = hints["return"] is not int
     printing = print_answer
@@ -132,7 +132,7 @@ def _options(
     make: Callable[..., Any], command: str, groups: Mapping[str, Callable[..., Any]]
 ) -> tuple[list[inspect.Parameter], Callable[[Mapping[str, Any]], Any]]:
     """Return the parameters of a function or the fields of a dataclass with their texts, groups
-    expanded; and a function that calls it with the option values."""
+    expanded; and a function that takes the option values."""
     hints, options = get_type_hints(make, include_extras=True), list[inspect.Parameter]()
     own, inner = set[str](), dict[str, Callable[[Mapping[str, Any]], Any]]()
     for parameter in inspect.signature(make).parameters.values():

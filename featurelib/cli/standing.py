@@ -54,7 +54,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LastRun:
-    """The record of the last run, and that of the present run."""
+    """The record of the last run and the record of the present run."""
 
     def __init__(self, places: Places, as_of: str | None, fail_on: Severity | None) -> None:
         """Read the inputs before the run does. `as_of` is the option."""
@@ -76,8 +76,8 @@ class LastRun:
             return None
 
     def find(self) -> RunRecord | None:
-        """Return the record if a run now would judge the same evidence by the same rules, and the
-        report still exists; None = run."""
+        """Return the last record if a new run would judge equal data by equal rules, and the report
+        still exists; None = a run is needed."""
         record = self._record
         if record is None or record.inputs != self._inputs or self._is_as_of_now:
             return None
@@ -97,8 +97,8 @@ class LastRun:
         return self._stamps([page]) == {page: record.files.get(page)}
 
     def write(self, store: Store, run: Audited, files: Iterable[str], exit_code: int) -> None:
-        """Record this run; `files` are those of its report. A run has no record if lines wait for
-        their time, if another writer changed a table, or if it cannot be written."""
+        """Write the record of this run; `files` are the files of its report. A run has no record if
+        lines wait for their time, if another writer changed a table, or if it cannot be written."""
         try:
             waiting = store.rows(CLUSTER_SNAPSHOT, [("waiting", ">", 0)], ["cluster"])
             if self._inputs is None or len(waiting) or any(map(store.find_change, ALL)):
@@ -120,7 +120,7 @@ class LastRun:
                 (self._tables / NAME).unlink(missing_ok=True)
 
     def _stamps(self, files: Iterable[str]) -> Stamps:
-        """Return the stamps of those files that exist in --out."""
+        """Return the stamps of existing files in --out."""
         paths = {name: self._out / name for name in files}
         stats = {name: path.stat() for name, path in paths.items() if path.is_file()}
         return {name: (stat.st_size, stat.st_mtime_ns) for name, stat in stats.items()}

@@ -1,4 +1,4 @@
-"""Standard output, standard error and the interrupt as commands need them. The module imports
+"""Provide standard output, standard error and the interrupt for commands. The module imports
 little, because scripts/driver.py and featurelib.__main__ use it first.
 
 Output that cannot be written (a full disk, a closed stream) is remembered, not raised: the work is
@@ -106,7 +106,7 @@ def _escape_what_is_lacking(error: UnicodeError) -> tuple[str, int]:
 
 
 def take_over(*, is_json: bool = False) -> None:
-    """Replace both of Python's streams; `is_json`: standard output gets JSON."""
+    """Replace Python's two output streams; `is_json`: standard output gets JSON."""
     closed = [number for number in (0, OUTPUT, ERRORS) if not _is_open(number)]
     for _ in closed:  # in order; otherwise the next opened file would get a descriptor of 0 to 2
         os.open(os.devnull, os.O_RDWR)
@@ -134,7 +134,7 @@ def _text(sink: Sink, before: object, errors: str) -> CleanText:
 
 
 def leave(run: Callable[[], object]) -> NoReturn:
-    """Run a command line, and end the process with its code after all output is written."""
+    """Run a command line, and end the process with its exit code after all output is written."""
     try:
         run()
         code: object = 0
@@ -167,7 +167,7 @@ class Screen:
         return sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
 
     def draw(self, lines: list[str]) -> None:
-        """Draw these lines over the previous ones, as many as the terminal has room for."""
+        """Draw these lines over the previous lines, as many as the terminal has room for."""
         size = shutil.get_terminal_size()
         if (excess := len(lines) - (size.lines - 1)) > 0:
             lines = [*lines[: -excess - 1], f"… {excess + 1} more lines: make the window higher"]
@@ -205,7 +205,7 @@ def set_only_reads() -> None:
 
 
 def ignore_interrupts() -> None:
-    """Ignore interrupts in the last moments of a process, whose exit code is known."""
+    """Ignore interrupts in the last moments of a process with a known exit code."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 

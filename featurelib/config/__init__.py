@@ -12,14 +12,14 @@ NEAR = 3  # names in an error
 
 
 def example(name: str) -> str:
-    """Return the path of the example that explains every key of the settings file `name`: the
-    checkout's, or the installed package's copy (pyproject.toml puts it there)."""
+    """Return the path of the example that explains every key of the settings file `name`: in the
+    checkout, or in the installed package (pyproject.toml puts the copy there)."""
     packed = resources.files(__package__).joinpath("examples", name)
     return str(packed) if packed.is_file() else f"conf/{name}"
 
 
 def nearest(word: str, known: Collection[str], most: int | None = None) -> str:
-    """Return `Did you mean a, or b?`, or the known words: all, or the first `most`."""
+    """Return `Did you mean a, or b?`, or the known words: all words, or the first `most`."""
     near = get_close_matches(word, known, n=1, cutoff=0.85)  # others are no help beside it
     near = near or get_close_matches(word, known, n=NEAR, cutoff=0.5)
     if near:

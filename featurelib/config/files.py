@@ -1,5 +1,5 @@
-"""Find settings and inventory for all commands and jobs, and open the chosen catalogue: with an
-overlay, or of one release.
+"""Find settings and inventory for all commands and jobs, and open the catalogue: with an overlay,
+or of one release.
 
 Each file is searched in this order: its option; the folder in the variable FEATURELIB_CONFIG;
 /etc/featurelib; conf/ of the current folder; conf/ of the checkout featurelib runs from. The first
@@ -41,8 +41,7 @@ def open_settings(config: str | None) -> Settings:
 
 
 def find_settings(config: str | None) -> tuple[Settings, str]:
-    """Return the settings that apply, and their file, or that there is none and the defaults apply.
-    Raises ConfigError."""
+    """Return the valid settings and their file; without a file the defaults. Raises ConfigError."""
     path = find_file("--config", config, SETTINGS)
     if path is None:
         return Settings(), NO_FILE
@@ -54,8 +53,8 @@ def find_settings(config: str | None) -> tuple[Settings, str]:
 
 
 def find_place(name: str, given: str | None) -> tuple[str | None, str]:
-    """Return a place and its source: the option, the variable FEATURELIB_NAME, or the settings of
-    the usual places; None and "" without a source. Raises ConfigError."""
+    """Return a path and its source: the option, the variable FEATURELIB_NAME, or the settings file;
+    None and "" without a source. Raises ConfigError."""
     variable = f"FEATURELIB_{name.upper()}"
     if given is not None:
         return given, f"--{name}"
@@ -135,7 +134,7 @@ def _parse(path: Path) -> Settings:
 
 
 def _stricter(own: Settings, installed: Settings) -> Settings:
-    """Return the settings `own`, with approval rules at least as strict as the checkout's."""
+    """Return the settings `own` with approval rules at least as strict as those of the checkout."""
     return msgspec.structs.replace(
         own,
         require_signature=own.require_signature or installed.require_signature,
@@ -146,8 +145,8 @@ def _stricter(own: Settings, installed: Settings) -> Settings:
 
 
 def named_journal(journal: str | None) -> str | None:
-    """Return the journal from the option, the variable or the settings, as an absolute path; None
-    for this user's own. Raises ConfigError."""
+    """Return the absolute path of the journal in the option, the variable or the settings; None for
+    the user's default journal. Raises ConfigError."""
     named, _ = find_place("journal", journal)
     return named if named is None or named == journal else str(Path(named).absolute())
 
@@ -165,9 +164,9 @@ def quietly(text: str) -> None:
 
 
 def open_catalogue(overlay: str | None, say: Callable[[str], None] = quietly) -> Catalogue:
-    """Return the catalogue, with the overlay in a file or a shipped one by name (automq), if given;
-    `say` then gets its label, because the output looks like that of Kafka's own tools, which have
-    no overlay. Raises ConfigError."""
+    """Return the catalogue, with an overlay from a file or a shipped overlay by name (automq).
+    `say` gets the overlay's name, because the output looks like that of Kafka's own tools, which
+    know no overlay. Raises ConfigError."""
     if overlay is None:
         return load()
     path, shipped = Path(overlay), CHECKOUT.parent / example(f"overlays/{overlay}.toml")

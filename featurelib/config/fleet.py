@@ -1,5 +1,5 @@
-"""The inventory, `conf/fleet.toml`: which clusters and nodes are expected, whose they are, and how
-they are reached.
+"""Read the inventory `conf/fleet.toml`: the expected clusters and nodes, their owners, and their
+addresses.
 
 An expected cluster or node without data is UNKNOWN, not absent. Unknown keys are refused: a
 misspelt `brokers` must not pass for an empty one. A secret stands elsewhere: the inventory has only
@@ -44,7 +44,7 @@ _CHROOT = re.compile(r"(?:/[^/\s,]+)*/?")
 
 
 def is_address(text: str) -> bool:
-    """Return true if `text` is HOST:PORT; an IPv6 address stands in brackets."""
+    """Return true if `text` is HOST:PORT; an IPv6 address needs brackets."""
     match = _ADDRESS.fullmatch(text)
     return match is not None and 0 < int(match[1]) < 2**16
 
@@ -56,7 +56,7 @@ def is_controller_address(text: str) -> bool:
 
 
 def split_id(text: str) -> tuple[int | None, str]:
-    """Return the node id before an address, None if there is none, and the address."""
+    """Return the node id before an address (None without an id), and the address."""
     match = _WITH_ID.fullmatch(text)
     assert match is not None  # the pattern takes any text
     return (None if match[1] is None else int(match[1])), match[2]
@@ -118,13 +118,13 @@ class FleetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @property
     def argument(self) -> str:
-        """The name for commands: the id if the name cannot be typed as it is."""
+        """The name for commands; the id if a shell could not take the name unchanged."""
         is_plain = clean(self.title) == self.title and not self.title.startswith("-")
         return self.title if is_plain else self.id
 
     @property
     def address(self) -> str:
-        """The addresses of its brokers, as Kafka's tools take them; "" = not known."""
+        """The brokers' addresses in the form of Kafka's tools; "" = unknown."""
         return ",".join(self.bootstrap)
 
     @property
@@ -142,7 +142,7 @@ class FleetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @property
     def managed(self) -> tuple[str, ...] | None:
-        """The features that `managed_by` finalizes, sorted; None = all of them.
+        """The features that `managed_by` finalizes, sorted; None = all features.
 
         Strimzi upgrades metadata.version and nothing else (its KRaftMetadataManager). For other
         managers that is not known, so featurelib finalizes nothing unless the inventory says so.
@@ -173,7 +173,7 @@ STRANGER = FleetEntry(id="")  # the entry of every cluster that is not listed
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A named choice of clusters: its keys choose like the options of the same name."""
+    """A named choice of clusters: its keys work like the options of their names."""
 
     name: str
     owner: tuple[str, ...] = ()
@@ -339,7 +339,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 def _is_of(entry: FleetEntry, owners: Sequence[str], labels: Sequence[str]) -> bool:
-    """Return true if a cluster has one of these owners, and a value of each label key."""
+    """Return true if a cluster has one of these owners, and one of the values of each label key."""
     if owners and entry.owner not in owners:
         return False
     labels_by_key = defaultdict[str, list[str]](list)
@@ -386,8 +386,8 @@ def parse_fleet(text: str, source: str, catalogue: Catalogue | None = None) -> F
 
 
 def _place(source: str, text: str, position: int) -> str:
-    """Return the inventory with the line of its [[cluster]] at a position, from 0, for messages.
-    Clusters in one list have no line."""
+    """Return file and line of the [[cluster]] at a position of the inventory (from 0), for
+    messages. Clusters in one list have no line."""
     heads = [number for number, line in enumerate(text.splitlines(), 1) if _CLUSTER.match(line)]
     return f"{source}:{heads[position]}" if position < len(heads) else source
 
@@ -406,7 +406,7 @@ def _unread(error: str, text: str, source: str) -> str:
 
 
 def faults(entry: FleetEntry, catalogue: Catalogue | None = None) -> Iterator[str]:
-    """Yield the faults of one entry, as sentences that begin with the key."""
+    """Yield the faults of an entry as sentences that begin with the key."""
     if catalogue is not None and entry.release and not is_known(entry.release, catalogue):
         known = ", ".join(known_releases(catalogue))
         yield (
@@ -488,7 +488,7 @@ def _owner_faults(entry: FleetEntry, catalogue: Catalogue | None) -> Iterator[st
 
 
 def is_known(release: str, catalogue: Catalogue) -> bool:
-    """Return true if a release, with or without its patch version, is known."""
+    """Return true for a known release, with or without a patch version."""
     named = catalogue.release_named(release)
     return named is not None or release_line(release) in known_releases(catalogue)
 
@@ -512,7 +512,7 @@ def zookeeper_generation(release: str) -> Generation | None:
 
 
 def _anchored(entry: FleetEntry, folder: str) -> FleetEntry:
-    """Return `entry` with its relative paths from `folder`."""
+    """Return `entry` with relative paths made absolute from `folder`."""
     changes: dict[str, object] = {}
     if entry.file:
         changes["file"] = posixpath.join(folder, entry.file)

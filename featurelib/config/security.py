@@ -1,5 +1,5 @@
-"""The security settings of a cluster's listeners: `[cluster.security]` of the inventory, and
-`[cluster.zookeeper_security]` for its ZooKeeper.
+"""Define the security settings of listeners: `[cluster.security]` and, for ZooKeeper,
+`[cluster.zookeeper_security]` of the inventory.
 
 The settings refer to secrets and never contain one, so they can be shown and logged. Contradicting
 settings are refused, because a cluster that is meant to use TLS must not be reached without it.
@@ -136,7 +136,7 @@ def _endpoint_faults(security: Security, key: str) -> Iterator[str]:
 
 
 def anchored(security: Security, folder: str) -> Security:
-    """Return `security` with its relative paths from `folder`."""
+    """Return `security` with relative paths made absolute from `folder`."""
     changes = {
         name: posixpath.join(folder, path)
         for name in _FILE_KEYS

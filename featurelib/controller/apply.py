@@ -1,4 +1,4 @@
-"""Carry out one approved plan on one cluster, or one request of a program (KIP-584's Admin call).
+"""Apply an approved plan to one cluster, or one request of a program (KIP-584's Admin call).
 
 Only the approved requests are sent, only while the cluster is as in the plan, and under the
 cluster's lock. A run ends at the first step that is not applied, or that some node does not report.
@@ -149,7 +149,7 @@ class _Run:
             self._before += 1
 
     def carry_out(self) -> Ending:
-        """Continue from the first step that is not known to be applied."""
+        """Apply the plan from the first step that is not known to be applied."""
         position, clearance = (
             self._before,
             partial(check_clearance, self._order, self._sender.journal),
@@ -269,7 +269,7 @@ class _Run:
                 )
 
     def _writers(self) -> Iterator[str]:
-        """Yield the applied requests of this plan in the journal, with their senders."""
+        """Yield the applied requests of this plan in the journal, with the users who sent them."""
         for entry in self._mine:
             if entry.fate is Fate.APPLIED:
                 by = f"{entry.intent.who.user} on {entry.intent.who.host}"
@@ -280,8 +280,8 @@ class _Run:
 def decide_next(
     watcher: Watcher, reading: Reading, plan: Plan, position: int, *, asks: bool
 ) -> tuple[Decision, str]:
-    """Decide on the step at `position`; for a refusal, add a better remedy than a new plan, if
-    there is one.
+    """Decide about the step at `position`; for a refusal, add a better remedy than a new plan, if
+    known.
 
     A node that the controller checks and no source shows blocks a plan like other missing evidence.
     With `asks` the controller, which knows all nodes, validates the same request. Then a step that
@@ -315,8 +315,8 @@ def _expect_cluster(
 
 
 def _by_inventory(order: ApplyOrder, watcher: Watcher) -> str:
-    """Return the inventory's way to reach a cluster that was given by other addresses; "" = it has
-    none."""
+    """Return the options by which the inventory reaches a cluster that was given by other
+    addresses; "" if the inventory lacks it."""
     cluster, reach = order.plan.cluster, order.way.reach
     entry = watcher.fleet.of(cluster, FleetEntry(id=cluster))
     if not (entry.is_reachable and reach.startswith("--")):
@@ -360,7 +360,7 @@ def _expect_clock(journal: Journal) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeatureUpdate:
-    """The target of one feature: FeatureUpdate of Kafka's Admin (KIP-584, KIP-778).
+    """The requested level of one feature, as FeatureUpdate of Kafka's Admin (KIP-584, KIP-778).
 
     `level` 0 deletes the feature, and needs a downgrade type. Raises ConfigError for values that no
     controller accepts.
@@ -402,7 +402,7 @@ class FeatureResult:
 
     @property
     def text(self) -> str:
-        """The text `rejected (error 95): …; it is at 25`."""
+        """The outcome as text, such as `rejected (error 95): …; it is at 25`."""
         validated = "would be accepted" if self.is_ok else "would be refused"
         result = validated if self.fate is None else self.fate.value
         code = f" (error {self.code})" if self.code not in (None, NO_ERROR) else ""
@@ -432,8 +432,8 @@ class UpdateResult:
         return "\n".join([*lines, *(f"not reported yet by {node}" for node in self.late)])
 
     def expect_ok(self) -> None:
-        """Raise OutcomeUnknownError if an update may have been written unseen, else RejectedError
-        if one was not applied; both name every such feature."""
+        """Raise OutcomeUnknownError if an update may be applied without proof, else RejectedError
+        if an update was not applied; the error names every such feature."""
         odd = [result for result in self.features.values() if not result.is_ok]
         if not odd:
             return
@@ -452,9 +452,9 @@ def update_features(
     timeout_ms: int,
     choice: ClusterArgs,
 ) -> UpdateResult:
-    """Send one request with these updates, once, and determine its outcome. Raises before anything
-    is sent: ConfigError, RefusedError, BackendError, and OutcomeUnknownError where an earlier
-    request is not settled."""
+    """Send one request with these updates, exactly once, and determine its outcome. Raises before
+    anything is sent: ConfigError, RefusedError, BackendError, and OutcomeUnknownError where an
+    earlier request is not settled."""
     _expect_updates(updates, timeout_ms)
     reading = watcher.read()
     cluster, step = reading.sight.cluster_id, _step(reading, updates, timeout_ms)
@@ -513,7 +513,7 @@ def _expect_updates(updates: Mapping[str, FeatureUpdate], timeout_ms: int) -> No
 
 
 def _step(reading: Reading, updates: Mapping[str, FeatureUpdate], timeout_ms: int) -> Step:
-    """Return the request with the levels before it, as seen. Raises NoEvidenceError."""
+    """Return the request, with the levels that were read before it. Raises NoEvidenceError."""
     levels = reading.seen(updates)
     if unknown := sorted(levels.unknown & updates.keys()):
         raise NoEvidenceError(

@@ -38,7 +38,7 @@ class Mismatch(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
-    """A reading of the cluster, as far as a plan depends on it.
+    """The state of the cluster at a reading, as far as a plan depends on it.
 
     `unknown` are features without a trustworthy level, `missing` sentences about other missing
     data, `against` the objections of policy and controllers to the rest of the plan. `side_effects`
@@ -76,8 +76,8 @@ def decide(plan: Plan, done: int, now: Situation) -> Decision:
 
 
 def after(plan: Plan, done: int) -> Requirements:
-    """Return the plan's requirements after its first `done` steps. Each step is one write, and so
-    raises the znode's version by one (KafkaController.updateFeatures)."""
+    """Return the requirements of the plan after its first `done` steps. Each step is one write, and
+    so raises the znode's version by one (KafkaController.updateFeatures)."""
     before = plan.requirements
     written = {move.feature: move.to_level for step in plan.steps[:done] for move in step.updates}
     version = before.features_node_version
@@ -132,7 +132,7 @@ def _besides(plan: Plan, done: int, now: Situation) -> Iterator[Mismatch]:
 
 
 def _nodes(expected: Sequence[RangeGroup], actual: Sequence[RangeGroup]) -> Iterator[Mismatch]:
-    """Yield the differences of nodes, once for all nodes of a role with the same difference."""
+    """Yield the differences of nodes, one text for all nodes of a role with an equal difference."""
     required, current = _by_node(expected), _by_node(actual)
     alike: dict[tuple[str, str, str], list[int]] = {}
     for role, node_id in sorted(required.keys() | current.keys()):

@@ -23,7 +23,7 @@ def say_seconds(seconds: float) -> str:
 
 
 def elapsed() -> float:
-    """Return the seconds since boot, including sleep if the system counts it."""
+    """Return the seconds since boot, also during sleep if the system counts them."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
@@ -47,8 +47,8 @@ class Holder:
 
     @property
     def is_elsewhere(self) -> bool:
-        """True for a process of another host or container: this host cannot see whether it has
-        ended. Containers may share the name of their host."""
+        """True for a process of another host or container: this host cannot see whether that
+        process has ended. Containers may share the name of their host."""
         is_other = bool(self.namespace) and self.namespace != _namespace()
         return is_other or self.host != socket.gethostname()
 
@@ -72,7 +72,7 @@ class Holder:
 
 
 def myself(command: str) -> Holder:
-    """Return this process as a holder; `command` is its command line."""
+    """Return this process as the holder of a lock; `command` is its command line."""
     pid, host = os.getpid(), socket.gethostname()
     try:
         user = getpass.getuser()
@@ -99,7 +99,7 @@ def _namespace() -> str:
 
 
 def _started(pid: int) -> str:
-    """Return a process's start time, in clock ticks after this boot; "" = not known."""
+    """Return the start time of a process in clock ticks after this boot; "" = unknown."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8")

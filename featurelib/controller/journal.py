@@ -1,4 +1,4 @@
-"""Keep sent requests and their outcomes in one SQLite file of this machine.
+"""Keep sent requests and their outcomes in a SQLite file on this machine.
 
 A request is on the disk (Dispatch) before it is sent; its outcome (Settlement) follows. A request
 without a final settlement is open: something may have been written. Only locks are ever changed or
@@ -62,9 +62,9 @@ Row = TypeVar("Row")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterArgs:
-    """The options by which a cluster was chosen, so that the commands in a message reach it and its
-    journal again from any folder. `reach`: its addresses or file as options, or its name; `fleet`
-    and `journal`: if given; `intent`: of a plan."""
+    """The options by which a cluster was chosen: with them, the commands in a message reach the
+    cluster and its journal from any folder. `reach`: its addresses or file as options, or its name;
+    `fleet` and `journal`: if given; `intent`: of a plan."""
 
     reach: str = ""
     intent: str = ""
@@ -83,7 +83,7 @@ class ClusterArgs:
 
     @property
     def kept_in(self) -> str:
-        """The option that chooses the journal; empty for the usual one."""
+        """The option that names the journal; empty for the default journal."""
         return _option("journal", self.journal)
 
     @property
@@ -121,7 +121,7 @@ class Clearance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dispatch:
-    """A request that is about to be sent, its sender and its receiver.
+    """A request that will be sent now, with its sender and its receiver.
 
     At `over_at` the request's own time is over, and its sender stops waiting. That settles nothing.
     `approval` identifies the approval. In entries of releases that did not keep them `sent_to` and
@@ -149,7 +149,7 @@ class Dispatch:
 
     @property
     def clearance(self) -> Clearance:
-        """The approval by which it was sent."""
+        """The approval with which the request was sent."""
         return Clearance(
             approval=self.approval,
             by=self.approved_by,
@@ -161,7 +161,7 @@ class Dispatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settlement:
-    """The outcome of a request, its reporter and the time."""
+    """The outcome of a request, with the user who determined it and the time."""
 
     result: StepOutcome
     by: str  # apply, resume
@@ -171,7 +171,7 @@ class Settlement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalEntry:
-    """A request and all of its recorded outcomes, oldest first."""
+    """A request and all its recorded outcomes, oldest first."""
 
     number: int
     intent: Dispatch
@@ -189,7 +189,7 @@ class JournalEntry:
 
     @property
     def is_in_vain(self) -> bool:
-        """True if it was closed as if nothing had been written."""
+        """True if the request was closed with the result that nothing was written."""
         return self.fate in (Fate.REJECTED, Fate.NOT_APPLIED)
 
     @property
@@ -200,8 +200,8 @@ class JournalEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Withdrawal:
-    """A withdrawn approval: its identity, plan, cluster and giver; and who withdrew it, when and
-    why."""
+    """A withdrawn approval: its identity, plan, cluster and approver; and the user, time and reason
+    of the withdrawal."""
 
     approval: str
     plan: str
@@ -230,12 +230,12 @@ class Verified:
 
     @property
     def is_right(self) -> bool:
-        """True if there is no fault, and a kept digest belongs to a record."""
+        """True if no fault was found, and a kept digest belongs to a record."""
         return not self.faults and self.kept != ""
 
 
 class Journal:
-    """A journal file, created if it is missing. Close it when done."""
+    """A journal file; it is created if it is missing. Close it when done."""
 
     def __init__(self, path: Path) -> None:
         """Open the file. Raises JournalError if it cannot be written or was emptied, InputError if
@@ -269,7 +269,7 @@ class Journal:
             raise
 
     def _make(self) -> None:
-        """Make the file whole from the start: an empty one would look like a loss."""
+        """Create the file completely at once: an empty file would look like a lost journal."""
         new = self.path.with_name(f".{self.path.name}.{os.getpid()}.{time.monotonic_ns()}")
         with closing(sqlite3.connect(new, isolation_level=None)) as made:
             made.executescript(";".join(("BEGIN", *_SCHEMA, "COMMIT")))
@@ -294,7 +294,7 @@ class Journal:
             )
 
     def close(self) -> None:
-        """Close the file; its records are already on the disk."""
+        """Close the file; its records are on the disk already."""
         self._db.close()
 
     @contextmanager
@@ -330,7 +330,7 @@ class Journal:
                 )
 
     def intend(self, lock: Lock, intent: Dispatch) -> int:
-        """Record that a request is about to be sent, and return its number.
+        """Record that a request will be sent now, and return its number.
 
         The record is on the disk then. Raises JournalError if not, and BusyError if the lock was
         lost: in both cases nothing may be sent.
@@ -353,7 +353,7 @@ class Journal:
         return number
 
     def _identity(self) -> tuple[int, int] | None:
-        """Return device and number of the file that the path names; None = there is none."""
+        """Return device and number of the file at the path; None without a file."""
         try:
             status = self.path.stat()
         except OSError:
@@ -397,7 +397,7 @@ class Journal:
     def entries(
         self, *, cluster: str | None = None, plan: str | None = None, only_open: bool = False
     ) -> tuple[JournalEntry, ...]:
-        """Return the requests and their outcomes, oldest first.
+        """Return the requests with their outcomes, oldest first.
 
         Every row is read, whatever the filter: a damaged row may be of any cluster, open or not.
         Raises JournalError for a damaged row.
@@ -565,7 +565,7 @@ class Lock:
 
     @property
     def holder(self) -> bytes:
-        """The holding process, as it is stored."""
+        """The process that holds the lock, as stored in the file."""
         return msgspec.json.encode(self.who)
 
     def keep(self) -> None:

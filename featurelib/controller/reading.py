@@ -51,7 +51,7 @@ class Reading:
         return not tagged("unproven").isdisjoint(self.sight.judged.findings["code"].to_pylist())
 
     def seen(self, features: Iterable[str]) -> LevelsSeen:
-        """Return the levels of `features` and all others from the trusted source. With such a
+        """Return the levels of `features` and all other levels from the trusted source. With such a
         source, a feature that it does not list is not finalized."""
         questions = self.sight.evidence.questions
         names = [questions.names[code] for code in questions.feature.tolist()]
@@ -62,8 +62,8 @@ class Reading:
         return LevelsSeen(levels=levels, unknown=frozenset(unsure))
 
     def seen_after(self, passed: Passed, features: Collection[str]) -> LevelsSeen | None:
-        """Return the levels from a source that has everything applied before `passed`; None if
-        there is no such source. In ZooKeeper mode that is the `/feature` znode."""
+        """Return the levels from a source that has applied everything before `passed`; None without
+        such a source. In ZooKeeper mode that is the `/feature` znode."""
         if passed.offset is not None:
             nodes = [node for node, epoch in self.epochs.items() if epoch >= passed.offset]
             levels = next((report for node in nodes if (report := self.reports[node])), None)
@@ -78,7 +78,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watcher:
-    """The backend of one cluster, and the rules of its judgement."""
+    """The backend of one cluster with the rules for its judgement."""
 
     backend: Backend
     catalogue: Catalogue

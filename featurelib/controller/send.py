@@ -1,4 +1,4 @@
-"""Send one request: record it, send it once, and watch until its outcome is known, now or later.
+"""Send one request: record it, send it once, and read the cluster until the outcome is known.
 
 Nothing is sent twice. The cluster is read before an outcome is stated. A request whose level is
 missing is *not applied* only if no node can apply it any more (featurelib.core.outcome); otherwise
@@ -71,7 +71,7 @@ class Waits:
 
 @dataclass(slots=True, kw_only=True)
 class Sender:
-    """A sender of requests of one plan (`plan`, its digest, of `total` steps), or of a program,
+    """The sender of requests of one plan (`plan`, its digest, of `total` steps), or of a program,
     under the cluster's lock. `steps` are the outcomes; `unwritten` says why the last was not
     recorded; `reading` is the newest. The journal keeps the cluster's `name` and the `settings`
     file."""
@@ -192,7 +192,7 @@ def _levels(levels: Iterable[tuple[str, int]]) -> str:
 
 
 def _put(watcher: Watcher, step: Step, check: Callable[[], None]) -> Delivery:
-    """Send the request unless `check` raises; while it waits, print that now and then."""
+    """Send the request unless `check` raises; print a line now and then while waiting."""
     started, ended = Event(), Event()
 
     def say() -> None:
@@ -236,8 +236,8 @@ def watch(
     before: Reading | None,
     waits: Waits,
 ) -> tuple[StepOutcome, Reading | None]:
-    """Watch until the outcome of a request is known or the waiting time is over. Return the outcome
-    and the last reading.
+    """Read the cluster until the outcome of a request is known or the waiting time is over. Return
+    the outcome and the last reading.
 
     Without `before` only nodes that respond now count, and the function waits for no node.
     """
@@ -283,8 +283,8 @@ def watch(
 def _judge(
     watcher: Watcher, dispatch: Dispatch, delivery: Delivery, features: list[str], *, asks: bool
 ) -> tuple[StepOutcome, Reading | None]:
-    """Settle the outcome of a request by a query made from now on; if it stays open and `asks`, ask
-    the nodes that may hold the request, and query the cluster once more."""
+    """Settle the outcome of a request by a new query of the cluster; if the request stays open and
+    `asks`, query the nodes that may hold the request, and the cluster once more."""
     step, position = dispatch.step, dispatch.position
     if not delivery.sent:
         return settle(step, position, delivery, None, proven=False), None
@@ -326,9 +326,9 @@ def resume(
     waits: Waits | None = None,
     sender_ended: bool = False,
 ) -> tuple[JournalEntry, ...]:
-    """Settle every open request of a cluster, oldest first, and return each with its outcomes;
-    nothing is written to the cluster. `sender_ended`: the user declares that the sending processes
-    on other hosts have ended, because this host cannot check that.
+    """Settle every open request of a cluster, oldest first, and return each with its outcomes; this
+    writes nothing to the cluster. `sender_ended`: the user declares that the sending processes on
+    other hosts have ended, because this host cannot check that.
 
     Raises RefusedError if another cluster responds, BusyError while another process works there, or
     the process of an open request still runs on this host, and JournalError.
@@ -346,8 +346,8 @@ def resume(
 
 
 def _expect_ended(cluster: str, entries: Sequence[JournalEntry]) -> None:
-    """Raise BusyError for a request whose process still exists here: a frozen process may send it
-    later."""
+    """Raise BusyError for a request whose process still exists here: a frozen process may send the
+    request later."""
     for entry in entries:
         if entry.intent.who.is_running_here():
             raise BusyError(
@@ -358,7 +358,7 @@ def _expect_ended(cluster: str, entries: Sequence[JournalEntry]) -> None:
 
 
 def _expect_cluster(watcher: Watcher, cluster: str, entries: Sequence[JournalEntry]) -> None:
-    """Raise RefusedError for another cluster; a silent one may be the right one."""
+    """Raise RefusedError for another cluster; an unresponsive cluster may be the right one."""
     try:
         actual = watcher.read(say=quietly).sight.cluster_id
     except BackendError:

@@ -1,4 +1,4 @@
-"""Read a real cluster of either mode by its listeners, and update it through its controller.
+"""Read a real cluster of either mode through its listeners, and update it through its controller.
 
 An update is sent once, to the receiver that was chosen before. A request to validate is sent again
 if another node became controller. It is never sent in ZooKeeper mode, where Kafka would apply it.
@@ -146,8 +146,8 @@ class KafkaBackend:
             return NotPassed(why=str(error).rstrip("."))
 
     def update(self, step: Step, *, validate_only: bool = False, last_check: Check = None) -> Reply:
-        """Return the active controller's response unchanged; if a permission is missing, the
-        message names it and the principal."""
+        """Return the active controller's response unchanged; for a missing permission, the message
+        names the permission and the principal."""
         if validate_only:
             return self._validate(step)
         if self._held is None:
@@ -198,7 +198,7 @@ class KafkaBackend:
         return self._map
 
     def _find_again(self) -> Map:
-        """Find the leader again, by one broker and the known controllers."""
+        """Find the leader again through one broker and the known controllers."""
         before = self._known()
         now = replace(
             deepcopy(before), leader=(NOBODY, NOBODY), active=NOBODY, voters=set(), nameless=[]
@@ -262,7 +262,7 @@ def _discover(reach: Reach, say: Say) -> Search:
 
 
 def _nobody(reach: Reach, reasons: Iterable[str], own: Sequence[bytes]) -> UnreachableError:
-    """Return the error that no node responded: each reason once, after the nodes that gave it.
+    """Return the error that no node responded: each reason once, after the nodes with this reason.
     `own` are the `lines` of the error. The message does not repeat an address. A single reason with
     advice becomes the whole message."""
     every = " · ".join(reason.rstrip(".") for reason in dict.fromkeys(reasons))
@@ -305,7 +305,7 @@ def voters_not_asked(known: Map) -> Iterator[str]:
 
 
 def _nameless(known: Map) -> Iterator[str]:
-    """Yield controllers that respond and whose node id is unknown."""
+    """Yield controllers that respond, but whose node id is unknown."""
     for address in known.nameless[:SHOWN]:
         yield (
             f"{address}: expected a controller that says its node id, found one that does not "
@@ -314,7 +314,7 @@ def _nameless(known: Map) -> Iterator[str]:
 
 
 def lines_of(node: NodeAnswers, cluster_id: str) -> Iterator[bytes]:
-    """Yield every line of one half of one node."""
+    """Yield every landing line of one node in one role."""
     target, of = node.target, {"role": node.target.role.text, "endpoint": node.address}
     ranges = {"node_id": target.node_id, **of, "asked_version": ASKED_API_VERSIONS}
 
@@ -351,5 +351,5 @@ def lines_of(node: NodeAnswers, cluster_id: str) -> Iterator[bytes]:
 
 
 def _line(kind: str, cluster_id: str, at: datetime, **keys: object) -> bytes:
-    """Return one landing line, without its line end."""
+    """Return one landing line without a line end."""
     return write_line(kind, cluster_id, round(at.timestamp() * 1_000_000), keys)

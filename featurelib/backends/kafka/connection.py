@@ -53,8 +53,8 @@ LEAST_SECONDS = 60.0  # … and at least this long
 
 
 class Allowance:
-    """The time and bytes left for one query, shared by its threads. `timeout` in seconds per
-    node."""
+    """The time and bytes left for one query of a cluster, shared by its threads. `timeout` in
+    seconds per node."""
 
     def __init__(self, timeout: float) -> None:
         self._seconds = max(LEAST_SECONDS, TIME_LIMITS * timeout)
@@ -101,8 +101,8 @@ _CLOSED = "socket disconnected"
 
 
 def words(error: Exception, credentials: Credentials, timeout_ms: int) -> str:
-    """Return why a listener could not be queried, in one line without secrets. A client's own
-    message is kept if it is informative."""
+    """Return the reason why a listener could not be queried, as one line without secrets. A
+    client's own message is kept if it is informative."""
     name = type(error).__name__
     text = _NUMBER.sub("", str(error)).removeprefix(name).removeprefix(": ")
     text = clean(credentials.hide(" ".join(text.split())), LONGEST_WORDS) if text else ""
@@ -160,11 +160,11 @@ _CLIENT = {"client_id": "featurelib", "receive_message_max_bytes": LONGEST_OF_AL
 
 
 class LostError(Exception):
-    """The error that a request was sent and no response came; its text has no secrets."""
+    """The error for a sent request without a response; its text has no secrets."""
 
 
 class Connection:
-    """An open, authenticated connection to be closed by its one thread.
+    """An open, authenticated connection; only its own thread closes it.
 
     `connect_ms` limits opening, `timeout_ms` each response (and opening by default). Received bytes
     count against the `allowance`. `offered` is API key → (lowest, highest version). Raises
@@ -216,8 +216,8 @@ class Connection:
             self._socket.opened.close()
 
     def forget_when_lost(self) -> None:
-        """Reset the connection however it ends, also when this process ends: bytes that were not
-        delivered are dropped, where the kernel would still send them afterwards."""
+        """Reset the connection at its end, also at the end of this process: the kernel then drops
+        bytes that were not delivered, and does not send them afterwards."""
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
 
     def send(self, api: Api, version: int, fields: dict[str, object], more_ms: int = 0) -> Any:
@@ -281,8 +281,8 @@ class Connection:
 
 
 class _Metered:
-    """A socket that is read no further than its limit; it behaves like the socket otherwise.
-    `fault` is set if too much came."""
+    """A socket that reads at most a number of bytes; otherwise a normal socket. `fault` is set if
+    too much came."""
 
     def __init__(self, allowance: Allowance | None) -> None:
         self._allowance, self.fault = allowance, ""

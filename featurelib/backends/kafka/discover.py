@@ -1,4 +1,4 @@
-"""Find every listener of a cluster and query all of them in parallel.
+"""Find every listener of a cluster and query all listeners in parallel.
 
 Responses name further nodes: Metadata and DescribeCluster name brokers, DescribeQuorum names voters
 and controllers, and registrations in ZooKeeper name brokers. The search ends when no response names
@@ -46,7 +46,7 @@ NOBODY = -1
 
 @dataclass(slots=True)
 class Map:
-    """The nodes of a cluster found so far; node id → addresses.
+    """The nodes of a cluster that were found so far: node id → addresses.
 
     `leader` is (epoch, node) of the quorum, `active` the controller broker of ZooKeeper mode;
     `nameless` are addresses of controllers whose node id is unknown.
@@ -73,11 +73,11 @@ class Map:
 
     @property
     def size(self) -> int:
-        """The number of known addresses, of all nodes."""
+        """The number of known addresses of all nodes."""
         return sum(map(len, self.brokers.values())) + sum(map(len, self.controllers.values()))
 
     def targets(self) -> list[Target]:
-        """Return every half of every known node, controllers first."""
+        """Return every known node in each of its roles, controllers first."""
         parts = ((Role.CONTROLLER, self.controllers), (Role.BROKER, self.brokers))
         return [
             Target(role=role, node_id=node, addresses=nodes[node])
@@ -104,7 +104,7 @@ class Map:
         self.voters |= set(quorum.voters)
 
     def learn(self, answers: NodeAnswers) -> None:
-        """Add the responses of one half of one node. Raises ConfigError, ProtocolError."""
+        """Add the responses of one node in one role. Raises ConfigError, ProtocolError."""
         role, members, state = answers.target.role, answers.members, answers.quorum
         if answers.error is None:
             self.modes.add("kraft" if answers.is_kraft else "zk")
@@ -121,7 +121,7 @@ class Map:
             self.learn_quorum(state)
 
     def learn_introduced(self, answers: NodeAnswers) -> None:
-        """Add the responses of a listener whose address was given, whichever node it belongs to."""
+        """Add the responses of a given address, whose node may be any."""
         self.learn(answers)
         node = _node_of(answers)
         if answers.target.role is Role.CONTROLLER and node is None:
@@ -130,7 +130,7 @@ class Map:
             self.place(node, answers.address)
 
     def place(self, node: int, address: str) -> None:
-        """Put an address that was given before the advertised addresses of its node."""
+        """Put a given address before the advertised addresses of its node."""
         advertised = self.controllers.pop(node, ())
         add_addresses(self.controllers, node, (address, *advertised))
 
@@ -145,7 +145,7 @@ def add_addresses(known: dict[int, tuple[str, ...]], node: int, new: Iterable[st
 
 def _introduce(role: Role, address: str, wire: Wire, who_leads: bool) -> NodeAnswers:
     """Ask one address for the members of its cluster, and with `who_leads` for the leader; if the
-    id of a controller is unknown, query that, too.
+    id of a controller is unknown, query the controller, too.
 
     Raises UnreachableError without a response or without a broker's list, ConfigError.
     """
@@ -196,7 +196,7 @@ def _list(talk: Talk, role: Role) -> Iterator[ListenerAnswer]:
 
 
 def _leader(talk: Talk) -> Iterator[ListenerAnswer]:
-    """Yield the quorum, if the listener knows it. If not, the later full query reports the
+    """Yield the quorum, if the listener returns it. If not, the later full query reports the
     reason."""
     with suppress(BackendError):
         if talk.version_of(Api.DESCRIBE_QUORUM) is not None:
@@ -228,7 +228,7 @@ class Reach:
     znodes: Callable[[], Znodes] | None
 
     def after(self, known: Map | None) -> Reach:
-        """Add brokers that an earlier reading found, to try if no given address responds."""
+        """Add brokers of an earlier reading, to try if no given address responds."""
         known_at = islice((at[0] for at in known.brokers.values()), FURTHER) if known else ()
         return replace(self, bootstrap=tuple(dict.fromkeys((*self.bootstrap, *known_at))))
 
@@ -287,7 +287,7 @@ class Search:
         return self
 
     def _next_done(self) -> Iterator[Callable[[], None]]:
-        """Yield the handlers of finished queries; wait if there is no other work."""
+        """Yield the handlers of finished queries; wait while all queries are running."""
         with suppress(Empty):
             yield self._done.get(timeout=self._patience())
             while True:
@@ -301,7 +301,7 @@ class Search:
     # Nodes that list others
 
     def _introduce_next_broker(self) -> None:
-        """Query the next broker for its list only if the one before fails or is slow."""
+        """Query the next broker for its list, if the previous broker failed or is slow."""
         waiting = self._brokers_left()
         if waiting and time.monotonic() >= self._next_broker_at:
             self._given.add(waiting[0])
@@ -322,7 +322,7 @@ class Search:
     def _learn_from(
         self, work: Callable[[], _T], learn: Callable[[_T], None], role: Role | None = None
     ) -> None:
-        """Query a node that lists others: a broker, a controller, or ZooKeeper."""
+        """Query a node that can list other nodes: a broker, a controller, or ZooKeeper."""
 
         def learned(job: Future[_T]) -> None:
             self._introducing -= 1
@@ -348,7 +348,7 @@ class Search:
     # Waiting
 
     def _is_patient(self) -> bool:
-        """Return true while the search waits for nodes that list others."""
+        """Return true while the search waits for nodes that can list other nodes."""
         return bool(self._introducing) and time.monotonic() < self._began + PAUSE_SECONDS
 
     def _may_be_given(self, target: Target) -> bool:
@@ -358,8 +358,8 @@ class Search:
         return target.role is Role.CONTROLLER and not is_given and self._is_patient()
 
     def _patience(self) -> float | None:
-        """Return the seconds after which the search continues without a response; None = it
-        waits."""
+        """Return the seconds after which the search continues without a response; None = no
+        limit."""
         moments = [self._next_broker_at] if self._brokers_left() else []
         moments += [self._began + PAUSE_SECONDS] if self._is_patient() else []
         return max(0.0, min(moments) - time.monotonic()) if moments else None
@@ -367,7 +367,7 @@ class Search:
     # Asking
 
     def _ask_new(self) -> None:
-        """Query nodes not queried yet, and silent nodes for which a new address is known."""
+        """Query nodes not queried yet, and unresponsive nodes for which a new address is known."""
         new = []
         for target in self.known.targets():
             tried = self._tried.get(target.key, set())

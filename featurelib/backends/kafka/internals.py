@@ -68,7 +68,7 @@ def _made(kind: Any, fields: dict[str, Any]) -> dict[str, Any]:
 
 
 class _LastWords:
-    """A transport that reads the last bytes of a connection before it reports the end.
+    """A transport that reads the last bytes of a connection before it reports the connection's end.
 
     The client drops them: a refused password, the response of a controller that then stops.
     """
@@ -90,7 +90,7 @@ class SecuredTransport(_LastWords, KafkaSSLTransport):  # type: ignore[misc]  # 
 
 
 class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # as above
-    """The provider of one connection's OAUTHBEARER token."""
+    """The provider of the OAUTHBEARER token of one connection."""
 
     def __init__(self, token: str) -> None:
         super().__init__()

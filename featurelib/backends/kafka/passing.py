@@ -58,8 +58,8 @@ _IN_TURN = frozenset({NO_ERROR, NOT_CONTROLLER})  # a controller, or a former on
 def passed(
     reach: Reach, known: Map, sent: Recipient | None, features: Collection[str]
 ) -> Passed | NotPassed:
-    """Return the proof that a request to `sent` can no longer be applied, or what is missing for
-    it; `known` is as of now.
+    """Return the proof that the request in `sent` can no longer be applied, or the data missing for
+    this proof; `known` is the present state.
 
     Raises UnreachableError with the words of a node that did not answer, ConfigError, RefusedError.
     """
@@ -125,7 +125,7 @@ class _Passing:
         return self.committed(leading, how, further=further)
 
     def committed(self, leading: QuorumState, how: str, *, further: bool) -> Passed | NotPassed:
-        """Add the offset up to which the leader has committed; the leader must be the same.
+        """Add the offset up to which the leader has committed, if the leader did not change.
 
         `further`: the offset must include a record that was appended after now. If the controller
         rejects the rest of a request, it responds before kraft.version is committed (KAFKA-16538).
@@ -146,8 +146,8 @@ class _Passing:
 
     def leading(self) -> QuorumState | None:
         """Ask the leader for the state of the quorum: on a controller's listener only the leader
-        answers, and a broker forwards the question to it. Raises UnreachableError if no node can be
-        asked."""
+        answers; a broker forwards the request to the leader. Raises UnreachableError if no node can
+        be asked."""
         leader = self.known.leader[1]
         ways = [(Role.CONTROLLER, address) for address in self.known.controllers.get(leader, ())]
         ways += [(Role.BROKER, at[0]) for _, at in sorted(self.known.brokers.items()) if at]
@@ -168,8 +168,8 @@ class _Passing:
 
     def ask(self, role: Role, node: int, question: Callable[[Talk], None]) -> None:
         """Query one node over many connections, each `TIMES` times, at the listener that got the
-        request, because each listener has its own network threads. Raises UnreachableError unless
-        every query gets the expected response."""
+        request: each listener has separate network threads. Raises UnreachableError unless every
+        query gets the expected response."""
         title, sent = f"{role.text} {node}", self.sent
         nodes = self.known.controllers if role is Role.CONTROLLER else self.known.brokers
         addresses = nodes.get(node, ())

@@ -1,4 +1,4 @@
-"""Query a listener, and read its responses in any version.
+"""Query a listener, and read responses of every protocol version.
 
 The highest version that both sides know is used; a field that it lacks is None. Only this module
 chooses versions, because the client silently leaves out fields that a version lacks, such as
@@ -72,7 +72,7 @@ RIGHTS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListenerAnswer:
-    """A response: `body` has the protocol's names in snake case, `at` is its time of arrival."""
+    """A response: `body` has the protocol's names in snake case, `at` is the time of arrival."""
 
     api: Api
     version: int
@@ -80,7 +80,7 @@ class ListenerAnswer:
     body: dict[str, object]
 
     def read(self, shape: type[_T], part: object = None) -> _T:
-        """Return the response, or a part of it, in this shape. Raises ProtocolError."""
+        """Return the response, or a part of the response, as this type. Raises ProtocolError."""
         try:
             return msgspec.convert(self.body if part is None else part, shape)
         except msgspec.ValidationError as error:
@@ -91,7 +91,7 @@ class ListenerAnswer:
 
     @property
     def _head(self) -> _Head:
-        """The error of the response, or of one configuration: the node's own first."""
+        """The error of the response or of a configuration in it: the node's own first."""
         is_of_many = self.api is Api.DESCRIBE_CONFIGS
         return self.read(_Heads).results[0] if is_of_many else self.read(_Head)
 
@@ -101,7 +101,7 @@ class ListenerAnswer:
 
     @property
     def fault(self) -> str | None:
-        """The reason why this response is an error, with advice; None if it is none."""
+        """The reason why the response is an error, with advice; None if it is no error."""
         head = self._head
         if head.error_code == responses.NO_ERROR:
             return None
@@ -112,8 +112,8 @@ class ListenerAnswer:
 
 
 def missing_right(api: Api, principal: str = "") -> str:
-    """Return the operation that `principal` ("" = not known) lacks, because the controller's
-    message does not show it.
+    """Return the operation for which `principal` ("" = unknown) lacks the permission; the
+    controller's message does not show it.
 
     kafka-acls.sh accepts operations in camel case only. The advice never grants ALTER: an auditor
     must not have it, and the cluster's owner decides who may apply plans.
@@ -143,7 +143,7 @@ class _Heads(msgspec.Struct, frozen=True):
 
 
 class _Member(msgspec.Struct, frozen=True):
-    """A node as Metadata (`node_id`) or DescribeCluster (`broker_id`) lists it."""
+    """A node in a response of Metadata (`node_id`) or DescribeCluster (`broker_id`)."""
 
     host: object
     port: object
@@ -289,7 +289,7 @@ class Wire:
 
 
 class Talk(Connection):
-    """A connection to one listener, and the requests over it."""
+    """A connection to one listener, and the requests that are sent over it."""
 
     def __enter__(self) -> Self:
         return self
@@ -303,7 +303,7 @@ class Talk(Connection):
         return Api.DESCRIBE_QUORUM in self.offered
 
     def version_of(self, api: Api) -> int | None:
-        """Return the highest version both sides know; None if there is none."""
+        """Return the highest version that both sides support; None without a common version."""
         low, high = VERSIONS[api]
         offered_low, offered_high = self.offered.get(api, (0, -1))
         version = min(high, offered_high)
@@ -336,7 +336,7 @@ class Talk(Connection):
         return self._ask(Api.DESCRIBE_QUORUM, topics=[topic])
 
     def describe_configs(self, resources: Sequence[str]) -> ListenerAnswer:
-        """Return DescribeConfigs of the keys that landing.responses reads, and no others."""
+        """Return DescribeConfigs of exactly those keys that landing.responses reads."""
         requested = [
             {
                 "resource_type": responses.BROKER,
@@ -351,7 +351,7 @@ class Talk(Connection):
         )  # fmt: skip
 
     def own_id(self) -> int | None:
-        """Return the node id that a controller of 3.7 or later names when it refuses the
+        """Return the node id that a controller of 3.7 or later returns when it rejects the
         configuration of node -1. Without a leader no other response has it."""
         if self.version_of(Api.DESCRIBE_CONFIGS) is None:
             return None
@@ -431,7 +431,7 @@ WITNESSES = 2  # brokers that are asked for a list, of each version
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A half of one node, and its address as host:port."""
+    """A node in one role, with its address as host:port."""
 
     role: Role
     node_id: int
@@ -461,7 +461,7 @@ def _now() -> datetime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeAnswers:
-    """The responses of one half of one node. `error` is why it could not be queried at all.
+    """The responses of one node in one role. `error` is why it could not be queried at all.
 
     `silent` are requests without a response. `principal` is our user, as an authorizer names it; ""
     = only the listener knows it.
@@ -494,22 +494,22 @@ class NodeAnswers:
 
     @property
     def quorum(self) -> QuorumState | None:
-        """The node's view of the quorum, None = it has none. Raises ProtocolError."""
+        """The node's view of the quorum; None without a view. Raises ProtocolError."""
         states = (quorum(a) for a in self.answers if a.api is Api.DESCRIBE_QUORUM)
         return next(states, None)
 
 
 class Share:
-    """The brokers that are asked for lists of the whole cluster: some of each version, until enough
-    lists came. A controller's list differs from a broker's list. A rejected request does not count
-    as a list."""
+    """The brokers that must return lists of the whole cluster: some of each version, until enough
+    lists arrived. A controller's list differs from a broker's list. A rejected request does not
+    count as a list."""
 
     def __init__(self) -> None:
         self._answered: Counter[tuple[Api, int | None]] = Counter()
         self._lock = Lock()
 
     def is_enough(self, target: Target, api: Api, version: int | None) -> bool:
-        """Return true if enough brokers have given this list; every controller is asked."""
+        """Return true if enough brokers have returned this list; every controller is queried."""
         with self._lock:
             return target.role is Role.BROKER and self._answered[api, version] >= WITNESSES
 
@@ -524,7 +524,7 @@ class Share:
 
 
 def ask(target: Target, wire: Wire, share: Share) -> NodeAnswers:
-    """Return all responses of one half of one node. Raises ConfigError only."""
+    """Return all responses of one node in one role. Raises ConfigError only."""
     failed, address = "no address is known", ""
     for address in target.addresses:
         try:

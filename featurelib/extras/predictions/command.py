@@ -100,7 +100,7 @@ def mark_muted(answer: WhatIf, source: Source) -> WhatIf:
 
 
 def turn_row(turn: Turn) -> Row:
-    """Return one feature before and after, by its verdict's columns."""
+    """Return a row about one feature with its verdict's columns, before and after."""
     row: Row = {"feature": turn.feature}
     for moment, side in (("before", turn.before), ("after", turn.after)):
         row |= {f"{key}_{moment}": (side or {}).get(key) for key in VERDICT}
@@ -150,7 +150,7 @@ def can_roll(cluster: AnyCluster, to: str, journal: str | None = None) -> Answer
 
 def _levels_sent(cluster: str, named: str | None) -> Iterator[tuple[str, int, int]]:
     """Yield feature, level and time (microseconds) of each level that the journal shows as
-    finalized: before a request, and after it unless nothing was written."""
+    finalized: before each request, and after it unless it was rejected."""
     path = journal_path(named)
     if not path.is_file():
         return
