@@ -432,7 +432,7 @@ def test_a_snapshot_row_whose_bytes_changed_in_its_file_is_said_and_never_taken_
     file.with_name(f".{file.name}.crc").unlink(missing_ok=True)  # of Hadoop, for local disks alone
     for job in ("audit", "nightly"):
         nights.run(job)
-        assert nights.void() == ["its checksum is not that of what it holds"]
+        assert nights.void() == ["its checksum does not match its content"]
         assert nights.judged() == before | {name: "UNKNOWN"}
 
 
