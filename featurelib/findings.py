@@ -54,6 +54,7 @@ class Issue(StrEnum):
     SECRET = "secret"  # the login of the collector was refused
     SECURITY = "security"  # protocol, mechanism or certificate differ from the listener's
     EARLIER = "earlier"  # the stale node's range comes from an earlier run
+    CONTROLLERS = "controllers"  # no list of the registered controllers
     HALF = "half"  # the controller half of the broker's node runs
     ZNODE = "znode"  # the broker's registration in ZooKeeper could not be read
     # For a broker that registers no features: only its inter.broker.protocol.version is too old, or

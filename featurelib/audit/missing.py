@@ -31,13 +31,22 @@ from featurelib.audit.majority import (
     report_static_voters,
 )
 from featurelib.audit.profiles import ranges_of
+from featurelib.audit.registrations import record_keys
 from featurelib.audit.target import Agreed, Judge
 from featurelib.audit.verdict import least_software
 from featurelib.core.dialect import GENERATIONS, load
 from featurelib.core.features_znode import elect
 from featurelib.feature import UNREGISTERS_CONTROLLERS_FROM, Role, Witness
 from featurelib.findings import Issue
-from featurelib.landing.responses import CONFIGS, MEMBERS, NOT_AUTHORIZED, PROBE, QUORUM, needed
+from featurelib.landing.responses import (
+    CONFIGS,
+    MEMBERS,
+    NOT_AUTHORIZED,
+    PROBE,
+    QUORUM,
+    UNLISTED,
+    needed,
+)
 from featurelib.rows import NONE, Bool, Int, Texts, pick, texts_of
 from featurelib.snapshot.records import MALFORMED
 from featurelib.words import NOBODY_ANSWERED, clean, moment, nodes, share_reasons, time_text
@@ -290,7 +299,8 @@ def _rights(report: BatchFindings) -> tuple[Int, Bool]:
     evidence, refused = report.evidence, report.evidence.snapshots["refusals"]
     by_request = dict[tuple[int, str], list[RefusedPermission]]()
     for cluster, r in zip(refused.row.tolist(), refused.structs(RefusedPermission), strict=True):
-        by_request.setdefault((cluster, r.request), []).append(r)
+        if r.request in _REFUSED:
+            by_request.setdefault((cluster, r.request), []).append(r)
     rows_by: dict[str, list[tuple[int, int, int, str, str | None]]] = {
         "right_missing": [],
         "right_withheld": [],
@@ -431,9 +441,23 @@ def _registrations(judge: Judge, agreed: Agreed, proven: Bool, sink: BatchFindin
     rows = np.flatnonzero(unproven)
     causes = texts_of(Issue.ZNODE if of else None for of in member.on_zookeeper[rows].tolist())
     count += sink.of_clusters("registrations_unproven", rows, cause=causes)
-    # In a dynamic quorum a registered controller may follow without a vote.
+    # In a dynamic quorum a registered controller may follow without a vote, or be off.
     hidden = evidence.dynamic()[1] & ~(member.controllers_lately | evidence.controllers_vouched)
     hidden &= ~member.migrating & ~proven
+    refused = evidence.snapshots["refusals"]
+    requests = [refused.code("request", of) for of in (MEMBERS, UNLISTED)]
+    of_list = np.isin(refused.field("request"), requests)
+    of_list &= refused.field("role") == Role.CONTROLLER
+    # A collection that never requested the list says nothing about it (decision 0025).
+    wanting = member.controllers_known | marked(len(hidden), refused.row[of_list])
+    queried = evidence.listeners  # a controller that was queried, and that no list has
+    strangers = queried.field("role") == Role.CONTROLLER
+    strangers &= find(evidence.subjects.key, record_keys(queried)) < 0
+    wanting |= marked(len(hidden), queried.row[strangers])
+    wanting &= judge.metadata_version >= judge.dialect.can.controllers_register_from
+    rows = np.flatnonzero(hidden & evidence.dynamic()[0] & member.quorum_known & wanting)
+    causes = texts_of([Issue.CONTROLLERS] * len(rows))
+    count += sink.of_clusters("registrations_unproven", rows, cause=causes)
     cluster, node_id = evidence.unlisted_observers()
     cluster, node_id = cluster[hidden[cluster]], node_id[hidden[cluster]]
     count += sink.of_clusters("observer_unknown", cluster, member.quorum_place, node_id=node_id)

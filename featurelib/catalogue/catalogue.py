@@ -34,6 +34,7 @@ NEWEST_RELEASE: Final = newest_release()
 ANY = "any"  # the union of all releases
 CLASSIC_PARTS, EARLY_PARTS = 2, 3  # 3.9.1 means 3.9; 0.10.2.1 means 0.10.2
 FEATURE_RECORDS_FROM = 4  # 3.3-IV0: any level above 0 needs it (KIP-1022; Feature.java)
+HIGHEST_LEVEL = 2**15 - 1
 LEAST_WIDTH = 64  # the tables have levels 0 to 63, more if a catalogue has a higher one
 UNKNOWN = -1
 G = TypeVar("G", bound=np.generic)
@@ -304,11 +305,12 @@ class Catalogue:
         return self.names.get(level, str(level)) if feature == METADATA_VERSION else str(level)
 
     def level_of(self, text: str) -> int | None:
-        """Return the metadata.version of a tool's text (`4.0-IV3`, `UNKNOWN 33`, `7`), or None."""
+        """Return the metadata.version of a tool's text (`4.0-IV3`, `UNKNOWN 33`, `7`), or None. A
+        level is an int16 (FeatureLevelRecord)."""
         if text in self.names.values():
             return next(level for level, name in self.names.items() if name == text)
         number = re.fullmatch(r"(?:UNKNOWN )?\[?(\d{1,5})\]?", text)
-        return int(number[1]) if number else None
+        return int(number[1]) if number and int(number[1]) <= HIGHEST_LEVEL else None
 
     def newest_known(self, feature: str) -> int:
         """Return the highest known level of `feature`; 0 for an unknown feature."""

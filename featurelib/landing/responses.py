@@ -35,6 +35,7 @@ NOT_AUTHORIZED = 31  # CLUSTER_AUTHORIZATION_FAILED
 DESCRIBE, ALTER, DESCRIBE_CONFIGS = "DESCRIBE", "ALTER", "DESCRIBE_CONFIGS"
 QUORUM, MEMBERS, PROBE = "describe_quorum", "describe_cluster", "probe"
 CONFIGS = "describe_configs"
+UNLISTED = "unlisted"  # in place of a kind: a controller gave no list of controllers
 BROKERS, CONTROLLERS = 1, 2  # endpoint types
 METADATA_TOPIC = "__cluster_metadata"
 SHOWS_FENCED_FROM = 2  # version of DescribeCluster

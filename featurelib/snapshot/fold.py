@@ -21,7 +21,7 @@ from featurelib.catalogue.rows import releases_offering
 from featurelib.core.features_znode import Generation, ZnodeReading, decode
 from featurelib.feature import Role, Witness
 from featurelib.landing import Landing, kinds
-from featurelib.landing.responses import CONFIGS, MEMBERS, NOT_AUTHORIZED, PROBE, QUORUM
+from featurelib.landing.responses import CONFIGS, MEMBERS, NOT_AUTHORIZED, PROBE, QUORUM, UNLISTED
 from featurelib.landing.samples import NodeMetrics
 from featurelib.landing.strict import FaultError
 from featurelib.landing.strimzi import StrimziLine
@@ -92,6 +92,9 @@ class Fold:
             reason = request.error or request.why or f"error code {content.error_code}"
             text = f"node {request.asked_node}: {reason}"
             self._lose(kept.NotReached(at, line_id, text, alone=True))
+            if isinstance(content, kinds.ClusterDescription) and request.role is Role.CONTROLLER:
+                right = kept.Right(UNLISTED, int(Role.CONTROLLER), 0, at, line_id)
+                self._note(right, True, at)
         elif not isinstance(content, _OF_NO_NODE):
             self.state.observed_at = max(self.state.observed_at, at)
         add = _ADDERS.get(type(landing.content))

@@ -307,13 +307,25 @@ def _lists_that_are_contradicted(capture: Capture, without: Without) -> set[int]
     }
 
 
+def _lists_of_controllers(capture: Capture, without: Without) -> set[int]:
+    """All lists of controllers, and all failures to read one: a cluster that was reported without
+    one (docs/decisions/0025-the-newest-reading-decides.md)."""
+    lines = enumerate(landing.content for landing, _ in capture.lines)
+    lists = {
+        i
+        for i, of in lines
+        if isinstance(of, ClusterDescription) and of.request.role is Role.CONTROLLER
+    }
+    return lists if lists <= set(without) else set()
+
+
 def _seen(capture: Capture, line: int) -> int:
     return capture.lines[line][0].observed_at or 0
 
 
 EXCEPTIONS = (
     _lists_that_are_contradicted, _brokers_nobody_speaks_of, _whole_quorum, _configurations,
-    _answers_that_know_no_level, _end_of_the_log, _newest_levels,
+    _answers_that_know_no_level, _end_of_the_log, _newest_levels, _lists_of_controllers,
 )  # fmt: skip
 
 

@@ -713,6 +713,34 @@ def test_who_follows_a_dynamic_quorum_may_be_a_registered_controller(
     assert found == [7] * (verdict == "UNKNOWN")
 
 
+def not_listed(**failure: object) -> bytes:
+    """A controller's failure to give the list of controllers."""
+    return line_of("describe_cluster", "c", 1, asked_node=1, listener="controller", **failure)
+
+
+@pytest.mark.parametrize(
+    ("lines", "verdict"),
+    [
+        ([], "READY"),
+        ([not_listed(error="it is not authorized", error_code=31)], "UNKNOWN"),
+        ([not_listed(error="no answer within 10 s")], "UNKNOWN"),
+        ([failure_line("c", Node(node_id=7, role=CONTROLLER, ranges={}, failed=1))], "UNKNOWN"),
+        ([listing((1, False), kind=2, age=24)], "UNKNOWN"),
+        ([not_listed(error="no answer within 10 s"), listing((1, False), kind=2)], "READY"),
+        ([not_listed(error="no answer within 10 s"), *log(*ME, age=1)], "READY"),
+    ],
+    ids=["no trace", "refused", "lost", "a stranger", "an earlier list", "a list", "a dump"],
+)
+def test_a_dynamic_quorum_whose_list_of_controllers_is_missing_is_unknown(
+    lines: list[bytes], verdict: str
+) -> None:
+    """A controller that is off, does not vote and is still registered is in that list alone."""
+    said = judge_lines([*MAY_BE_CONTROLLER[:-1], quorum([(1, 0)]), *lines])
+    assert readiness(said, METADATA)["verdict"] == verdict
+    found = findings(said, "registrations_unproven")
+    assert [row["facts"]["cause"] for row in found] == ["controllers"] * (verdict == "UNKNOWN")
+
+
 DIRECTORY = b'"replica_id": 3, "replica_directory_id": "970315ca-0f0b-4ee0-b456-edaad2d4b465"'
 
 
