@@ -13,6 +13,7 @@ import pytest
 
 from featurelib.catalogue import ANY, Catalogue, Dependency, ReleaseCatalogue, load, with_overlay
 from featurelib.extras.initial_levels.storage_format import FormatRequest, initial_levels
+from tests.core.lines import judge_lines, line_of
 from tests.core.recorded import mappings, table
 
 CATALOGUE = load()
@@ -89,6 +90,16 @@ LEVELS = [
     for feature in (MV, *catalogue.features)
     for level in catalogue.known_levels(feature)
 ]
+
+
+@pytest.mark.parametrize("level", [32767, 32768, 65536, 99999])
+def test_a_printed_level_beyond_a_short_is_not_known_and_ends_no_audit(level: int) -> None:
+    line = "Feature: transaction.version\tSupportedMinVersion: 0\tSupportedMaxVersion: 2\t"
+    line += f"FinalizedVersionLevel: {level}\tEpoch: 9"
+    judged = judge_lines([line_of("features_describe", "c", 1, line_number=1, line=line)])
+    [row] = judged.readiness.to_pylist()
+    assert row["verdict"] == "UNKNOWN"
+    assert load().level_of(str(level)) == (level if level == 32767 else None)
 
 
 def test_every_version_maps_as_in_the_real_tool_of_each_release() -> None:
