@@ -12,6 +12,7 @@ import numpy as np
 
 from featurelib.audit import evidence as facts
 from featurelib.audit.checks import find_deprecations, find_incompatible, report_unmet
+from featurelib.audit.columns import marked
 from featurelib.audit.controllers import Software
 from featurelib.audit.evidence import UNEXPECTED, BatchFindings, Conditions, Details, Evidence
 from featurelib.audit.findings import set_aside, wordings
@@ -227,6 +228,8 @@ def _unrecorded(judge: Judge, report: BatchFindings) -> None:
     formats storage at this level, and no request writes it."""
     query, kraft = judge.asked, judge.evidence.membership.kraft
     first = query.of_feature(METADATA_VERSION) & (query.current <= SILENT_METADATA_VERSION)
+    foreign = query.cluster[judge.evidence.uncatalogued(judge.catalogue)]
+    kraft = kraft & ~marked(len(kraft), foreign)  # a vendor's build may record another feature
     report.of_questions("metadata_version_not_recorded", first & query.known & kraft[query.cluster])
 
 

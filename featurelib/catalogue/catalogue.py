@@ -316,6 +316,14 @@ class Catalogue:
         """Return the highest known level of `feature`; 0 for an unknown feature."""
         return max(self.whole.known_levels(feature), default=0)
 
+    def newest_of_vendor(self, feature: str) -> int:
+        """Return the highest known level of a feature that only overlays have; of any other feature
+        the highest level that there can be."""
+        own = (r.features for r in self.releases if r.based_on == r.release)
+        is_apache = feature == METADATA_VERSION or any(feature in names for names in own)
+        known = self.whole.known_levels(feature)
+        return HIGHEST_LEVEL if is_apache or not known else max(known)
+
     def irreversible(self, feature: str) -> frozenset[int]:
         """Return the irreversible levels of `feature` (kraft.version 1, KAFKA-16538)."""
         return frozenset(v.level for v in self.levels if v.feature == feature and v.irreversible)

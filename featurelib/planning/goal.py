@@ -23,6 +23,7 @@ from featurelib.model import Move, Reason
 
 GOAL = "goal"  # the judge of invalid requests
 _NO_CATALOGUE = "zk-2.7"  # a generation whose software knows no feature
+_NO_RELEASE = "The active controller's release is unknown, and with it the levels that it maps to."
 
 
 class Command(StrEnum):
@@ -217,8 +218,9 @@ class _Ground:
         """
         software, metadata = self.software, METADATA_VERSION
         if software is None:
-            release = self.cluster.release or "unknown"
-            yield _fault("unknown_release", "", 0, f"The catalogue has no release {release}.")
+            of = self.cluster.release
+            text = f"The catalogue has no release {of}." if of else _NO_RELEASE
+            yield _fault("unknown_release", "", 0, text)
             return
         version = software.newest_stable if text is None else software.level_of(text)
         if version is None:

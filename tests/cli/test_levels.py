@@ -69,7 +69,7 @@ def test_initial_levels_says_what_the_real_tool_of_each_release_writes_or_refuse
             release = recorded.tool[:3]
             assert (code, out) == (3, "")
             assert err == (
-                f"refused: {recorded.says}\nNo cluster of {release} starts that way. Levels that "
+                f"refused: {recorded.says}\nThis software starts no cluster that way. Levels that "
                 f"its kafka-storage.sh knows: featurelib version-mapping --software {release}\n"
             )
         else:

@@ -86,6 +86,8 @@ def test_a_cluster_of_a_vendor_s_shape_moves_nothing(overlay: bool) -> None:
     assert {found["confluent.metadata.version"], found["metadata.version"]} == {"UNKNOWN"}
     assert "READY" not in found.values()
     assert {"feature_not_catalogued", "release_unknown"} <= {*codes(seen.judged)}
+    # Its remedy would change a level of a cluster whose levels nobody here knows.
+    assert "metadata_version_not_recorded" not in codes(seen.judged)
     assert make_plan(seen, Intent(command=Command.UPGRADE_ALL), catalogue).plan is None
 
 
@@ -147,6 +149,13 @@ def test_the_overlay_of_automq_makes_its_build_known(overlay: bool) -> None:
     row = next(r for r in seen.judged.readiness.to_pylist() if r["feature"] == "automq.version")
     assert row["target"] is None  # no level of it is planned unasked
     assert row["available"] == (5 if overlay else None)
+
+
+@pytest.mark.parametrize("newest", [5, 6])
+def test_a_build_above_the_levels_of_its_overlay_has_no_known_release(newest: int) -> None:
+    catalogue = with_overlay(load(), AUTOMQ.read_bytes(), str(AUTOMQ))
+    seen = sight(with_feature("k39-static", "automq.version", 1, newest, 3), catalogue)
+    assert bool(seen.dialects) is (newest <= 5)
 
 
 def test_one_vendor_s_controller_among_stock_ones_makes_the_answer_unknown() -> None:

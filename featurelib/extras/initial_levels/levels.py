@@ -240,7 +240,7 @@ def initial_levels(
         )
     if initial.refusals and not preview:
         say(
-            f"No cluster of {own.release} starts that way. Levels that its kafka-storage.sh knows: "
+            "This software starts no cluster that way. Levels that its kafka-storage.sh knows: "
             f"featurelib version-mapping --software {own.release}"
         )
     return RefusedError.exit_code if initial.refusals else 0
