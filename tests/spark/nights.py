@@ -122,6 +122,6 @@ def all_tables(tables: str | Path) -> dict[str, list[Row]]:
     newest = max(row["run"] for row in told)
     for table in (*GOLD, AUDIT_RUN):
         rows[table.full_name] = rows_of(
-            tables, table, without=(*OF_RUN, "inputs", "out", "unchanged"), run=newest
+            tables, table, without=(*OF_RUN, "inputs", "out", "unchanged", "conditions"), run=newest
         )
     return rows
