@@ -145,7 +145,7 @@ def test_who_votes_grows_old(age: int, verdict: str) -> None:
     said = judge_lines(lines)
     assert readiness(said, METADATA)["verdict"] == verdict
     found = findings(said, "voters_unknown")
-    assert [first_fact(row) for row in found] == [" lately"] * (verdict == "UNKNOWN")
+    assert [first_fact(row) for row in found] == [" recently"] * (verdict == "UNKNOWN")
 
 
 @pytest.mark.parametrize(("ranges", "verdict"), [(OLD, "UP_TO_DATE"), (NEW, "UNKNOWN")])
