@@ -441,27 +441,35 @@ def _registrations(judge: Judge, agreed: Agreed, proven: Bool, sink: BatchFindin
     rows = np.flatnonzero(unproven)
     causes = texts_of(Issue.ZNODE if of else None for of in member.on_zookeeper[rows].tolist())
     count += sink.of_clusters("registrations_unproven", rows, cause=causes)
-    # In a dynamic quorum a registered controller may follow without a vote, or be off.
-    hidden = evidence.dynamic()[1] & ~(member.controllers_lately | evidence.controllers_vouched)
-    hidden &= ~member.migrating & ~proven
-    refused = evidence.snapshots["refusals"]
-    requests = [refused.code("request", of) for of in (MEMBERS, UNLISTED)]
-    of_list = np.isin(refused.field("request"), requests)
-    of_list &= refused.field("role") == Role.CONTROLLER
-    # A collection that never requested the list says nothing about it (decision 0025).
-    wanting = member.controllers_known | marked(len(hidden), refused.row[of_list])
-    queried = evidence.listeners  # a controller that was queried, and that no list has
-    strangers = queried.field("role") == Role.CONTROLLER
-    strangers &= find(evidence.subjects.key, record_keys(queried)) < 0
-    wanting |= marked(len(hidden), queried.row[strangers])
-    wanting &= judge.metadata_version >= judge.dialect.can.controllers_register_from
-    rows = np.flatnonzero(hidden & evidence.dynamic()[0] & member.quorum_known & wanting)
+    hidden = ~(member.controllers_lately | evidence.controllers_vouched | member.migrating | proven)
+    lacks = hidden & member.quorum_known & _lacks_controllers(judge)
+    rows = np.flatnonzero(lacks & ~evidence.controller_decides)
     causes = texts_of([Issue.CONTROLLERS] * len(rows))
     count += sink.of_clusters("registrations_unproven", rows, cause=causes)
+    # In a dynamic quorum a registered controller may follow without a vote.
+    hidden &= evidence.dynamic()[1]
     cluster, node_id = evidence.unlisted_observers()
     cluster, node_id = cluster[hidden[cluster]], node_id[hidden[cluster]]
     count += sink.of_clusters("observer_unknown", cluster, member.quorum_place, node_id=node_id)
     return np.where(settled, 0, count)
+
+
+def _lacks_controllers(judge: Judge) -> Bool:
+    """Return the clusters in which more controllers may be registered than the newest reading has:
+    a list of controllers was refused or failed; in a dynamic quorum also if an earlier reading had
+    a list, or if a controller was queried that is in no list. A collection that never requested the
+    list says nothing about it (docs/decisions/0025)."""
+    evidence, clusters = judge.evidence, len(judge.evidence.clusters)
+    refused, listeners = evidence.snapshots["refusals"], evidence.listeners
+    requests = [refused.code("request", name) for name in (MEMBERS, UNLISTED)]
+    of_list = np.isin(refused.field("request"), requests)
+    of_list &= refused.field("role") == Role.CONTROLLER
+    unlisted = listeners.field("role") == Role.CONTROLLER
+    unlisted &= find(evidence.subjects.key, record_keys(listeners)) < 0
+    lacks = marked(clusters, listeners.row[unlisted]) | evidence.membership.controllers_known
+    lacks &= evidence.dynamic()[0]
+    lacks |= marked(clusters, refused.row[of_list])
+    return lacks & (judge.metadata_version >= judge.dialect.can.controllers_register_from)
 
 
 def _not_asked(evidence: Evidence, rows: Bool) -> list[str]:

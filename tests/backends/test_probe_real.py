@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from featurelib.config.fleet import Fleet, FleetEntry
 from featurelib.landing import Landing, ProbeReply, read
 from tests.backends.judged import (
     METADATA,
@@ -237,4 +238,6 @@ def test_without_the_right_to_alter_the_rest_lands_and_the_right_is_named(
     assert len(withheld) == 3
     assert any("DESCRIBE_CONFIGS on CLUSTER; DescribeConfigs was refused" in d for d in withheld)
     assert any("ALTER on CLUSTER; UpdateFeatures was refused" in detail for detail in withheld)
-    assert verdict(judged(lines)) == "READY"
+    assert verdict(judged(lines)) == "UNKNOWN"  # no list shows the registered controllers
+    entry = FleetEntry(id=secured_node.cluster_id, controllers_complete=True)
+    assert verdict(judged(lines, Fleet(cluster=(entry,)))) == "READY"
