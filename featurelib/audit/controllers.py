@@ -45,11 +45,9 @@ class Software:
         # Apache build. Nothing shows which Apache release it behaves like, not even the inventory.
         query, foreign = evidence.questions, evidence.uncatalogued(catalogue)
         # A node above its vendor's newest level in the overlay is a build that no row describes.
-        newest = [catalogue.newest_of_vendor(name) for name in query.names]
-        above = np.array(newest, dtype=np.int64)[query.feature] if newest else query.feature
-        foreign_pair = foreign[query.pair_question]
-        foreign_pair |= query.pair_max > above[query.pair_question]
-        pairs = query.pair_listed & foreign_pair
+        newest = np.array([*map(catalogue.newest_of_vendor, query.names)], dtype=np.int64)
+        of, above = query.pair_question, query.pair_max > newest[query.feature[query.pair_question]]
+        pairs = query.pair_listed & (foreign[of] | above)
         of_profile = marked(len(evidence.answering.cluster) + 1, query.pair_profile[pairs])
         self.foreign: Bool = of_profile[evidence.answering.of_subject]  # [subjects] a vendor's
         self.foreign |= evidence.finalized_by_vendor(catalogue)[evidence.subjects.cluster]

@@ -462,13 +462,12 @@ def _lacks_controllers(judge: Judge) -> Bool:
     evidence, clusters = judge.evidence, len(judge.evidence.clusters)
     refused, listeners = evidence.snapshots["refusals"], evidence.listeners
     requests = [refused.code("request", name) for name in (MEMBERS, UNLISTED)]
-    of_list = np.isin(refused.field("request"), requests)
-    of_list &= refused.field("role") == Role.CONTROLLER
+    of_list = refused.field("role") == Role.CONTROLLER
+    of_list &= np.isin(refused.field("request"), requests)
     unlisted = listeners.field("role") == Role.CONTROLLER
     unlisted &= find(evidence.subjects.key, record_keys(listeners)) < 0
     lacks = marked(clusters, listeners.row[unlisted]) | evidence.membership.controllers_known
-    lacks &= evidence.dynamic()[0]
-    lacks |= marked(clusters, refused.row[of_list])
+    lacks = (lacks & evidence.dynamic()[0]) | marked(clusters, refused.row[of_list])
     return lacks & (judge.metadata_version >= judge.dialect.can.controllers_register_from)
 
 

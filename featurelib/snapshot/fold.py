@@ -21,7 +21,15 @@ from featurelib.catalogue.rows import releases_offering
 from featurelib.core.features_znode import Generation, ZnodeReading, decode
 from featurelib.feature import Role, Witness
 from featurelib.landing import Landing, kinds
-from featurelib.landing.responses import CONFIGS, MEMBERS, NOT_AUTHORIZED, PROBE, QUORUM, UNLISTED
+from featurelib.landing.responses import (
+    CONFIGS,
+    MEMBERS,
+    NOT_AUTHORIZED,
+    PROBE,
+    QUORUM,
+    UNLISTED,
+    UNSUPPORTED_VERSION,
+)
 from featurelib.landing.samples import NodeMetrics
 from featurelib.landing.strict import FaultError
 from featurelib.landing.strimzi import StrimziLine
@@ -92,9 +100,10 @@ class Fold:
             reason = request.error or request.why or f"error code {content.error_code}"
             text = f"node {request.asked_node}: {reason}"
             self._lose(kept.NotReached(at, line_id, text, alone=True))
-            if isinstance(content, kinds.ClusterDescription) and request.role is Role.CONTROLLER:
-                right = kept.Right(UNLISTED, int(Role.CONTROLLER), 0, at, line_id)
-                self._note(right, True, at)
+            # Below 3.7-IV0 no controller registers, and each answers with UNSUPPORTED_VERSION.
+            fails = request.role is Role.CONTROLLER and content.error_code != UNSUPPORTED_VERSION
+            if fails and isinstance(content, kinds.ClusterDescription):
+                self._note(kept.Right(UNLISTED, int(request.role), 0, at, line_id), True, at)
         elif not isinstance(content, _OF_NO_NODE):
             self.state.observed_at = max(self.state.observed_at, at)
         add = _ADDERS.get(type(landing.content))
