@@ -1,10 +1,14 @@
-"""`featurelib apply` against the real tool, on one real Kafka 4.2 node.
+"""`featurelib apply` and `featurelib check` against the real tool, on three real Kafka nodes.
 
     python -m benchmarks.apply [--repeat 5]
 
 Both sides finalize one feature level that is not there yet, as whole commands: `apply` looks at the
 cluster, compares it with what was approved, judges, validates, sends, and looks again; Kafka's tool
-describes once and upgrades once, and does none of that. A bare Python start stands beside.
+describes once and upgrades once, and does none of that. `check` looks at all nodes and judges;
+Kafka's tool describes. A bare Python start stands beside.
+
+The tool runs with the options that Kafka's own kafka-run-class.sh gives it, and without an archive
+of classes, as an operator starts it.
 """
 
 from __future__ import annotations
@@ -19,33 +23,43 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.measure import Ratio, clock, scratch, show_ratios, show_table, take_turns, watched
-from tests.backends.rig.cluster import RunningCluster
-from tests.backends.rig.kraft import start_kraft
+from tests.backends.rig.cluster import FEATURES_TOOL, RunningCluster
+from tests.backends.rig.kraft import Node, start_kraft
 
 FEATURELIB = (sys.executable, "-m", "featurelib")
 # Compiled modules are kept, as on anybody's machine; the first round compiles, and does not count.
 ENVIRONMENT = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
 FEATURE, LEVEL = "eligible.leader.replicas.version", 1
 MOST_SECONDS = 2.0  # over a bare Python start
+# What bin/kafka-run-class.sh of Kafka 4 gives a tool (KAFKA_HEAP_OPTS, KAFKA_JVM_PERFORMANCE_OPTS).
+OPTIONS = (
+    "-Xmx256M", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent",
+    "-Djava.awt.headless=true",
+)  # fmt: skip
 
 
 def run(repeat: int, folder: Path | None) -> tuple[dict[str, float], list[Ratio]]:
     """Median seconds of each side, and their ratios."""
     with scratch(folder) as home:
-        cluster = start_kraft(home / "cluster", release_version="4.1", features={FEATURE: 0})
+        nodes = [Node(id=number) for number in (1, 2, 3)]
+        cluster = start_kraft(home / "cluster", nodes, release_version="4.1", features={FEATURE: 0})
         try:
             sides: dict[str, Callable[[], float]] = {
                 "bare Python start": partial(_clocked, sys.executable, "-c", "pass"),
                 "featurelib apply": partial(_apply, cluster, home),
                 "kafka-features, describe and upgrade": partial(_tool, cluster),
+                "featurelib check": partial(_check, cluster),
+                "kafka-features, describe": partial(_describe, cluster),
             }
             with watched() as machine:
                 seconds = take_turns(sides, repeat)
         finally:
             cluster.stop()
-    bare, ours, tool = seconds.values()
+    bare, ours, tool, checked, described = seconds.values()
     ratios = [
         Ratio(what="apply / kafka-features", of=ours, to=tool, bar=1.0),
+        Ratio(what="check / kafka-features describe", of=checked, to=described, bar=1.5),
         Ratio(what="apply over a bare start / 2 s", of=ours - bare, to=MOST_SECONDS, bar=1.0),
     ]
     return seconds, machine.beside(ratios)
@@ -71,9 +85,8 @@ def _apply(cluster: RunningCluster, home: Path) -> float:
 
 def _tool(cluster: RunningCluster) -> float:
     def both() -> None:
-        _checked(cluster.features_tool("--bootstrap-server", cluster.bootstrap, "describe"))
-        raised = ("upgrade", "--feature", f"{FEATURE}={LEVEL}")
-        _checked(cluster.features_tool("--bootstrap-server", cluster.bootstrap, *raised))
+        _features(cluster, "describe")
+        _features(cluster, "upgrade", "--feature", f"{FEATURE}={LEVEL}")
 
     taken = clock(both)
     _lower(cluster)
@@ -81,8 +94,23 @@ def _tool(cluster: RunningCluster) -> float:
 
 
 def _lower(cluster: RunningCluster) -> None:
-    lowered = ("downgrade", "--feature", f"{FEATURE}=0")
-    _checked(cluster.features_tool("--bootstrap-server", cluster.bootstrap, *lowered))
+    _features(cluster, "downgrade", "--feature", f"{FEATURE}=0")
+
+
+def _check(cluster: RunningCluster) -> float:
+    reached = ("--bootstrap", cluster.bootstrap, "--controllers", cluster.controller_bootstrap)
+    return _clocked(*FEATURELIB, "check", *reached)
+
+
+def _describe(cluster: RunningCluster) -> float:
+    return clock(lambda: _features(cluster, "describe"))
+
+
+def _features(cluster: RunningCluster, *words: str) -> None:
+    """Run Kafka's tool as its shell script does."""
+    path = ":".join(map(str, cluster.java.jars))
+    asked = ("--bootstrap-server", cluster.bootstrap, *words)
+    _run(cluster.java.program, *OPTIONS, "-cp", path, FEATURES_TOOL, *asked)
 
 
 def _clocked(*words: str) -> float:
