@@ -10,13 +10,15 @@ and a full disk breaks files.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import resources
+from typing import Literal
 
 import msgspec
 
-from featurelib.errors import BusyError, ConfigError, FeatureLibError, SurroundingsError
+from featurelib import errors
+from featurelib.errors import FeatureLibError, SurroundingsError
 from featurelib.words import clean
 
 LONGEST = 250  # characters of another program's message
@@ -40,27 +42,6 @@ _PLACES = tuple(
     )
 )
 _TABLE = re.compile(r"(?:bronze|silver|gold)/[a-z_]+")
-# The advice for a missing file of a table; the longest matching name counts.
-_ANEW = {
-    "bronze": (
-        "Restore it from a copy: nothing else has these lines. Without one, move the folders "
-        "bronze and silver away and run nightly: it reads the landing files that are still there"
-    ),
-    "bronze/ingest_run": (
-        "Restore it, or move that table's folder away and run again: landing files are read "
-        "again, and their lines are recognised"
-    ),
-    "silver": (
-        "Restore it, or move the folder silver away and run nightly, which rebuilds it from bronze"
-    ),
-    "gold": (
-        "Restore it, or move that table's folder away and run nightly, which creates the table "
-        "again, without its earlier runs"
-    ),
-    "": "Restore it and run again",
-}
-
-Make = Callable[[str, str], FeatureLibError]  # message and place; empty = no place
 
 
 @contextmanager
@@ -82,11 +63,12 @@ def explain(error: BaseException, location: str = "") -> FeatureLibError | None:
     if isinstance(error, FeatureLibError):
         return error
     text = _COLOURS.sub("", f"{type(error).__name__}: {error}")[:LONGEST_TEXT]
-    for pattern, make in FAULTS:
-        if (match := pattern.search(text)) is not None:
-            detail = next((part for part in match.groups() if part), match.group())
+    for row in _FAULTS.fault:
+        if (match := row.pattern.search(text)) is not None:
+            detail = in_a_line(next((part for part in match.groups() if part), match.group()))
             at = next((hit["at"] for place in _PLACES if (hit := place.search(text))), location)
-            return make(in_a_line(detail), in_a_line(at) if at else "")
+            at = in_a_line(at) if at else ""
+            return row.explain(detail, at) if row.error else damaged(detail, at)
     return None
 
 
@@ -100,45 +82,41 @@ def damaged(detail: str, location: str) -> SurroundingsError:
     """Return the error for a missing or truncated file of a table, with advice for that table."""
     tables = _TABLE.findall(f"{location} {detail}")
     name = tables[0] if tables else ""
-    anew = _ANEW.get(name) or _ANEW[name.partition("/")[0]]
+    restore = _FAULTS.restore.get(name) or _FAULTS.restore[name.partition("/")[0]]
     of = f"table {name.replace('/', '.')}" if name else "a file"
     at = f" at {location}" if location and "/" not in detail else ""
     return SurroundingsError(
-        f"{of}{at}: cannot be read, because a file of it is missing or damaged: {detail}. {anew}."
+        f"{of}{at}: cannot be read, because a file of it is missing or damaged: {detail}. {restore}."
     )
 
 
-def _other_python(detail: str, location: str) -> ConfigError:
-    return ConfigError(
-        "the workers' Python is of another release than the driver's: "
-        f"{detail.replace(' than that in driver: ', ', and not ')}. PYSPARK_PYTHON names the "
-        "workers' Python: let it be one of the driver's release (docs/how-to/spark-cluster.md)."
-    )
-
-
-class _Row(msgspec.Struct, frozen=True):
-    """A row of faults.toml; that file explains the fields."""
+class _Fault(msgspec.Struct, frozen=True):
+    """A row `fault` of faults.toml; that file explains the fields."""
 
     patterns: list[str]
-    error: str = ""
+    error: Literal["BusyError", "ConfigError", "SurroundingsError"] | None = None
     sentence: str = ""
     nowhere: str = "a disk or store"
-    make: str = ""
+
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        """The pattern of all messages of this fault; Python caches compiled patterns."""
+        return re.compile("|".join(self.patterns).replace("{file}", _FILE))
 
     def explain(self, detail: str, location: str) -> FeatureLibError:
         """Return the error with the row's sentence."""
         text = self.sentence.format(said=detail, where=location or self.nowhere, python=PYTHON)
-        return _ERRORS[self.error](text)
+        kind: type[FeatureLibError] = getattr(errors, self.error or "")
+        return kind(text)
 
 
-_ERRORS = {kind.__name__: kind for kind in (BusyError, ConfigError, SurroundingsError)}
-_MAKERS: dict[str, Make] = {"damaged": damaged, "other_python": _other_python}
-_TABLE_OF_ROWS = resources.files(__package__).joinpath("faults.toml").read_bytes()
-# A pattern in an error's text, and the function for its matches.
-FAULTS: tuple[tuple[re.Pattern[str], Make], ...] = tuple(
-    (
-        re.compile("|".join(row.patterns).replace("{file}", _FILE)),
-        _MAKERS.get(row.make, row.explain),
-    )
-    for row in msgspec.toml.decode(_TABLE_OF_ROWS, type=dict[str, list[_Row]])["fault"]
+class _Faults(msgspec.Struct, frozen=True):
+    """The content of faults.toml."""
+
+    restore: dict[str, str]
+    fault: list[_Fault]
+
+
+_FAULTS = msgspec.toml.decode(
+    resources.files(__package__).joinpath("faults.toml").read_bytes(), type=_Faults
 )
