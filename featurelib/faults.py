@@ -82,11 +82,11 @@ def damaged(detail: str, location: str) -> SurroundingsError:
     """Return the error for a missing or truncated file of a table, with advice for that table."""
     tables = _TABLE.findall(f"{location} {detail}")
     name = tables[0] if tables else ""
-    restore = _FAULTS.restore.get(name) or _FAULTS.restore[name.partition("/")[0]]
+    advice = _FAULTS.restore.get(name) or _FAULTS.restore[name.partition("/")[0]]
     of = f"table {name.replace('/', '.')}" if name else "a file"
     at = f" at {location}" if location and "/" not in detail else ""
     return SurroundingsError(
-        f"{of}{at}: cannot be read, because a file of it is missing or damaged: {detail}. {restore}."
+        f"{of}{at}: cannot be read, because a file of it is missing or damaged: {detail}. {advice}."
     )
 
 

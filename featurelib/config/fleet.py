@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import chain
 from shlex import quote
 from typing import Annotated, TypeVar
 
@@ -24,7 +25,7 @@ from featurelib.audit.evidence import Expected
 from featurelib.audit.findings import Site
 from featurelib.catalogue import Catalogue
 from featurelib.config import example, nearest
-from featurelib.config.security import ZOOKEEPER, Security, anchored, security_faults
+from featurelib.config.security import ZOOKEEPER, Check, Security, anchored, security_faults
 from featurelib.core.dialect import GENERATIONS, load
 from featurelib.core.features_znode import Generation
 from featurelib.errors import ConfigError
@@ -407,84 +408,74 @@ def _unread(error: str, text: str, source: str) -> str:
 
 def faults(entry: FleetEntry, catalogue: Catalogue | None = None) -> Iterator[str]:
     """Yield the faults of an entry as sentences that begin with the key."""
-    if catalogue is not None and entry.release and not is_known(entry.release, catalogue):
-        known = ", ".join(known_releases(catalogue))
-        yield (
-            f"release: expected one the catalogue of {catalogue.label} knows ({known}; 4.1.2 reads "
-            f"as 4.1), found {entry.release!r}. A vendor's is added by an overlay (--overlay "
-            "FILE); without the key it is read from what the nodes say."
-        )
-    for address in entry.bootstrap:
-        if not is_address(address):
-            yield f"bootstrap: expected HOST:PORT, as kafka-1.example:9092, found {address!r}."
-    for address in entry.controller_bootstrap:
-        if not is_controller_address(address):
-            yield (
-                "controller_bootstrap: expected HOST:PORT or ID@HOST:PORT, as "
-                f"100@kafka-c1.example:9093, found {address!r}."
-            )
-    if entry.zookeeper and not is_ensemble(entry.zookeeper):
-        expected = "HOST:PORT[,HOST:PORT …][/CHROOT], as zk-1:2181,zk-2:2181/kafka"
-        yield f"zookeeper: expected {expected}, found {entry.zookeeper!r}."
-    if entry.zookeeper and (no_mode := re.match(r"([4-9]|\d\d)\.", entry.release)):
-        yield (
-            f"zookeeper: expected none beside the release {entry.release}, since Kafka "
-            f"{no_mode[1]}.x has no ZooKeeper mode. Keep the one that is true."
-        )
-    for key in ("brokers", "controllers"):
-        if (twice := _repeated(getattr(entry, key))) is not None:
-            yield f"{key}: expected each node once, found {twice} twice. Keep one."
-    yield from _owner_faults(entry, catalogue)
-    for name in entry.metrics:
-        if not _LABEL.fullmatch(name):
-            expected = "expected labels of Prometheus, as namespace or strimzi_io_cluster"
-            yield f"metrics: {expected}, found {name!r}."
-    if entry.file and (entry.bootstrap or entry.controller_bootstrap or entry.zookeeper):
-        yield "file: expected alone, found other ways to reach the cluster beside it. Keep one."
+    checks = chain(
+        _address_checks(entry), _owner_checks(entry), _catalogue_checks(entry, catalogue)
+    )
+    yield from (f"{key}: {text}" for key, is_wrong, text in checks if is_wrong)
     for key in _SECURED:
         security: Security | None = getattr(entry, key)
         yield from () if security is None else security_faults(security, key)
 
 
-def _owner_faults(entry: FleetEntry, catalogue: Catalogue | None) -> Iterator[str]:
-    """Yield the contradictions about the owner of the cluster's levels."""
-    if entry.managed_as and not entry.managed_by:
-        yield (
-            "managed_as: expected managed_by beside it, which says who calls the cluster so, found "
-            "none. Say who, or take the key out."
-        )
-    elif (
-        entry.managed_by.casefold() == STRIMZI
-        and entry.managed_as
-        and not RESOURCE.fullmatch(entry.managed_as)
-    ):
-        yield (
-            "managed_as: expected NAMESPACE/NAME of its Kafka resource, as kafka/payments, found "
-            f"{entry.managed_as!r}."
-        )
-    names, key = entry.managed_features, "managed_features"
-    if names is None:
-        return
-    if not entry.managed_by:
-        yield (
-            f"{key}: expected managed_by beside it, which says who finalizes them, found none. Say "
-            "who, or take the key out: then all of them are ours."
-        )
-    elif not names:
-        yield (
-            f"{key}: expected what {entry.managed_by} finalizes, found an empty list. Name its "
-            "features, or take managed_by out: then all of them are ours."
-        )
-    if (twice := _repeated(names)) is not None:
-        yield f"{key}: expected each feature once, found {twice!r} twice. Keep one."
+def _address_checks(entry: FleetEntry) -> Iterator[Check]:
+    for address in entry.bootstrap:
+        text = f"write HOST:PORT, as kafka-1.example:9092, in place of {address!r}."
+        yield "bootstrap", not is_address(address), text
+    for address in entry.controller_bootstrap:
+        form = "HOST:PORT or ID@HOST:PORT, as 100@kafka-c1.example:9093"
+        text = f"write {form}, in place of {address!r}."
+        yield "controller_bootstrap", not is_controller_address(address), text
+    if ensemble := entry.zookeeper:
+        form = "HOST:PORT[,HOST:PORT …][/CHROOT], as zk-1:2181,zk-2:2181/kafka"
+        yield "zookeeper", not is_ensemble(ensemble), f"write {form}, in place of {ensemble!r}."
+        no_mode = re.match(r"[4-9]\.|\d\d\.", entry.release) is not None
+        text = f"Kafka {entry.release} has no ZooKeeper mode. Take zookeeper or release out."
+        yield "zookeeper", no_mode, text
+    has_other = bool(entry.bootstrap or entry.controller_bootstrap or entry.zookeeper)
+    yield "file", bool(entry.file) and has_other, "a cluster in a file has no addresses. Keep one."
+    for key in ("brokers", "controllers"):
+        twice = _repeated(getattr(entry, key))
+        yield key, twice is not None, f"node {twice} is listed twice. Keep one."
+    for name in entry.metrics:
+        text = f"Prometheus allows no label {name!r}. Write one as namespace."
+        yield "metrics", not _LABEL.fullmatch(name), text
+
+
+def _owner_checks(entry: FleetEntry) -> Iterator[Check]:
+    """Yield the checks of the keys about the owner of the cluster's levels."""
+    resource, names = entry.managed_as, entry.managed_features
+    is_strimzi = entry.managed_by.casefold() == STRIMZI
+    text = "it needs managed_by, the manager that uses this name. Add managed_by, or take it out."
+    yield "managed_as", bool(resource) and not entry.managed_by, text
+    text = (
+        f"write NAMESPACE/NAME of its Kafka resource, as kafka/payments, in place of {resource!r}."
+    )
+    yield "managed_as", is_strimzi and bool(resource) and not RESOURCE.fullmatch(resource), text
+    text = "it needs managed_by, who finalizes these features. Add managed_by, or take the key out."
+    yield "managed_features", names is not None and not entry.managed_by, text
+    text = f"the list is empty. Name the features of {entry.managed_by}, or take managed_by out."
+    yield "managed_features", names == () and bool(entry.managed_by), text
+    twice = _repeated(names or ())
+    yield "managed_features", twice is not None, f"{twice!r} is listed twice. Keep one."
+
+
+def _catalogue_checks(entry: FleetEntry, catalogue: Catalogue | None) -> Iterator[Check]:
+    """Yield the checks of names that only a catalogue, with its overlay, knows."""
     if catalogue is None:
         return
-    if strange := [name for name in names if name not in catalogue.features]:
-        yield (
-            f"{key}: the catalogue of {catalogue.label} has no feature {strange[0]!r}. "
-            f"{nearest(strange[0], catalogue.features)} One of a vendor's is added by an overlay "
-            "(--overlay FILE)."
+    if entry.release and not is_known(entry.release, catalogue):
+        known = ", ".join(known_releases(catalogue))
+        text = (
+            f"the catalogue of {catalogue.label} does not know {entry.release!r}. It knows {known} "
+            "(4.1.2 is read as 4.1). An overlay adds a vendor's release (--overlay FILE). Without "
+            "the key, featurelib finds the release out."
         )
+        yield "release", True, text
+    for name in entry.managed_features or ():
+        near = nearest(name, catalogue.features)
+        text = f"the catalogue of {catalogue.label} has no feature {name!r}. {near}"
+        text += " An overlay adds a vendor's feature (--overlay FILE)."
+        yield "managed_features", name not in catalogue.features, text
 
 
 def is_known(release: str, catalogue: Catalogue) -> bool:

@@ -25,6 +25,7 @@ REFERENCE = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*|file:.+")
 _FILE_KEYS = ("ca_file", "certificate_file", "key_file")
 _SECRETS = ("password", "key_password", "oauth_token", "oauth_client_secret")
 _CLIENT_KEYS = ("oauth_token_url", "oauth_client_id", "oauth_client_secret")
+_LOGIN_KEYS = ("username", "password", "oauth_token", *_CLIENT_KEYS, "kerberos_service_name")
 # Allowed URLs for a client's secret: TLS or this machine, without a user in the address.
 _TOKEN_URL = re.compile(
     r"(?:https://(?:\[[0-9A-Fa-f:.]+\]|[\w.-]+)|http://(?:localhost|127\.0\.0\.1|\[::1\]))"
@@ -65,74 +66,55 @@ class Security(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 def security_faults(security: Security, key: str) -> Iterator[str]:
     """Yield the faults of the settings under `key`, as sentences that begin with the key."""
+    for name, is_wrong, text in _checks(security, is_zookeeper=key == ZOOKEEPER):
+        if is_wrong:
+            yield f"{key}.{name}: {text}"
+
+
+Check = tuple[str, bool, str]  # a key, whether it is wrong, and the sentence for that
+
+
+def _checks(security: Security, *, is_zookeeper: bool) -> Iterator[Check]:
+    """Yield every check. A sentence never shows a value that may be a secret."""
+    given = {name for name in security.__struct_fields__ if getattr(security, name)}
+    protocol, mechanism = security.protocol, security.mechanism
     for name in _SECRETS:
-        text: str = getattr(security, name)
-        if text and not REFERENCE.fullmatch(text):  # the value may be the secret itself
-            yield (
-                f"{key}.{name}: expected 'env:NAME' or 'file:PATH', which say where the secret "
-                "is, found something else. Take the secret out of the inventory."
-            )
-    tls = [name for name in (*_FILE_KEYS, "key_password") if getattr(security, name)]
-    if tls and not security.is_tls:
-        yield (
-            f"{key}.{tls[0]}: expected only beside the protocol SSL or SASL_SSL, found "
-            f"{security.protocol}. Change the protocol, or take the key out."
-        )
-    if security.key_file and not security.certificate_file:
-        yield f"{key}.key_file: expected certificate_file beside it, found none."
-    if security.is_sasl != bool(security.mechanism):
-        yield (
-            f"{key}.mechanism: expected one exactly beside SASL_PLAINTEXT and SASL_SSL, found "
-            f"{security.mechanism or 'none'!r} beside {security.protocol}."
-        )
-    yield from _side_faults(security, key)
-    yield from _mechanism_faults(security, key)
-    yield from _endpoint_faults(security, key)
-    if security.kerberos_domain_name and security.mechanism != "GSSAPI":
-        yield f"{key}.kerberos_domain_name: expected only beside GSSAPI, found one without."
-
-
-def _side_faults(security: Security, key: str) -> Iterator[str]:
-    """Yield a mechanism of the wrong side: ZooKeeper's for listeners of Kafka, or the reverse."""
-    if security.mechanism and (security.mechanism == DIGEST) != (key == ZOOKEEPER):
-        expected = DIGEST if key == ZOOKEEPER else "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, …"
-        side = "ZooKeeper" if key == ZOOKEEPER else "Kafka"
-        yield (
-            f"{key}.mechanism: expected one that {side} is asked by here ({expected}), found "
-            f"{security.mechanism!r}. Change it; docs/acls.md says which mechanism needs what."
-        )
-
-
-def _mechanism_faults(security: Security, key: str) -> Iterator[str]:
-    """Yield keys that the mechanism needs and lacks, or has and does not need."""
+        is_reference = REFERENCE.fullmatch(getattr(security, name)) is not None
+        text = "write env:NAME or file:PATH here, and take the secret out of the inventory."
+        yield name, name in given and not is_reference, text
+    for name in (*_FILE_KEYS, "key_password"):
+        text = f"it needs the protocol SSL or SASL_SSL, and the protocol is {protocol}."
+        yield name, name in given and not security.is_tls, f"{text} Change it, or take the key out."
+    lacks_certificate = "key_file" in given and "certificate_file" not in given
+    yield "key_file", lacks_certificate, "it needs certificate_file beside it. Add that key."
+    text = f"SASL_PLAINTEXT and SASL_SSL need one, others have none; the protocol is {protocol}."
+    yield "mechanism", security.is_sasl != bool(mechanism), text
+    side, other = ("ZooKeeper", DIGEST) if is_zookeeper else ("Kafka", "PLAIN or SCRAM-SHA-256")
+    text = f"{side} does not know {mechanism} here. Use one as {other} (docs/acls.md)."
+    yield "mechanism", bool(mechanism) and (mechanism == DIGEST) != is_zookeeper, text
     needed = _needed(security)
-    for name in ("username", "password", "oauth_token", *_CLIENT_KEYS, "kerberos_service_name"):
-        if bool(getattr(security, name)) != (name in needed):
-            number = "none" if name in needed else "one"
-            expected = "one" if name in needed else "none"
-            beside: str = security.mechanism or security.protocol
-            beside += " with oauth_token_url" * (needed == _CLIENT_KEYS)
-            yield f"{key}.{name}: expected {expected} beside {beside}, found {number}."
+    user = (mechanism or protocol) + " with oauth_token_url" * (needed == _CLIENT_KEYS)
+    for name in _LOGIN_KEYS:
+        yield name, name in needed and name not in given, f"{user} needs it. Add the key."
+        yield name, name in given and name not in needed, f"{user} does not use it. Take it out."
+    # Without TLS the client's secret would be sent unencrypted.
+    has_bad_url = "oauth_token_url" in given and not _TOKEN_URL.fullmatch(security.oauth_token_url)
+    text = "write https://HOST[:PORT]/PATH without a user (http:// only for this machine)."
+    yield "oauth_token_url", has_bad_url, text
+    has_no_url = "oauth_scope" in given and "oauth_token_url" not in given
+    yield "oauth_scope", has_no_url, "it needs oauth_token_url beside it."
+    is_unused = "kerberos_domain_name" in given and mechanism != "GSSAPI"
+    yield "kerberos_domain_name", is_unused, "only the mechanism GSSAPI uses it. Take it out."
 
 
 def _needed(security: Security) -> tuple[str, ...]:
+    """Return the keys that the mechanism needs for a login."""
     if security.mechanism in ("PLAIN", DIGEST) or security.mechanism.startswith("SCRAM-"):
         return ("username", "password")
     if security.mechanism == "OAUTHBEARER":
         asks = any(getattr(security, name) for name in _CLIENT_KEYS)
         return _CLIENT_KEYS if asks else ("oauth_token",)
     return ("kerberos_service_name",) if security.mechanism == "GSSAPI" else ()
-
-
-def _endpoint_faults(security: Security, key: str) -> Iterator[str]:
-    """Yield endpoints to which a client's secret would be sent unencrypted."""
-    if security.oauth_token_url and not _TOKEN_URL.fullmatch(security.oauth_token_url):
-        yield (  # the value may hold a secret
-            f"{key}.oauth_token_url: expected https://HOST[:PORT]/PATH without a user in it, found "
-            "something else. (http:// is for this machine's own addresses.)"
-        )
-    if security.oauth_scope and not security.oauth_token_url:
-        yield f"{key}.oauth_scope: expected only beside oauth_token_url, found one alone."
 
 
 def anchored(security: Security, folder: str) -> Security:
