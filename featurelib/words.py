@@ -27,6 +27,23 @@ LENGTH = 120  # characters
 LONGEST_PATH = 250  # a shortened name would name no file
 EMPTY = "(empty)"
 RUNS = 12  # of node ids in one phrase
+# Parts of msgspec's messages, and plain words for them.
+_TYPES = {
+    "Object contains unknown field": "no key is called",
+    "Object missing required field (.*)": r"the key \1 is missing",
+    "Invalid enum value (.*)": r"\1 is not allowed",
+    " got `float`": " found a fraction",
+    r"`int(?: \| null)?`": "a whole number",
+    "`date`": "a date",
+    "`datetime`": "a date with a time",
+    "`str`": "a text",
+    "`bool`": "true or false",
+    "`float`": "a number",
+    "`array`": "a list",
+    "`object`": "a table",
+    "Expected": "expected",
+    " got ": " found ",
+}
 NOT_LISTED = "no such feature"  # continues "supports" and "it supports"
 
 
@@ -58,6 +75,25 @@ def toml_text(text: str) -> str:
     """Return `text` as a TOML string, in one printable line; it reads back unchanged."""
     quoted = json.dumps(text, ensure_ascii=False)
     return "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in quoted)
+
+
+def toml_line(text: str, table: str, index: int) -> str:
+    """Return `:12`, the line of the [[table]] at `index` (from 0) of a TOML text; empty for tables
+    in one list."""
+    head = re.compile(rf'\s*\[\[\s*"?{table}"?\s*\]\]')
+    lines = [number for number, line in enumerate(text.splitlines(), 1) if head.match(line)]
+    return f":{lines[index]}" if index < len(lines) else ""
+
+
+def toml_fault(error: Exception) -> tuple[str, int, str]:
+    """Return the table and the index of its entry that an error of msgspec names, or "" and 0; and
+    its sentence, the key first."""
+    message, _, path = str(error).partition(" - at `$.")
+    entry = re.fullmatch(r"(\w+)\[(\d+)\]\.?(.*)", path.removesuffix("`"), re.DOTALL)
+    table, index, key = entry.groups() if entry else ("", "0", path.removesuffix("`"))
+    for pattern, words in _TYPES.items():
+        message = re.sub(pattern, words, message)
+    return table, int(index), f"{key}: {message}" if key else message
 
 
 def _escape(character: str) -> str:

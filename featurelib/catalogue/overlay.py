@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
-import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import msgspec
@@ -38,7 +36,8 @@ from featurelib.catalogue.rows import (
     pairs,
 )
 from featurelib.errors import ConfigError
-from featurelib.feature import HIGHEST_LEVEL, METADATA_VERSION
+from featurelib.feature import METADATA_VERSION
+from featurelib.words import toml_fault, toml_line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,16 +135,13 @@ class _Known:
 
 def _checks(row: Row, known: _Known) -> Iterator[Check]:
     """Yield the violations of a row, alone and together with other rows."""
-    for name, value in msgspec.structs.asdict(row).items():
-        fits = type(value) is not int or 0 <= value <= HIGHEST_LEVEL
-        yield fits, name, f"a level from 0 to {HIGHEST_LEVEL}", value
     match row:
         case VersionRow():
-            fits = row.name != "" and known.names[row.name] == row.level
+            fits = known.names[row.name] == row.level
             yield fits, "name", "a name that no other metadata.version has", repr(row.name)
         case LevelRow():
             expected = "a feature (levels of metadata.version are [[metadata_version]])"
-            fits = row.feature not in ("", METADATA_VERSION)
+            fits = row.feature != METADATA_VERSION
             yield fits, "feature", expected, row.feature
             fits = not fits or known.has(row.feature, 0)
             yield fits, "level", f"a row for level 0 of {row.feature} too", row.level
@@ -278,7 +274,6 @@ def _needs_more_than_defaults(
                 yield level, need.other, expected, f"{need.other}={need.least}: {actual}"
 
 
-HEADER = re.compile(r"\s*\[\[\s*\"?(\w+)\"?\s*\]\]")
 Keyed = dict[tuple[str, tuple[Cell, ...]], Row]  # table and key → row
 NEXT = "conf/catalogue-overlay.toml explains every table and key."
 
@@ -309,34 +304,22 @@ def with_overlay(base: Catalogue, text: str | bytes, name: str) -> Catalogue:
 
 def _read(text: str | bytes, name: str) -> list[tuple[str, str, Row]]:
     """Return each row of the file with its position for messages and its table."""
-    try:
-        text = text if isinstance(text, str) else text.decode("utf-8")
-        tables = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{name}: expected TOML, found: {error}. {NEXT}") from error
-    headers = [HEADER.match(line) for line in text.splitlines()]
-    placed = []
-    for table, entries in tables.items():
-        if table not in TABLES:
-            raise ConfigError(
-                f"{name}: expected tables {', '.join(TABLES)}, found {table!r}. {NEXT}"
-            )
-        if not isinstance(entries, list) or not all(isinstance(e, dict) for e in entries):
-            raise ConfigError(f"{name}: expected [[{table}]], found [{table}] or a value. {NEXT}")
-        lines = [number for number, at in enumerate(headers, 1) if at and at[1] == table]
-        for i, entry in enumerate(entries):
-            line = f":{lines[i]}" if len(lines) == len(entries) else ""
-            place = f"{name}{line}: [[{table}]] number {i + 1}"
-            placed.append((place, table, _row(place, TABLES[table], entry, name)))
-    return placed
+    text = text if isinstance(text, str) else text.decode("utf-8", "replace")
+    source = f"overlay {name}"
 
+    def place(table: str, index: int) -> str:
+        return f"{name}{toml_line(text, table, index)}: [[{table}]] number {index + 1}"
 
-def _row(place: str, kind: type[Row], entry: Mapping[str, object], name: str) -> Row:
     try:
-        return msgspec.convert({"source": f"overlay {name}", **entry}, kind)
-    except msgspec.ValidationError as error:
-        keys = ", ".join(kind.__struct_fields__)
-        raise ConfigError(f"{place}: {error}; its keys are {keys}. {NEXT}") from error
+        rows = msgspec.toml.decode(text, type=Rows)
+    except msgspec.MsgspecError as error:
+        table, index, fault = toml_fault(error)
+        raise ConfigError(f"{place(table, index) if table else name}: {fault}. {NEXT}") from error
+    return [
+        (place(table, i), table, msgspec.structs.replace(row, source=row.source or source))
+        for table in TABLES
+        for i, row in enumerate(getattr(rows, table))
+    ]
 
 
 def _unique(placed: list[tuple[str, str, Row]]) -> Keyed:

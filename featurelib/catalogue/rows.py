@@ -13,13 +13,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import ClassVar, Final, TypeVar
+from typing import Annotated, ClassVar, Final, TypeVar
 
 import msgspec
 
-from featurelib.feature import Role, release_number
+from featurelib.feature import HIGHEST_LEVEL, Role, release_number
 
 Cell = str | int | bool
+Level = Annotated[int, msgspec.Meta(ge=0, le=HIGHEST_LEVEL)]
+Name = Annotated[str, msgspec.Meta(min_length=1)]
 
 
 class _Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -30,8 +32,8 @@ class VersionRow(_Row, frozen=True, kw_only=True):
     """A level of metadata.version (MetadataVersion.java)."""
 
     KEY: ClassVar[tuple[str, ...]] = ("level",)
-    level: int
-    name: str  # 4.0-IV3
+    level: Level
+    name: Name  # 4.0-IV3
     release: str  # the release this level belongs to
     loses_metadata_below: bool  # didMetadataChange: a downgrade from it may lose metadata
     purpose: str = ""
@@ -42,8 +44,8 @@ class LevelRow(_Row, frozen=True, kw_only=True):
     """A level of another feature (KIP-1022; Feature.java)."""
 
     KEY: ClassVar[tuple[str, ...]] = ("feature", "level")
-    feature: str
-    level: int
+    feature: Name
+    level: Level
     default_from: str  # the name of the metadata.version whose new clusters get it
     dependency: str = ""  # metadata.version=23, several with ;
     stable_since: str
@@ -56,10 +58,10 @@ class ReleaseRow(_Row, frozen=True, kw_only=True):
 
     KEY: ClassVar[tuple[str, ...]] = ("release",)
     release: str
-    oldest_metadata_version: int
-    oldest_bootstrap: int  # below it no new cluster is formatted (BootstrapMetadata.java)
-    newest_stable: int
-    newest_unstable: int
+    oldest_metadata_version: Level
+    oldest_bootstrap: Level  # below it no new cluster is formatted (BootstrapMetadata.java)
+    newest_stable: Level
+    newest_unstable: Level
     based_on: str = ""  # a vendor build: the release whose features and differences it shares
     source: str = ""
 
@@ -69,9 +71,9 @@ class ReleaseFeatureRow(_Row, frozen=True, kw_only=True):
 
     KEY: ClassVar[tuple[str, ...]] = ("release", "feature")
     release: str
-    feature: str
-    newest_stable: int
-    newest_unstable: int
+    feature: Name
+    newest_stable: Level
+    newest_unstable: Level
     source: str = ""
 
 
@@ -80,8 +82,8 @@ class DifferenceRow(_Row, frozen=True, kw_only=True):
 
     KEY: ClassVar[tuple[str, ...]] = ("release", "feature", "level", "what")
     release: str
-    feature: str
-    level: int
+    feature: Name
+    level: Level
     what: str  # loses_metadata_below, default_from or dependency
     value: str
     source: str = ""
@@ -96,8 +98,8 @@ class SideEffectRow(_Row, frozen=True, kw_only=True):
     """
 
     KEY: ClassVar[tuple[str, ...]] = ("feature", "level", "key")
-    feature: str
-    level: int
+    feature: Name
+    level: Level
     key: str = ""  # the configuration it changes; empty = none that has a name
     from_controller: bool = False
     what: str  # the effect, for people
@@ -118,16 +120,16 @@ TABLES: dict[str, type[Row]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rows:
-    """The rows of a catalogue, in the order of the files; an overlay's new rows come last."""
+class Rows(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The rows of a catalogue, in the order of the files; an overlay's new rows come last. An
+    overlay's file has some of these tables."""
 
-    metadata_version: tuple[VersionRow, ...]
-    feature_level: tuple[LevelRow, ...]
-    release: tuple[ReleaseRow, ...]
-    release_feature: tuple[ReleaseFeatureRow, ...]
-    release_difference: tuple[DifferenceRow, ...]
-    side_effect: tuple[SideEffectRow, ...]
+    metadata_version: tuple[VersionRow, ...] = ()
+    feature_level: tuple[LevelRow, ...] = ()
+    release: tuple[ReleaseRow, ...] = ()
+    release_feature: tuple[ReleaseFeatureRow, ...] = ()
+    release_difference: tuple[DifferenceRow, ...] = ()
+    side_effect: tuple[SideEffectRow, ...] = ()
 
     def every(self) -> Iterator[tuple[str, Row]]:
         """Yield each row with the name of its table."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import posixpath
 import re
-import tomllib
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -32,7 +31,7 @@ from featurelib.errors import ConfigError
 from featurelib.feature import METADATA_VERSION, release_line
 from featurelib.landing.strimzi import KIND as STRIMZI
 from featurelib.landing.strimzi import RESOURCE
-from featurelib.words import clean
+from featurelib.words import clean, toml_fault, toml_line
 
 # How listeners are written in the inventory: HOST:PORT, a controller's also as ID@HOST:PORT.
 # An IPv6 address is in brackets, with its zone if it has one: [fe80::1%eth0]:9092.
@@ -72,9 +71,6 @@ def is_ensemble(text: str) -> bool:
 _SHOWN = 5  # names in an error
 ADDRESSES = "say how it is reached (--bootstrap HOST:PORT, --zookeeper HOST:PORT, --file PATH)"
 _SECURED = ("security", "controller_security", ZOOKEEPER)  # keys of security settings
-_CLUSTER = re.compile(r"\s*\[\[\s*cluster\s*\]\]")
-_PLACE = re.compile(r"`\$\.cluster\[(\d+)\]")  # in errors: which entry
-_MISSING_ID = "Object missing required field `id`"
 _NO_ID = (
     'expected an id, found none. Add the cluster\'s id, id = "…": kafka-cluster.sh cluster-id '
     "--bootstrap-server HOST:PORT prints it, and featurelib inventory import --bootstrap HOST:PORT "
@@ -359,17 +355,20 @@ def parse_fleet(text: str, source: str, catalogue: Catalogue | None = None) -> F
     try:
         fleet = msgspec.toml.decode(text, type=Fleet)
     except msgspec.MsgspecError as error:
+        table, index, fault = toml_fault(error)
+        which = f": [[{table}]] number {index + 1}" if table else ""
+        fault = _NO_ID if fault == "the key `id` is missing" else fault
         raise ConfigError(
-            f"{_unread(str(error), text, source)}. Its keys are explained in "
+            f"{source}{toml_line(text, table, index)}{which}: {fault}. Its keys are explained in "
             f"{example('fleet.toml')}."
         ) from error
     ids: set[str] = set()
     for i, entry in enumerate(fleet.cluster):
-        at = _place(source, text, i)
+        at = source + toml_line(text, "cluster", i)
         if not entry.id:
             raise ConfigError(f"{at}: a [[cluster]] has an empty id; give its cluster id.")
-        if (fault := next(faults(entry, catalogue), None)) is not None:
-            raise ConfigError(f"{at}: cluster {entry.title!r}: {fault}")
+        if (wrong := next(faults(entry, catalogue), None)) is not None:
+            raise ConfigError(f"{at}: cluster {entry.title!r}: {wrong}")
         if entry.id in ids:
             raise ConfigError(f"{at}: cluster {entry.id!r} stands there twice; keep one.")
         ids.add(entry.id)
@@ -384,26 +383,6 @@ def parse_fleet(text: str, source: str, catalogue: Catalogue | None = None) -> F
     folder = posixpath.dirname(source)
     clusters = tuple(_anchored(entry, folder) for entry in fleet.cluster)
     return Fleet(cluster=clusters, view=fleet.view)
-
-
-def _place(source: str, text: str, position: int) -> str:
-    """Return file and line of the [[cluster]] at a position of the inventory (from 0), for
-    messages. Clusters in one list have no line."""
-    heads = [number for number, line in enumerate(text.splitlines(), 1) if _CLUSTER.match(line)]
-    return f"{source}:{heads[position]}" if position < len(heads) else source
-
-
-def _unread(error: str, text: str, source: str) -> str:
-    """Return why the inventory in `text` is invalid, with its place and the name of the cluster."""
-    match = _PLACE.search(error)
-    if match is None:
-        return f"{source}: {error}"
-    position = int(match[1])
-    entry = tomllib.loads(text)["cluster"][position]  # it could be read as TOML
-    title = entry.get("name") or entry.get("id") if isinstance(entry, dict) else None
-    which = f"cluster {title!r}" if title else f"[[cluster]] number {position + 1}"
-    fault = _NO_ID if error.startswith(_MISSING_ID) else error
-    return f"{_place(source, text, position)}: {which}: {fault}"
 
 
 def faults(entry: FleetEntry, catalogue: Catalogue | None = None) -> Iterator[str]:

@@ -16,6 +16,7 @@ from featurelib.config.fleet import Fleet
 from featurelib.core.dialect import STRICT, load
 from featurelib.errors import ConfigError
 from featurelib.feature import Severity
+from featurelib.words import toml_fault, toml_line
 
 # A mute needs a reason and a last day. A code that no finding has is refused, for it would hold
 # nothing back and nobody would know.
@@ -106,11 +107,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return self.forgotten_nights * 24 * MICROSECONDS_AN_HOUR
 
 
-_STRANGE = re.compile(r"unknown field `(.*?)`(?: - at `\$\.(\w+))?")
-_PARTS: dict[str, tuple[str, type[msgspec.Struct]]] = {
-    "mute": ("in [[mute]], ", MuteEntry),
-    "places": ("in [places], ", NamedPlaces),
-}
+_KEYS = {"mute": MuteEntry, "places": NamedPlaces}  # a table → its type
 
 
 def parse_settings(text: str, source: str) -> Settings:
@@ -118,16 +115,14 @@ def parse_settings(text: str, source: str) -> Settings:
     try:
         settings = msgspec.toml.decode(text, type=Settings)
     except msgspec.MsgspecError as error:
-        if strange := _STRANGE.search(str(error)):
-            part, form = _PARTS.get(strange[2], ("", Settings))
-            near = nearest(strange[1], form.__struct_fields__)
-            raise ConfigError(
-                f"{source}: {part}no key is called {strange[1]!r}. {near} All are explained in "
-                f"{example('audit.toml')}."
-            ) from error
-        date = " Write a date without quotes, as until = 2026-12-24." * ("`date`" in str(error))
+        table, index, fault = toml_fault(error)
+        hint = " Write a date without quotes, as until = 2026-12-24." * ("`date`" in str(error))
+        if strange := re.fullmatch(r"(?:(\w+): )?no key is called `(.*)`", fault):
+            near = nearest(strange[2], _KEYS.get(table or strange[1], Settings).__struct_fields__)
+            hint = f" {near}"
+        which = f"{toml_line(text, table, index)}: [[{table}]]" if table else ""
         raise ConfigError(
-            f"{source}: {error}.{date} Its keys are explained in {example('audit.toml')}."
+            f"{source}{which}: {fault}.{hint} Its keys are explained in {example('audit.toml')}."
         ) from error
     if not 0 < settings.max_age_hours <= LONGEST_AGE_HOURS or settings.retention_days < 7:
         raise ConfigError(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 from msgspec import structs
@@ -79,7 +78,9 @@ def test_every_contradiction_is_found_not_only_the_first() -> None:
     broken = [
         structs.replace(row, dependency="?", stable_since="?") for row in rows.feature_level[:2]
     ]
-    found = list(contradictions(replace(rows, feature_level=(*broken, *rows.feature_level[2:]))))
+    found = list(
+        contradictions(structs.replace(rows, feature_level=(*broken, *rows.feature_level[2:])))
+    )
     assert [fault.column for fault in found] == ["stable_since", "dependency"] * 2
 
 

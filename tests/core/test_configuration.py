@@ -423,7 +423,7 @@ SETTINGS = (
 
 def test_settings_that_cannot_be_used_are_told() -> None:
     unusable = cases(SETTINGS, lambda text: parse_settings(text, "my/audit.toml"))
-    expect_refused("settings", ConfigError, unusable, begins="my/audit.toml: ")
+    expect_refused("settings", ConfigError, unusable, begins="my/audit.toml")
     assert ConfigError.exit_code == 2
 
 

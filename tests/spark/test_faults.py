@@ -62,8 +62,8 @@ SAID: list[tuple[str, type[FeatureLibError], str]] = [
         "worker has different version: 3.12 than that in driver: 3.11, PySpark cannot run with "
         "different minor versions.\nPlease check environment variables PYSPARK_PYTHON and",
         ConfigError,
-        "the workers' Python is of another release than the driver's (Python in worker has different "
-        "version: 3.12 than that in driver: 3.11). PYSPARK_PYTHON names",
+        "the workers' Python is of another release than the driver's (Python in worker has "
+        "different version: 3.12 than that in driver: 3.11). PYSPARK_PYTHON names",
     ),
     (
         "Traceback (most recent call last):\nModuleNotFoundError: No module named 'numpy'\n",
