@@ -6,12 +6,20 @@ An enum has the code of the wire or column, so that no other module defines one.
 from __future__ import annotations
 
 from enum import IntEnum, StrEnum
+from typing import Annotated
+
+import msgspec
 
 METADATA_VERSION = "metadata.version"
 KRAFT_VERSION = "kraft.version"
 # KIP-1312; FeatureControlManager refuses UnregisterController below it (MetadataVersion 4.4-IV2).
 UNREGISTERS_CONTROLLERS_FROM = 33
 HIGHEST_LEVEL = 2**15 - 1  # int16 on the wire
+HIGHEST_INT32 = 2**31 - 1  # of a node id, a timeout or a version of a znode
+# The types of values in files that people and other programs write.
+Level = Annotated[int, msgspec.Meta(ge=0, le=HIGHEST_LEVEL)]
+NodeId = Annotated[int, msgspec.Meta(ge=0, le=HIGHEST_INT32)]
+Name = Annotated[str, msgspec.Meta(min_length=1)]
 # 3.0-IV1: the level of a KRaft cluster without metadata.version. A node that does not list
 # metadata.version supports only this level (KIP-778; QuorumController).
 SILENT_METADATA_VERSION = 1

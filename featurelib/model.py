@@ -7,9 +7,15 @@ file, in requests, in outcomes and in the journal: their field names are keys of
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated, TypeVar
 
-from featurelib.feature import UpgradeType
+from msgspec import Meta
+
+from featurelib.feature import HIGHEST_INT32, HIGHEST_LEVEL, Level, Name, NodeId, UpgradeType
 from featurelib.findings import Advice
+
+_T = TypeVar("_T")
+Filled = Annotated[tuple[_T, ...], Meta(min_length=1)]  # checked where a plan is read or applied
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,9 +26,9 @@ class Move:
     feature out of what is finalized (KIP-584, deletion).
     """
 
-    feature: str
-    from_level: int
-    to_level: int
+    feature: Name
+    from_level: Level
+    to_level: Level
     upgrade_type: str
 
     @property
@@ -35,17 +41,17 @@ class Move:
 class Step:
     """An UpdateFeatures request; `timeout_ms` is above 0."""
 
-    updates: tuple[Move, ...]
-    timeout_ms: int
+    updates: Filled[Move]
+    timeout_ms: Annotated[int, Meta(ge=1, le=HIGHEST_INT32)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RangeGroup:
     """The nodes with the same ranges of the plan's features: feature → (min, max)."""
 
-    brokers: tuple[int, ...]
-    controllers: tuple[int, ...]
-    ranges: dict[str, tuple[int, int]]
+    brokers: tuple[NodeId, ...]
+    controllers: tuple[NodeId, ...]
+    ranges: dict[Name, tuple[Level, Level]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,9 +62,9 @@ class Requirements:
     because a KRaft broker's epoch moves twice a second on an idle cluster.
     """
 
-    levels: dict[str, int]
-    nodes: tuple[RangeGroup, ...]
-    features_node_version: int | None
+    levels: dict[Name, Annotated[int, Meta(ge=1, le=HIGHEST_LEVEL)]]
+    nodes: Filled[RangeGroup]
+    features_node_version: Annotated[int, Meta(ge=0, le=HIGHEST_INT32)] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +124,7 @@ class Plan:
     dialect: str
     own_dialects: tuple[str, ...]
     catalogue: str
-    steps: tuple[Step, ...]
+    steps: Filled[Step]
     requirements: Requirements
     guards: Guards | None = None
     side_effects: tuple[SideEffect, ...] = ()

@@ -42,6 +42,9 @@ _TYPES = {
     "`array`": "a list",
     "`object`": "a table",
     "Expected": "expected",
+    " of length >= 1": " that is not empty",
+    " >= ": " of at least ",
+    " <= ": " of at most ",
     " got ": " found ",
 }
 NOT_LISTED = "no such feature"  # continues "supports" and "it supports"
@@ -85,12 +88,14 @@ def toml_line(text: str, table: str, index: int) -> str:
     return f":{lines[index]}" if index < len(lines) else ""
 
 
-def toml_fault(error: Exception) -> tuple[str, int, str]:
+def msgspec_fault(error: Exception) -> tuple[str, int, str]:
     """Return the table and the index of its entry that an error of msgspec names, or "" and 0; and
     its sentence, the key first."""
-    message, _, path = str(error).partition(" - at `$.")
-    entry = re.fullmatch(r"(\w+)\[(\d+)\]\.?(.*)", path.removesuffix("`"), re.DOTALL)
-    table, index, key = entry.groups() if entry else ("", "0", path.removesuffix("`"))
+    parts = re.fullmatch(r"(.*?)(?: - at (?:`key` in )?`\$\.?(.*)`)?", str(error), re.DOTALL)
+    assert parts is not None  # the pattern matches any text
+    message, path = parts[1], parts[2] or ""
+    entry = re.fullmatch(r"(\w+)\[(\d+)\]\.?(.*)", path, re.DOTALL)
+    table, index, key = entry.groups() if entry else ("", "0", path)
     for pattern, words in _TYPES.items():
         message = re.sub(pattern, words, message)
     return table, int(index), f"{key}: {message}" if key else message

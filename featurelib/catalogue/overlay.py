@@ -37,7 +37,7 @@ from featurelib.catalogue.rows import (
 )
 from featurelib.errors import ConfigError
 from featurelib.feature import METADATA_VERSION
-from featurelib.words import toml_fault, toml_line
+from featurelib.words import msgspec_fault, toml_line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -304,16 +304,19 @@ def with_overlay(base: Catalogue, text: str | bytes, name: str) -> Catalogue:
 
 def _read(text: str | bytes, name: str) -> list[tuple[str, str, Row]]:
     """Return each row of the file with its position for messages and its table."""
-    text = text if isinstance(text, str) else text.decode("utf-8", "replace")
+    try:
+        content = text if isinstance(text, str) else text.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{name}: the file is no text in UTF-8. {NEXT}") from error
     source = f"overlay {name}"
 
     def place(table: str, index: int) -> str:
-        return f"{name}{toml_line(text, table, index)}: [[{table}]] number {index + 1}"
+        return f"{name}{toml_line(content, table, index)}: [[{table}]] number {index + 1}"
 
     try:
-        rows = msgspec.toml.decode(text, type=Rows)
+        rows = msgspec.toml.decode(content, type=Rows)
     except msgspec.MsgspecError as error:
-        table, index, fault = toml_fault(error)
+        table, index, fault = msgspec_fault(error)
         raise ConfigError(f"{place(table, index) if table else name}: {fault}. {NEXT}") from error
     return [
         (place(table, i), table, msgspec.structs.replace(row, source=row.source or source))

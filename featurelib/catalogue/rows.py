@@ -13,15 +13,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Annotated, ClassVar, Final, TypeVar
+from typing import ClassVar, Final, TypeVar
 
 import msgspec
 
-from featurelib.feature import HIGHEST_LEVEL, Role, release_number
+from featurelib.feature import Level, Name, Role, release_number
 
 Cell = str | int | bool
-Level = Annotated[int, msgspec.Meta(ge=0, le=HIGHEST_LEVEL)]
-Name = Annotated[str, msgspec.Meta(min_length=1)]
 
 
 class _Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

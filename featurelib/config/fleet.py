@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import chain
 from shlex import quote
-from typing import Annotated, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -28,16 +28,15 @@ from featurelib.config.security import ZOOKEEPER, Check, Security, anchored, sec
 from featurelib.core.dialect import GENERATIONS, load
 from featurelib.core.features_znode import Generation
 from featurelib.errors import ConfigError
-from featurelib.feature import METADATA_VERSION, release_line
+from featurelib.feature import HIGHEST_INT32, METADATA_VERSION, NodeId, release_line
 from featurelib.landing.strimzi import KIND as STRIMZI
 from featurelib.landing.strimzi import RESOURCE
-from featurelib.words import clean, toml_fault, toml_line
+from featurelib.words import clean, msgspec_fault, toml_line
 
 # How listeners are written in the inventory: HOST:PORT, a controller's also as ID@HOST:PORT.
 # An IPv6 address is in brackets, with its zone if it has one: [fe80::1%eth0]:9092.
 
 KAFKA_ID = re.compile("[A-Za-z0-9_-]{22}")  # of a cluster, as Kafka makes them
-LARGEST_ID = 2**31 - 1  # of a node
 _ADDRESS = re.compile(r"(?:\[[0-9A-Fa-f:.]+(?:%[\w.~-]+)?\]|[^\s,/:@\[\]]+):(\d{1,5})", re.ASCII)
 _WITH_ID = re.compile(r"(?:(\d{1,10})@)?(.*)", re.ASCII | re.DOTALL)
 _CHROOT = re.compile(r"(?:/[^/\s,]+)*/?")
@@ -52,7 +51,7 @@ def is_address(text: str) -> bool:
 def is_controller_address(text: str) -> bool:
     """Return true if `text` is HOST:PORT, with or without a node id, as 100@[::1]:9093."""
     node, address = split_id(text)
-    return (node is None or node <= LARGEST_ID) and is_address(address)
+    return (node is None or node <= HIGHEST_INT32) and is_address(address)
 
 
 def split_id(text: str) -> tuple[int | None, str]:
@@ -80,7 +79,6 @@ _NO_ID = (
 _MANAGED = {STRIMZI: (METADATA_VERSION,)}
 _LABEL = re.compile(r"(?!__)[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 Value = TypeVar("Value", str, int)
-NodeId = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_ID)]
 
 
 class FleetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -355,7 +353,7 @@ def parse_fleet(text: str, source: str, catalogue: Catalogue | None = None) -> F
     try:
         fleet = msgspec.toml.decode(text, type=Fleet)
     except msgspec.MsgspecError as error:
-        table, index, fault = toml_fault(error)
+        table, index, fault = msgspec_fault(error)
         which = f": [[{table}]] number {index + 1}" if table else ""
         fault = _NO_ID if fault == "the key `id` is missing" else fault
         raise ConfigError(

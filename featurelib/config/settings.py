@@ -6,7 +6,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator
 from datetime import date, timedelta
-from typing import Annotated
 
 import msgspec
 
@@ -15,8 +14,8 @@ from featurelib.config import example, nearest
 from featurelib.config.fleet import Fleet
 from featurelib.core.dialect import STRICT, load
 from featurelib.errors import ConfigError
-from featurelib.feature import Severity
-from featurelib.words import toml_fault, toml_line
+from featurelib.feature import NodeId, Severity
+from featurelib.words import msgspec_fault, toml_line
 
 # A mute needs a reason and a last day. A code that no finding has is refused, for it would hold
 # nothing back and nobody would know.
@@ -31,7 +30,7 @@ class MuteEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     until: date  # the last day of the mute, in UTC
     cluster: str = ""  # an id, or a name of the inventory
     feature: str = ""
-    node: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)] | None = None
+    node: NodeId | None = None
 
 
 def mute_faults(entries: Iterable[MuteEntry], codes: Collection[str]) -> Iterator[str]:
@@ -115,7 +114,7 @@ def parse_settings(text: str, source: str) -> Settings:
     try:
         settings = msgspec.toml.decode(text, type=Settings)
     except msgspec.MsgspecError as error:
-        table, index, fault = toml_fault(error)
+        table, index, fault = msgspec_fault(error)
         hint = " Write a date without quotes, as until = 2026-12-24." * ("`date`" in str(error))
         if strange := re.fullmatch(r"(?:(\w+): )?no key is called `(.*)`", fault):
             near = nearest(strange[2], _KEYS.get(table or strange[1], Settings).__struct_fields__)

@@ -40,11 +40,11 @@ from featurelib.errors import (
     StalePlanError,
     UnreachableError,
 )
-from featurelib.feature import HIGHEST_LEVEL, UpgradeType
+from featurelib.feature import HIGHEST_INT32, HIGHEST_LEVEL, UpgradeType
 from featurelib.model import Move, Plan, Step
 from featurelib.planning.files import SKEW, digest, say_time
 from featurelib.planning.owners import expect_ours
-from featurelib.planning.requirements import HIGHEST_INT32, plan_faults
+from featurelib.planning.requirements import plan_faults
 
 NO_PLAN = "none"  # the journal's value for a missing plan digest or approval
 TIMEOUT_MS = 60_000  # UpdateFeaturesRequest's default

@@ -26,7 +26,7 @@ from featurelib.audit.columns import SKEW_MINUTES
 from featurelib.errors import ApprovalError, ConfigError, PlanError
 from featurelib.model import Plan
 from featurelib.planning.requirements import plan_faults
-from featurelib.words import pretty_json
+from featurelib.words import msgspec_fault, pretty_json
 
 VERSION: Literal[1] = 1  # of plan and approval files
 PLAN: Literal["featurelib.plan"] = "featurelib.plan"
@@ -166,8 +166,8 @@ def _parsed(raw: bytes | str, kind: type[File], source: str, again: str) -> tupl
     except (RecursionError, msgspec.ValidationError, ValueError) as error:
         if isinstance(error, json.JSONDecodeError):
             raise PlanError(f"{source}: this is not {expected}: it is no JSON. {again}") from error
-        detail = " lists in lists" if isinstance(error, RecursionError) else f": {error}"
-        raise PlanError(f"{source}: expected {expected}, found{detail}. {again}") from error
+        detail = "lists in lists" if isinstance(error, RecursionError) else msgspec_fault(error)[2]
+        raise PlanError(f"{source}: this is not {expected}: {detail}. {again}") from error
 
 
 def _each_once(pairs: list[tuple[str, object]]) -> dict[str, object]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from msgspec import structs
 
@@ -42,7 +41,9 @@ def catalogue_of(needs: Needs, names: str = "abcde") -> Catalogue:
         for row in levels
     )
     return build(
-        replace(rows, feature_level=told, release_feature=tuple(ends), release_difference=())
+        structs.replace(
+            rows, feature_level=told, release_feature=tuple(ends), release_difference=()
+        )
     )
 
 
