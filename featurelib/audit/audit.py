@@ -6,6 +6,7 @@ evidence. Missing evidence makes UNKNOWN, unless a known node already blocks the
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -39,7 +40,8 @@ from featurelib.core.dialect import Dialect
 from featurelib.core.rules import level_newer_than_catalogue
 from featurelib.feature import METADATA_VERSION, SILENT_METADATA_VERSION, Severity, UpgradeType
 from featurelib.model import Move, Step
-from featurelib.rows import Bool, Int, TableRows, Texts, texts_of
+from featurelib.rows import Bool, Int, TableRows, Texts, join_rows, texts_of
+from featurelib.snapshot.records import unusable_row
 from featurelib.words import toml_text
 
 
@@ -55,6 +57,32 @@ class Judged:
     evidence: Evidence | None = None  # the input of the judgement, if it is still in memory
     # By subject: the levels of its controller's agreement, feature → (level from, level to).
     probed: dict[int, dict[str, tuple[int, int]]] = field(default_factory=dict)
+
+
+def judge_each(snapshots: TableRows, judging: Callable[[TableRows], Judged]) -> Judged:
+    """Return `judging` of the snapshot rows. A row that makes it fail is judged as a cluster of
+    which nothing is known, so that no cluster ends the run of the others."""
+    try:
+        return judging(snapshots)
+    except Exception as error:
+        return judging(_without_failing(snapshots, judging, error))
+
+
+def _without_failing(
+    rows: TableRows, judging: Callable[[TableRows], Judged], error: Exception
+) -> TableRows:
+    """Return the rows with `unusable_row` in place of those for which `judging` raises."""
+    if len(rows) == 1:
+        return unusable_row(str(rows["cluster"].to_pylist()[0]), error)
+    halves = []
+    for half in np.array_split(np.arange(len(rows)), 2):
+        some = rows.take(half)
+        try:
+            judging(some)
+        except Exception as fault:
+            some = _without_failing(some, judging, fault)
+        halves.append(some)
+    return join_rows(halves)
 
 
 def judge(

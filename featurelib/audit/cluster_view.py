@@ -15,7 +15,7 @@ from hashlib import sha256
 
 import numpy as np
 
-from featurelib.audit.audit import Judged, judge
+from featurelib.audit.audit import Judged, judge, judge_each
 from featurelib.audit.columns import latest
 from featurelib.audit.controllers import RULED_OUT, Software, blind_leaders
 from featurelib.audit.evidence import UNEXPECTED, Conditions, Evidence, Expected
@@ -31,6 +31,7 @@ from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role, Severity
 from featurelib.landing import Landing, read
 from featurelib.rows import NONE, Int, TableRows, join_rows, make_rows, texts_of
 from featurelib.snapshot import ClusterState, fold_lines, snapshot_rows
+from featurelib.snapshot.fold import UnusableLineError
 from featurelib.snapshot.records import open_row, write_rows
 from featurelib.snapshot.state import NOTHING
 from featurelib.words import count, moment
@@ -101,7 +102,7 @@ class Terms:
         """
         accepted, unread, rejected = _gather(lines)
         chosen = _choose(accepted, rejected, cluster_id, choosing)
-        state = self._fold(chosen, accepted, unread)
+        state = self._fold(chosen, accepted, unread, rejected)
         as_of = self.as_of
         if as_of is None and state.strimzi and state.strimzi.at > state.observed_at:
             as_of = state.strimzi.at  # the newest line, which is not from a node
@@ -126,7 +127,13 @@ class Terms:
         landed = [name for name in accepted if every or name in expected]
         if not (landed or expected):
             _choose((), rejected, None, "")
-        rows = snapshot_rows((name, self._fold(name, accepted, unread)) for name in landed)
+        states: list[tuple[str, ClusterState | Exception]] = []
+        for name in landed:
+            try:
+                states.append((name, self._fold(name, accepted, unread, rejected)))
+            except Exception as fault:  # no cluster ends the run of the others
+                states.append((name, fault))
+        rows = snapshot_rows(states)
         missing = sorted({*expected}.difference(landed))
         empty = make_rows(rows.schema, len(missing), {"cluster": texts_of(missing)})
         newest = int(rows.numbers("observed_at").max(initial=0))
@@ -134,10 +141,25 @@ class Terms:
         judged = self._judge(join_rows([rows, empty]), as_of, self.fleet.inventory, mutes)
         return judged, as_of, rejected
 
-    def _fold(self, cluster_id: str, accepted: _Lines, unread: _Lines) -> ClusterState:
+    def _fold(
+        self,
+        cluster_id: str,
+        accepted: _Lines,
+        unread: _Lines,
+        rejected: list[tuple[int, str]],
+    ) -> ClusterState:
+        """Fold the lines of a cluster. A line that the fold cannot use is added to `rejected`."""
         until = None if self.as_of is None else latest(self.as_of)
         lines = [*accepted[cluster_id], *unread.get(cluster_id, ())]
-        return fold_lines(lines, self.catalogue, until)
+        while True:
+            try:
+                return fold_lines(
+                    ((line, line_id) for _, line, line_id in lines), self.catalogue, until
+                )
+            except UnusableLineError as fault:
+                bad = [number for number, _, line_id in lines if line_id == fault.line_id]
+                rejected += [(number, str(fault)) for number in bad]
+                lines = [entry for entry in lines if entry[0] not in bad]
 
     def _judge(
         self,
@@ -147,7 +169,10 @@ class Terms:
         mutes: tuple[Mute, ...] = (),
     ) -> Judged:
         conditions = Conditions(as_of=as_of, max_age=self.max_age, inventory=inventory, mutes=mutes)
-        return judge(rows, conditions, self.catalogue, load(STRICT), self.severities)
+        catalogue, severities = self.catalogue, self.severities
+        return judge_each(
+            rows, lambda of: judge(of, conditions, catalogue, load(STRICT), severities)
+        )
 
     def see(self, row: TableRows) -> ClusterView:
         """Return the view of a stored row of silver.cluster_snapshot.
@@ -191,7 +216,7 @@ class Terms:
         )
 
 
-_Lines = dict[str, list[tuple[Landing, int]]]  # by cluster, each with its line id
+_Lines = dict[str, list[tuple[int, Landing, int]]]  # by cluster: number, line, line id
 
 
 def _gather(lines: Iterable[bytes]) -> tuple[_Lines, _Lines, list[tuple[int, str]]]:
@@ -202,11 +227,11 @@ def _gather(lines: Iterable[bytes]) -> tuple[_Lines, _Lines, list[tuple[int, str
         line = read(raw)
         line_id = int.from_bytes(sha256(raw).digest()[:8], "big", signed=True)
         if isinstance(line, Landing):
-            accepted.setdefault(line.cluster, []).append((line, line_id))
+            accepted.setdefault(line.cluster, []).append((number, line, line_id))
             continue
         rejected.append((number, line.reason))
         if (landing := line.unread) is not None:
-            unread.setdefault(landing.cluster, []).append((landing, line_id))
+            unread.setdefault(landing.cluster, []).append((number, landing, line_id))
     return accepted, unread, rejected
 
 

@@ -65,6 +65,15 @@ _OF_NO_NODE = (
 )  # these kinds do not count as newer responses
 
 
+class UnusableLineError(Exception):
+    """A line that the landing package accepted and the fold cannot use: a fault of featurelib."""
+
+    def __init__(self, line_id: int, fault: Exception) -> None:
+        name = type(fault).__name__
+        super().__init__(f"featurelib cannot use this line ({name}): please report it")
+        self.line_id = line_id
+
+
 @dataclass(slots=True)
 class Fold:
     """A fold of one cluster. Start with `begin`, call `add`, end with `finish`.
@@ -87,7 +96,10 @@ class Fold:
     _taught: set[object] = field(default_factory=set)  # the sources of learned statements
 
     def add(self, landing: Landing, line_id: int) -> None:
-        """Fold one accepted line. Times are microseconds, `line_id` as in bronze."""
+        """Fold one accepted line. Times are microseconds, `line_id` as in bronze.
+
+        Raises UnusableLineError; the state is then of no use, because it may have half of the line.
+        """
         at = landing.observed_at
         if at is None:  # a describe line about a missing response claims nothing
             return
@@ -107,8 +119,12 @@ class Fold:
         elif not isinstance(content, _OF_NO_NODE):
             self.state.observed_at = max(self.state.observed_at, at)
         add = _ADDERS.get(type(landing.content))
-        if add is not None:  # otherwise its kind is not known yet
+        if add is None:  # its kind is not known yet
+            return
+        try:
             add(self, landing.content, at, line_id)
+        except Exception as error:  # no line may end a run
+            raise UnusableLineError(line_id, error) from error
 
     def wait(self, landing: Landing, line_id: int) -> None:
         """Count one accepted line that is dated later than the judgement: it is not folded."""

@@ -40,6 +40,7 @@ from featurelib.rows import (
     TableRows,
     Texts,
     cells_of,
+    join_rows,
     make_rows,
     numbers_of,
     pick,
@@ -76,6 +77,7 @@ _DAMAGED = "its checksum does not match its content"
 _LOST = "it is missing, although the tables have lines of the cluster"
 SET_ASIDE = -1  # in place of a checksum: the cluster's lines no longer count as evidence
 _SET_ASIDE = "bronze.landing_line has lines of the cluster that were quarantined later"
+UNUSABLE = -2  # in place of a checksum: featurelib failed; the row's only text says with what
 _BYTES = ("names", "texts", *LAYOUT)
 _TEXTS = msgspec.msgpack.Decoder(list[str])
 _NO_SCALARS = {"controller": -1, "log_gap_end": -1, "migration": -1, "features_node_version": -1}
@@ -209,7 +211,19 @@ def _damages(rows: TableRows) -> dict[int, str]:
     kept = rows.numbers("checksum")
     damaged = np.flatnonzero((kept != _checksums(rows)) & (has_data | (kept != NONE)))
     reasons = np.where(kept == SET_ASIDE, _SET_ASIDE, np.where(has_data, _DAMAGED, _LOST)).tolist()
-    return {at: reasons[at] for at in damaged.tolist()}
+    unusable = dict.fromkeys(np.flatnonzero(kept == UNUSABLE).tolist())
+    texts = rows.take(np.array([*unusable], dtype=np.int64)).cells("texts").to_pylist()
+    told = {at: " ".join(_decode(text)) for at, text in zip(unusable, texts, strict=True)}
+    return {at: told.get(at, reasons[at]) for at in damaged.tolist()}
+
+
+def unusable_row(cluster: str, fault: Exception) -> TableRows:
+    """Return the row of a cluster on which featurelib failed: nothing is known of it, and the
+    finding snapshot_malformed names the fault."""
+    reason = f"featurelib failed on it ({type(fault).__name__}: {fault}); please report it"
+    texts = cells_of([msgspec.msgpack.encode([reason])])
+    row = with_checksum({"cluster": texts_of([cluster]), "texts": texts})
+    return row.replace(checksum=np.array([UNUSABLE]))
 
 
 def _decode(stored: bytes) -> list[str]:
@@ -337,9 +351,20 @@ class Snapshots:
         return self["scalars"].field(name)
 
 
-def snapshot_rows(clusters: Iterable[tuple[str, ClusterState]]) -> TableRows:
-    """Return a row of featurelib.schema.SNAPSHOT for each (cluster, state)."""
-    return write_rows([_Row(cluster, state).fill() for cluster, state in clusters])
+def snapshot_rows(clusters: Iterable[tuple[str, ClusterState | Exception]]) -> TableRows:
+    """Return a row of featurelib.schema.SNAPSHOT for each (cluster, state). An exception in place
+    of a state is the failure of its fold: no cluster's lines end the run of the others."""
+    given, rows = list(clusters), list[StoredRow]()
+    try:
+        for cluster, state in given:
+            if isinstance(state, Exception):
+                raise state
+            rows.append(_Row(cluster, state).fill())
+        return write_rows(rows)
+    except Exception as fault:
+        if len(given) == 1:
+            return unusable_row(given[0][0], fault)
+        return join_rows([snapshot_rows([of_cluster]) for of_cluster in given])
 
 
 class _Row:

@@ -24,6 +24,7 @@ from featurelib.landing.kinds import UnreadZnode
 from featurelib.landing.line import ZNODE
 from featurelib.rows import make_rows
 from featurelib.snapshot import ClusterState, begin, snapshot_rows
+from featurelib.snapshot.fold import UnusableLineError
 from featurelib.snapshot.history import Learned, history_rows, pack
 from featurelib.snapshot.records import SET_ASIDE
 from featurelib.tables import CHANGED, Table
@@ -72,7 +73,10 @@ def fold_batches(
     )
     rows: list[_Folded] = []
     for cluster, lines in groupby(entries, key=itemgetter(1)):
-        rows += filter(None, [_fold(cluster, lines, done, since)])
+        try:
+            rows += filter(None, [_fold(cluster, lines, done, since)])
+        except Exception as fault:  # no cluster ends the run of the others
+            rows.append((cluster, fault, None, None, False))
         if len(rows) >= BATCH_CLUSTERS:
             yield _batch(rows)
             rows = []
@@ -81,7 +85,7 @@ def fold_batches(
 
 
 # The result with rows of SET_ASIDE, or null; `true` if they make the state invalid.
-_Folded = tuple[str, ClusterState, bytes | None, list[tuple[int, str]] | None, bool]
+_Folded = tuple[str, ClusterState | Exception, bytes | None, list[tuple[int, str]] | None, bool]
 
 
 def _fold(cluster: str, entries: Iterator[_Entry], done: int, since: int) -> _Folded | None:
@@ -89,7 +93,7 @@ def _fold(cluster: str, entries: Iterator[_Entry], done: int, since: int) -> _Fo
     learned, set_aside, landed = Learned(), dict[int, str](), set[int]()
     first = next(entries)
     fold, is_anew = begin(first[4] or None, load()), not first[4]
-    is_known = not is_anew
+    is_known, is_void = not is_anew, False
     for run, of_run in groupby(chain([first], entries), key=itemgetter(0)):
         is_new = max(done, since) < run < LATE  # otherwise the histories already have the line
         fold.run, fold.learned = run, learned if is_new else None
@@ -105,8 +109,13 @@ def _fold(cluster: str, entries: Iterator[_Entry], done: int, since: int) -> _Fo
             line = landing if isinstance(landing, Landing) else landing.unread
             if line is not None:
                 is_known |= not isinstance(line.content, UnreadZnode)
-                if run != LATE or not isinstance(line.content, UnreadZnode):
+                if run == LATE and isinstance(line.content, UnreadZnode):
+                    continue
+                try:
                     take(line, line_id)
+                except UnusableLineError as fault:
+                    set_aside[line_id], is_void = str(fault), True
+                    landed.discard(line_id)
         if run <= done and not is_anew:
             fold.forget_run()
         else:
@@ -114,7 +123,7 @@ def _fold(cluster: str, entries: Iterator[_Entry], done: int, since: int) -> _Fo
     aside = [line for line in set_aside.items() if line[0] not in landed] or None
     if not is_known and aside is None:
         return None
-    is_void = not is_known or CHANGED in dict(aside or ()).values()
+    is_void |= not is_known or CHANGED in dict(aside or ()).values()
     return cluster, fold.finish(), pack(learned), aside, is_void
 
 

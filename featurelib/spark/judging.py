@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from featurelib import arrow, schema, tables
-from featurelib.audit.audit import Judged, judge
+from featurelib.audit.audit import Judged, judge, judge_each
 from featurelib.audit.columns import age_class
 from featurelib.audit.evidence import Conditions, Waiting
 from featurelib.catalogue import Catalogue
@@ -95,8 +95,13 @@ def judge_by(
     """Return a function that makes CELLS of snapshot rows; BATCH_CLUSTERS fit the JVM's memory.
     Rows whose results of the `last` run hold are left out."""
 
+    def judged(rows: TableRows) -> Judged:
+        known = catalogue or load_catalogue()
+        out = judge(rows, conditions, known, load_dialect(STRICT), severities)
+        plans = outlook.with_texts(out, dialect=STRICT, catalogue=known, guarding=guarding)
+        return replace(out, plans=plans)
+
     def judge_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        dialect, known = load_dialect(STRICT), catalogue or load_catalogue()
         for stored in batches:
             batch, unchanged = (stored, []) if last is None else last.split(stored, conditions)
             if unchanged:
@@ -106,10 +111,7 @@ def judge_by(
             size = ceil(batch.num_rows / (ceil(batch.num_rows / BATCH_CLUSTERS) or 1)) or 1
             for start in range(0, batch.num_rows, size):
                 rows = batch.slice(start, size)
-                read = arrow.rows_of(rows, SNAPSHOT)
-                out = judge(read, conditions, known, dialect, severities)
-                plans = outlook.with_texts(out, dialect=STRICT, catalogue=known, guarding=guarding)
-                yield _cells(replace(out, plans=plans))
+                yield _cells(judge_each(arrow.rows_of(rows, SNAPSHOT), judged))
 
     return judge_batches
 

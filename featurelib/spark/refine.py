@@ -22,7 +22,7 @@ from featurelib.arrow import schema_of
 from featurelib.audit.columns import end_of_second, latest
 from featurelib.errors import NoEvidenceError
 from featurelib.landing.line import ZNODE
-from featurelib.snapshot.records import SET_ASIDE
+from featurelib.snapshot.records import SET_ASIDE, UNUSABLE
 from featurelib.spark.folding import ENTRY, LATE, unfold
 from featurelib.spark.frames import fold_frame
 from featurelib.spark.ingest import quarantine
@@ -71,7 +71,7 @@ def refine(
     elif done is not None:
         _follow_up(store, done, say, anew=True)  # the state after a crash is unknown: check it
         columns = ["cluster", "observed_at", "waiting", "checksum"]
-        known = _known(store.fetch(CLUSTER_SNAPSHOT, columns=columns), done, until)
+        known = known_of(store.fetch(CLUSTER_SNAPSHOT, columns=columns), done, until)
         part = _waited(known, until)
         waited = known.waits and _has(store, part.rows)
         # A late line makes the fold tell the newest statements again, which a history may have.
@@ -119,9 +119,9 @@ class _Known:
     waits: bool
 
 
-def _known(snapshots: pa.Table, done: int, until: int | None) -> _Known:
+def known_of(snapshots: pa.Table, done: int, until: int | None) -> _Known:
     at = snapshots["observed_at"].cast(pa.int64())
-    is_ahead = pc.fill_null(pc.equal(snapshots["checksum"], SET_ASIDE), False)
+    is_ahead = pc.is_in(snapshots["checksum"], pa.array([SET_ASIDE, UNUSABLE]))
     if until is not None:
         is_ahead = pc.or_(is_ahead, pc.fill_null(pc.greater(at, until), False))
     ahead = snapshots["cluster"].filter(is_ahead).to_pylist()
