@@ -93,6 +93,7 @@ class Wanted:
     as_of: str | None = None
     fleet: str | None = None
     config: str | None = None
+    overlay: str | None = None
     bootstrap: str | None = None
     controllers: str | None = None
     zookeeper: str | None = None
@@ -120,6 +121,11 @@ class Wanted:
             later = replace(later, as_of=None)
         return self._text, later._text
 
+    @property
+    def of_files(self) -> str:
+        """The options, each after a blank, for the same inventory, settings and overlay."""
+        return Wanted(fleet=self.fleet, config=self.config, overlay=self.overlay)._text
+
     def later(self, entry: FleetEntry) -> str:
         """Return the options for a plan after a change: with a live reading or, if the inventory
         has no address, with what is collected then."""
@@ -128,7 +134,7 @@ class Wanted:
 
     @property
     def _text(self) -> str:
-        names = ("capture", "tables", "run", "as_of", "fleet", "config", *WAYS)
+        names = ("capture", "tables", "run", "as_of", "fleet", "config", "overlay", *WAYS)
         given = [(name, getattr(self, name)) for name in names]
         demo = demo_places().items() <= {pair for pair in given if isinstance(pair[1], str)}
         if demo:

@@ -86,7 +86,7 @@ def show(plan: str, fleet: str | None = None, overlay: str | None = None) -> Ans
     path, catalogue = plan, open_catalogue(overlay)
     file = read_plan(path)
     entry, refusal = known_entry(file.plan.cluster, fleet, catalogue), None
-    words, name = quote(path) + Wanted(fleet=fleet).ways[0], entry.name
+    words, name = quote(path) + Wanted(fleet=fleet, overlay=overlay).of_files, entry.name
     command = files.approve_command(words, find_settings(None)[0].longest_approval)
     try:
         expect_finalized_by_us(file.plan, fleet, catalogue)
@@ -224,7 +224,7 @@ def apply(
     if is_sent and path and beside.is_file():
         approval = approval or str(beside)
     if is_sent and approval is None:
-        words = quote(path or "PLAN") + Wanted(fleet=options.fleet, config=options.config).ways[0]
+        words = quote(path or "PLAN") + options.of_files
         again = files.approve_command(words, open_settings(options.config).longest_approval)
         raise ConfigError(f"The plan has no approval. Write one: {again}")
     entry = known_entry(file.plan.cluster, options.fleet, chosen.catalogue)
@@ -264,7 +264,7 @@ def _carry_out(
         chosen.say(f"warning: every user of this machine can write {writable}: {ruled} is no guard")
     entry, check, again = reached.entry_of(plan.cluster), needs_none, ""
     if approval is not None:
-        words = quote(path) + Wanted(fleet=chosen.wanted.fleet, config=chosen.wanted.config).ways[0]
+        words = quote(path) + chosen.wanted.of_files
         again = files.approve_command(words, settings.longest_approval)
         raw, source = approval, "the approval"
         if isinstance(approval, str):

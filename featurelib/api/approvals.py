@@ -122,7 +122,7 @@ def approve(
     if target:
         write_whole(target, written)
     own = "" if entry.is_reachable else plan_ways(file, entry)
-    ways = Wanted(fleet=given.fleet, config=given.config).ways[0] + own
+    ways = Wanted(fleet=given.fleet, config=given.config, overlay=given.overlay).of_files + own
     ways += f" --journal {quote(given.journal)}" if given.journal else ""
     command = f"featurelib apply {quote(path or 'PLAN')} --approval {quote(target)}{ways}"
     lines = [f"written: {target} ({'signed' if signature else 'not signed'})", f"next: {command}"]

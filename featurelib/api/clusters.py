@@ -160,7 +160,9 @@ def connect(
     read. `fleet`, `config` and `overlay` are files that replace conf/fleet.toml, conf/audit.toml
     and no overlay. `timeout` is in seconds, per node. It does not connect yet. Raises ConfigError.
     """
-    live = Live(wanted=Wanted(cluster=cluster, **ways), catalogue=open_catalogue(overlay))
+    live = Live(
+        wanted=Wanted(cluster=cluster, overlay=overlay, **ways), catalogue=open_catalogue(overlay)
+    )
     live.reached()
     return live
 

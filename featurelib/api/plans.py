@@ -26,7 +26,7 @@ from featurelib.planning.owners import left_over
 from featurelib.planning.planner import Planned, make_plan, plan_by_probe
 from featurelib.questions.muted import as_json, over_reason
 from featurelib.questions.setbacks import warn_lowered
-from featurelib.source import Chosen, Source, Wanted
+from featurelib.source import Chosen, Source
 from featurelib.view.documents import fill
 from featurelib.view.plan import STANDARD_OUTPUT, Onward, named_cluster, planning_page
 from featurelib.words import clean
@@ -170,7 +170,7 @@ def _plan(chosen: Chosen, intent: Intent, *, probe: bool, out: str | None) -> Pl
             muted=muted,
             onward=Onward(
                 path=path,
-                ways=Wanted(fleet=source.wanted.fleet).ways[0],
+                ways=replace(source.wanted, config=None).of_files,
                 why_not=(f" {quote(source.argument)} ", source.wanted.ways[0]),
                 address=source.sight.site.address,
             ),

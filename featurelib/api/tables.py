@@ -311,7 +311,9 @@ def open_tables(
     (`KEY=VALUE` or `KEY`) and `view` choose clusters, as the options of commands do. Raises
     ConfigError where there are no tables, NoEvidenceError for tables without a night.
     """
-    options = Wanted(tables=folder, run=run, as_of=RUN_TIME, fleet=fleet, config=config)
+    options = Wanted(
+        tables=folder, run=run, as_of=RUN_TIME, fleet=fleet, config=config, overlay=overlay
+    )
     choice = Choice(owner=owner, label=label, view=view)
     return NightTables(options, open_catalogue(overlay), choice)
 

@@ -35,6 +35,7 @@ _LEVEL_OPTIONS = {
 
 def chosen(options: Wanted, overlay: str | None = None) -> Chosen:
     """Return the chosen cluster; a reading prints its progress on standard error."""
+    options = replace(options, overlay=overlay)
     return Chosen(wanted=options, catalogue=open_catalogue(overlay, say), say=say)
 
 
@@ -47,7 +48,9 @@ def nights(
     overlay: str | None = None,
 ) -> NightTables:
     """Return the chosen run of the tables. Raises ConfigError, NoEvidenceError."""
-    options = Wanted(tables=find_tables(tables), run=run, fleet=fleet, config=config)
+    options = Wanted(
+        tables=find_tables(tables), run=run, fleet=fleet, config=config, overlay=overlay
+    )
     return NightTables(options, open_catalogue(overlay, say), choice)
 
 
@@ -62,6 +65,7 @@ def several(
     """Return the chosen clusters: without names all clusters of the landing files, with --all also
     the expected clusters of the inventory. Raises ConfigError."""
     catalogue, ids = open_catalogue(overlay, say), list[str | None](clusters or [])
+    options = replace(options, overlay=overlay)
     file, inventory = open_fleet(options.fleet, catalogue)
     if not (ids or options.addresses or options.capture or every or choice != Choice()):
         raise ConfigError(

@@ -191,3 +191,15 @@ def test_a_name_without_an_inventory_is_answered_with_the_names_that_tables_have
     assert code == 2
     assert "Did you mean orders-prod-us" in err
     assert "Known are billing-prod-eu, billing-prod-us" in err
+
+
+def test_the_next_command_keeps_the_overlay(tmp_path: Path) -> None:
+    file, plan = str(tmp_path / "copy.db"), str(tmp_path / "plan.json")
+    sandbox(file, capture=capture("k41-forgotten"))
+    code, out, err = run("check", "--file", file, "--overlay", "automq")
+    for command in (f"plan upgrade-all --overlay automq --file {file}", "show", "approve"):
+        assert code == 0, out + err
+        printed = [line for line in out.splitlines() if f"featurelib {command}" in line][-1]
+        assert " --overlay automq" in printed
+        words = printed.removeprefix("Next:").split()[1:]
+        code, out, err = run(*words, *(["--out", plan] if words[0] == "plan" else []))
