@@ -127,7 +127,7 @@ def judge(
     _unrecorded(judge, report)
     beyond_target = beyond_ceiling(judge)
     _side_effects(judge, beyond_target, report)
-    report_unmet(evidence, software, catalogue.tables, report)
+    report_unmet(evidence, software, catalogue, report)
     find_deprecations(evidence, report)
 
     verdict = verdicts(judge, target, unknown > 0, unsure)

@@ -24,7 +24,7 @@ from featurelib.audit.columns import marked
 from featurelib.audit.controllers import Software
 from featurelib.audit.evidence import BatchFindings, Evidence
 from featurelib.audit.profiles import NOBODY, ranges_of
-from featurelib.catalogue import ANY, FEATURE_RECORDS_FROM, Tables
+from featurelib.catalogue import ANY, FEATURE_RECORDS_FROM, Catalogue, Tables
 from featurelib.core.batch import Levels
 from featurelib.core.cluster import Cluster, Request, build
 from featurelib.core.dialect import GENERATIONS, Dialect, load
@@ -157,11 +157,13 @@ def levels_of_clusters(evidence: Evidence, level: Int, tables: Tables) -> tuple[
     return levels, column, marked(clusters, query.cluster[~known & (level > 0)])
 
 
-def report_unmet(evidence: Evidence, own: Software, tables: Tables, report: BatchFindings) -> None:
+def report_unmet(
+    evidence: Evidence, own: Software, catalogue: Catalogue, report: BatchFindings
+) -> None:
     """Report each finalized level with an unmet dependency, as declared by the newest software or
     checked by the cluster's own controllers (KIP-1022, Feature dependencies;
-    Feature.validateVersion)."""
-    query = evidence.questions
+    Feature.validateVersion). What a vendor's feature depends on is unknown."""
+    query, tables = evidence.questions, catalogue.tables
     level = np.where(query.known, query.current, _ENOUGH)
     finalized, column, _ = levels_of_clusters(evidence, level, tables)
     declared = []
@@ -171,6 +173,7 @@ def report_unmet(evidence: Evidence, own: Software, tables: Tables, report: Batc
         declared += [(release, other, least, question) for question in at_level[unmet].tolist()]
     # kraft.version is kept in the raft layer.
     kept = evidence.membership.kraft[query.cluster] & query.known
+    kept &= ~evidence.uncatalogued(catalogue)
     kept &= ~query.of_feature(METADATA_VERSION) & ~query.of_feature(KRAFT_VERSION)
     metadata, current = finalized[query.cluster, 0], query.current.astype(np.int32)
     most = np.int32(max(_needed(name) for name in GENERATIONS))

@@ -479,6 +479,9 @@ def _quorum_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
     except msgspec.DecodeError as error:
         raise source.fault(f"expected all that {QUORUM_TOOL} prints: {error}.") from None
 
+    if status.leader_id < 0:
+        raise source.fault("expected a leader, found LeaderId -1. Run the tool again in a minute.")
+
     def listed(members: list[int | _Member]) -> list[dict[str, int]]:
         ids = [member if isinstance(member, int) else member.id for member in members]
         if len({*ids}) < len(ids):

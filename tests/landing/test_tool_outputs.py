@@ -365,6 +365,9 @@ def test_a_row_that_may_be_missing_proves_no_voters() -> None:
     assert code not in findings(judged(converted("describe_quorum", status[1:])))
 
 
+STATUS = recorded("quorum-status-4.1.2")
+
+
 @pytest.mark.parametrize(
     ("lines", "words"),
     [
@@ -373,6 +376,10 @@ def test_a_row_that_may_be_missing_proves_no_voters() -> None:
         (["LeaderId: x"], "expected all that"),
         (["LeaderId: 1", "LeaderId: 2"], "dump.txt:2: expected one LeaderId, found a second"),
         (["ClusterId: d"], "expected the quorum of cluster c, found d"),
+        (
+            [t.replace("LeaderId:               3", "LeaderId: -1") for t in STATUS[1:]],
+            "expected a leader, found LeaderId -1. Run the tool again in a minute.",
+        ),
     ],
 )
 def test_a_quorum_that_cannot_be_read_is_told(lines: list[str], words: str) -> None:
