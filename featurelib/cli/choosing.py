@@ -33,10 +33,9 @@ _LEVEL_OPTIONS = {
 }
 
 
-def chosen(options: Wanted, overlay: str | None = None) -> Chosen:
+def chosen(options: Wanted) -> Chosen:
     """Return the chosen cluster; a reading prints its progress on standard error."""
-    options = replace(options, overlay=overlay)
-    return Chosen(wanted=options, catalogue=open_catalogue(overlay, say), say=say)
+    return Chosen(wanted=options, catalogue=open_catalogue(options.overlay, say), say=say)
 
 
 def nights(
@@ -60,12 +59,10 @@ def several(
     *,
     choice: Choice,
     options: Wanted,
-    overlay: str | None = None,
 ) -> list[Chosen]:
     """Return the chosen clusters: without names all clusters of the landing files, with --all also
     the expected clusters of the inventory. Raises ConfigError."""
-    catalogue, ids = open_catalogue(overlay, say), list[str | None](clusters or [])
-    options = replace(options, overlay=overlay)
+    catalogue, ids = open_catalogue(options.overlay, say), list[str | None](clusters or [])
     file, inventory = open_fleet(options.fleet, catalogue)
     if not (ids or options.addresses or options.capture or every or choice != Choice()):
         raise ConfigError(
@@ -87,8 +84,8 @@ def several(
     ]
 
 
-def _cluster_of(words: list[str], options: Wanted, overlay: str | None = None) -> Chosen:
-    return chosen(replace(options, cluster=_split(words)[0]), overlay)
+def _cluster_of(words: list[str], options: Wanted) -> Chosen:
+    return chosen(replace(options, cluster=_split(words)[0]))
 
 
 def _feature_of(words: list[str]) -> str:
@@ -164,8 +161,8 @@ def _planned(words: list[str]) -> tuple[str | None, Command]:
     )
 
 
-def _cluster_to_plan(words: list[str], options: Wanted, overlay: str | None = None) -> Chosen:
-    return chosen(replace(options, cluster=_planned(words)[0]), overlay)
+def _cluster_to_plan(words: list[str], options: Wanted) -> Chosen:
+    return chosen(replace(options, cluster=_planned(words)[0]))
 
 
 def _named(texts: list[str], metadata: str | None) -> dict[str, str]:

@@ -17,7 +17,8 @@ ROUND_TIME = 1_000_000  # microseconds
 
 
 def registered(state: ClusterState) -> tuple[list[Registration], set[int]]:
-    """Return the registrations that count, by broker, and the ids of brokers that left."""
+    """Return the registrations that count, by broker, and the ids of brokers that left. Of one that
+    the newest reading lacks, without a proof that it left, the range is unknown: DAMAGED."""
     listed_at, listed_line, listed = state.children
     known = {entry.node_id: entry for entry in state.registrations}
     spoke = _spoke(state)
@@ -41,6 +42,8 @@ def registered(state: ClusterState) -> tuple[list[Registration], set[int]]:
         is_of_this_reading = at + ONE_READING >= newest and is_nearer
         is_whole = min(again) > 0 and min(again) + ROUND_TIME >= entry.at
         if entry.exists and entry.at >= max(listed_at, max(again) * is_whole):
+            if entry.at + ONE_READING < newest:  # its line of the newest reading is lost
+                entry = Registration(node_id, DAMAGED, True, entry.at, entry.line)
             entries.append(entry)
         elif node_id in listed and listed_at > entry.at:
             entries.append(Registration(node_id, DAMAGED, True, listed_at, listed_line))

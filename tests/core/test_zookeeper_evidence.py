@@ -101,7 +101,7 @@ BEFORE = [*ROUND, registered(1, NARROW), answer(1, NARROW)]
         ([*BEFORE, *LATER, listed(2, seconds=60), silence(1)], "READY", {"registration_gone"}),
         ([*ROUND, listed(2, seconds=-60), registered(1, NARROW)], "READY", set()),
         ([*BEFORE, registered(2, WIDE, 60)], "READY", set()),
-        ([*BEFORE, registered(2, WIDE, HOUR - 60)], "READY", set()),
+        ([*BEFORE, registered(2, WIDE, HOUR - 60)], "UNKNOWN", {"range_unknown"}),
         ([*BEFORE, answer(1, NARROW, HOUR), answer(2, WIDE, HOUR)], "UNKNOWN", set()),
         ([*FIVE, answer(1, NARROW, HOUR)], "READY", set()),
         ([*FIVE, answer(1, NOTHING_MORE, HOUR)], "UNKNOWN", {"range_unknown"}),

@@ -182,9 +182,8 @@ def _stored(
     """Return the cluster from a run's tables. Raises ConfigError if no tables are named."""
     if cluster is None:
         raise ConfigError("No cluster is named. Give its id or name.")
-    return chosen(
-        Wanted(cluster=cluster, tables=find_tables(tables), run=run, fleet=fleet), overlay
-    )
+    folder = find_tables(tables)
+    return chosen(Wanted(cluster=cluster, tables=folder, run=run, fleet=fleet, overlay=overlay))
 
 
 CHOOSING |= {"history.cluster": _stored, "diff.tables": nights}

@@ -266,12 +266,11 @@ def _watched(
     *,
     choice: Choice,
     options: Wanted,
-    overlay: str | None = None,
     node_timeout: float = NODE_SECONDS,
 ) -> list[Chosen]:
     every = not (clusters or options.addresses or choice != Choice())
     options = replace(options, timeout=node_timeout)
-    members = several(clusters, every, choice=choice, options=options, overlay=overlay)
+    members = several(clusters, every, choice=choice, options=options)
     return [replace(cluster, say=quietly) for cluster in members]
 
 
