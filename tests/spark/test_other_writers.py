@@ -15,8 +15,9 @@ from deltalake import DeltaTable
 from pyarrow import parquet
 from pyspark.sql import SparkSession
 
+from featurelib.arrow import table_of
 from featurelib.lake import Lake
-from featurelib.snapshot.records import MALFORMED
+from featurelib.snapshot.records import MALFORMED, unusable_row
 from featurelib.spark import log
 from featurelib.spark.store import Store
 from featurelib.tables import (
@@ -434,6 +435,25 @@ def test_a_snapshot_row_whose_bytes_changed_in_its_file_is_said_and_never_taken_
         nights.run(job)
         assert nights.void() == ["its checksum does not match its content"]
         assert nights.judged() == before | {name: "UNKNOWN"}
+
+
+def test_a_cluster_on_which_the_fold_failed_is_folded_again_by_the_next_run(nights: Nights) -> None:
+    before = nights.judged()
+    [file] = [Path(uri) for uri in nights.open(CLUSTER_SNAPSHOT).file_uris()]
+    rows = parquet.read_table(file)
+    name = rows["cluster"].to_pylist()[0]
+    failed = table_of(unusable_row(name, ValueError("of a dump")))
+    missing = [column for column in rows.column_names if column not in failed.column_names]
+    for column in missing:
+        failed = failed.append_column(rows.schema.field(column), rows[column].slice(0, 1))
+    rows = pa.concat_tables([failed.select(rows.column_names).cast(rows.schema), rows.slice(1)])
+    parquet.write_table(rows, file)
+    file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+    nights.run("audit")
+    assert nights.void() == ["featurelib failed on it (ValueError: of a dump); please report it"]
+    assert nights.judged() == before | {name: "UNKNOWN"}
+    nights.run()
+    assert (nights.judged(), nights.void()) == (before, [])
 
 
 def test_a_table_of_packed_and_unpacked_files_is_read_by_everybody_and_packed_again(
