@@ -76,12 +76,12 @@ def _without_failing(
         return unusable_row(str(rows["cluster"].to_pylist()[0]), error)
     halves = []
     for half in np.array_split(np.arange(len(rows)), 2):
-        some = rows.take(half)
+        part = rows.take(half)
         try:
-            judging(some)
+            judging(part)
         except Exception as fault:
-            some = _without_failing(some, judging, fault)
-        halves.append(some)
+            part = _without_failing(part, judging, fault)
+        halves.append(part)
     return join_rows(halves)
 
 

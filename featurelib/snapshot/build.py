@@ -47,17 +47,17 @@ _KIND = attrgetter("role", "fenced_shown")
 def snapshot_rows(clusters: Iterable[tuple[str, ClusterState | Exception]]) -> TableRows:
     """Return a row of featurelib.schema.SNAPSHOT for each (cluster, state). An exception in place
     of a state is the failure of its fold: no cluster's lines end the run of the others."""
-    given, rows = list(clusters), list[StoredRow]()
+    states, rows = list(clusters), list[StoredRow]()
     try:
-        for cluster, state in given:
+        for cluster, state in states:
             if isinstance(state, Exception):
                 raise state
             rows.append(_Row(cluster, state).fill())
         return write_rows(rows)
     except Exception as fault:
-        if len(given) == 1:
-            return unusable_row(given[0][0], fault)
-        return join_rows([snapshot_rows([of_cluster]) for of_cluster in given])
+        if len(states) == 1:
+            return unusable_row(states[0][0], fault)
+        return join_rows([snapshot_rows([of_cluster]) for of_cluster in states])
 
 
 class _Row:

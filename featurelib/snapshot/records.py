@@ -182,8 +182,8 @@ def _damages(rows: TableRows) -> dict[int, str]:
     reasons = np.where(kept == SET_ASIDE, _SET_ASIDE, np.where(has_data, _DAMAGED, _LOST)).tolist()
     unusable = dict.fromkeys(np.flatnonzero(kept == UNUSABLE).tolist())
     texts = rows.take(np.array([*unusable], dtype=np.int64)).cells("texts").to_pylist()
-    told = {at: " ".join(_decode(text)) for at, text in zip(unusable, texts, strict=True)}
-    return {at: told.get(at, reasons[at]) for at in damaged.tolist()}
+    faults = {at: " ".join(_decode(text)) for at, text in zip(unusable, texts, strict=True)}
+    return {at: faults.get(at, reasons[at]) for at in damaged.tolist()}
 
 
 def unusable_row(cluster: str, fault: Exception) -> TableRows:
