@@ -16,13 +16,12 @@ from __future__ import annotations
 
 import errno
 import gzip
-import os
 import re
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -43,11 +42,10 @@ from featurelib.backends.base import (
 )
 from featurelib.backends.kubernetes import PREFIX, list_resources
 from featurelib.catalogue import Catalogue
-from featurelib.config.files import quietly
+from featurelib.config.files import quietly, write_whole
 from featurelib.config.fleet import Fleet, FleetEntry
 from featurelib.core.reply import Reply
 from featurelib.errors import (
-    ConfigError,
     FeatureLibError,
     LandingError,
     NoEvidenceError,
@@ -66,7 +64,6 @@ from featurelib.model import Move, Step
 from featurelib.planning.requirements import steps_of
 
 SUFFIX = ".jsonl"
-PART = ".part"  # of a file that is being written; its name begins with a dot, too
 _TIME = "%Y%m%dT%H%M%S.%fZ"
 _SAFE = re.compile(r"[^A-Za-z0-9_-]")
 _GZIP = b"\x1f\x8b"
@@ -86,29 +83,7 @@ def write_lines(path: Path, lines: Iterable[bytes]) -> int:
 
     Raises ConfigError if the folder cannot be written.
     """
-    part = path.with_name(f".{path.name}{PART}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with part.open("xb") as file:
-            number = sum(1 for line in lines if file.write(line + b"\n"))
-            file.flush()
-            os.fsync(file.fileno())
-        part.rename(path)
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-    except BaseException as error:
-        with suppress(OSError):
-            part.unlink()
-        if not isinstance(error, OSError):
-            raise
-        raise ConfigError(
-            f"{path}: cannot write the file: {error.strerror}. No data of it was stored. "
-            "Choose another folder with --out, or free space."
-        ) from error
-    return number
+    return write_whole(str(path), (line + b"\n" for line in lines), "--out FOLDER")
 
 
 def read_lines(

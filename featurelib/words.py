@@ -45,6 +45,7 @@ _TYPES = {
     " of length >= 1": " that is not empty",
     " >= ": " of at least ",
     " <= ": " of at most ",
+    " > ": " above ",
     " got ": " found ",
 }
 NOT_LISTED = "no such feature"  # continues "supports" and "it supports"

@@ -35,25 +35,17 @@ _PARTS = re.compile(r"(\x1b\[[0-7;]{1,6}m)|[^\n]")  # a style of view.layout.pai
 _ESCAPED = "featurelib.escaped"  # the name of the error handler that writes escapes as in JSON
 
 
-class Sink(io.RawIOBase):
+class Sink(io.FileIO):
     """A standard stream of the process. `fault` is why a write failed."""
 
     def __init__(self, number: int, fault: OSError | None = None) -> None:
-        self._number, self.fault = number, fault
-
-    def writable(self) -> bool:
-        return True
-
-    def fileno(self) -> int:
-        return self._number
-
-    def isatty(self) -> bool:
-        return os.isatty(self._number)
+        super().__init__(number, "w", closefd=False)
+        self.fault = fault
 
     def is_lost(self) -> bool:
         """Return true if nothing can be written any more, also after a pipe's reader ended."""
         poll = select.poll()
-        poll.register(self._number, 0)  # errors are always reported
+        poll.register(self, 0)  # errors are always reported
         if self.fault is None and any(event & select.POLLERR for _, event in poll.poll(0)):
             self.fault = BrokenPipeError()
         return self.fault is not None
@@ -64,9 +56,10 @@ class Sink(io.RawIOBase):
         whole = len(rest_bytes)
         while rest_bytes and self.fault is None:
             try:
-                rest_bytes = rest_bytes[os.write(self._number, rest_bytes) :]
-            except BlockingIOError:  # another process made the pipe non-blocking
-                select.select([], [self._number], [])
+                # None: another process made the pipe non-blocking, and it is full.
+                if (count := super().write(rest_bytes)) is None:
+                    select.select([], [self], [])
+                rest_bytes = rest_bytes[count or 0 :]
             except OSError as error:
                 self.fault = error
         return whole

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from hashlib import sha256
 from importlib import resources
 from pathlib import Path
@@ -31,6 +32,7 @@ SYSTEM = Path("/etc/featurelib")
 HERE = Path("conf")
 CHECKOUT = Path(__file__).parents[2] / "conf"
 SETTINGS, INVENTORY, OVERLAY = "audit.toml", "fleet.toml", "catalogue-overlay.toml"
+PART = ".part"  # of a file that is being written; its name begins with a dot, too
 LONGEST_FILE = 64 << 20  # bytes of a plan, approval, overlay, inventory or settings file
 NO_FILE = "no settings file was found; built-in defaults"
 
@@ -182,22 +184,34 @@ def open_catalogue(overlay: str | None, say: Callable[[str], None] = quietly) ->
     return catalogue
 
 
-def write_whole(path: str, content: bytes, option: str = "--out FILE") -> None:
-    """Write a file whole or not at all; messages name `option`. Raises ConfigError."""
+def write_whole(path: str, content: bytes | Iterable[bytes], option: str = "--out FILE") -> int:
+    """Write a file whole or not at all, synced to the disk; return the number of its parts.
+    Messages name `option`. Raises ConfigError."""
     target = Path(path)
+    unfinished = target.with_name(f".{target.name}.{os.getpid()}{PART}")
+    parts = [content] if isinstance(content, bytes) else content
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = target.with_name(f".{target.name}.{os.getpid()}")
         with open(unfinished, "wb") as file:  # with the permissions of the caller's umask
-            file.write(content)
+            number = sum(1 for part in parts if file.write(part))
             file.flush()
             os.fsync(file.fileno())
         os.replace(unfinished, target)
-    except OSError as error:
+        folder = os.open(target.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)  # the new name, too
+        finally:
+            os.close(folder)
+    except BaseException as error:
+        with suppress(OSError):
+            unfinished.unlink()
+        if not isinstance(error, OSError):
+            raise
         raise ConfigError(
-            f"{option.split()[0]} {path}: expected a place to write to, found: {error.strerror}. "
-            f"Name another {option.split()[1].lower()} with {option}."
+            f"{option.split()[0]} {path}: cannot write the file: {error.strerror}. Name another "
+            f"{option.split()[1].lower()} with {option}, or free space."
         ) from error
+    return number
 
 
 def read_bytes(path: str, expected: str, next_step: str = "") -> bytes:

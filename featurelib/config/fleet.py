@@ -28,7 +28,7 @@ from featurelib.config.security import ZOOKEEPER, Check, Security, anchored, sec
 from featurelib.core.dialect import GENERATIONS, load
 from featurelib.core.features_znode import Generation
 from featurelib.errors import ConfigError
-from featurelib.feature import HIGHEST_INT32, METADATA_VERSION, NodeId, release_line
+from featurelib.feature import HIGHEST_INT32, METADATA_VERSION, Name, NodeId, release_line
 from featurelib.landing.strimzi import KIND as STRIMZI
 from featurelib.landing.strimzi import RESOURCE
 from featurelib.words import clean, msgspec_fault, toml_line
@@ -84,7 +84,7 @@ Value = TypeVar("Value", str, int)
 class FleetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A cluster that is expected in the fleet."""
 
-    id: str  # as in the landing lines
+    id: Name  # as in the landing lines
     name: str = ""  # for people; the id where it is empty
     release: str = ""  # of the software that runs there, as 3.9 or 4.1.2, if known
     brokers: tuple[NodeId, ...] = ()  # node ids that are expected
@@ -170,7 +170,7 @@ STRANGER = FleetEntry(id="")  # the entry of every cluster that is not listed
 class View(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A named choice of clusters: its keys work like the options of their names."""
 
-    name: str
+    name: Name
     owner: tuple[str, ...] = ()
     label: tuple[str, ...] = ()
 
@@ -355,7 +355,7 @@ def parse_fleet(text: str, source: str, catalogue: Catalogue | None = None) -> F
     except msgspec.MsgspecError as error:
         table, index, fault = msgspec_fault(error)
         which = f": [[{table}]] number {index + 1}" if table else ""
-        fault = _NO_ID if fault == "the key `id` is missing" else fault
+        fault = fault.replace("the key `id` is missing", _NO_ID)
         raise ConfigError(
             f"{source}{toml_line(text, table, index)}{which}: {fault}. Its keys are explained in "
             f"{example('fleet.toml')}."
@@ -363,8 +363,6 @@ def parse_fleet(text: str, source: str, catalogue: Catalogue | None = None) -> F
     ids: set[str] = set()
     for i, entry in enumerate(fleet.cluster):
         at = source + toml_line(text, "cluster", i)
-        if not entry.id:
-            raise ConfigError(f"{at}: a [[cluster]] has an empty id; give its cluster id.")
         if (wrong := next(faults(entry, catalogue), None)) is not None:
             raise ConfigError(f"{at}: cluster {entry.title!r}: {wrong}")
         if entry.id in ids:
@@ -373,11 +371,8 @@ def parse_fleet(text: str, source: str, catalogue: Catalogue | None = None) -> F
     if (twice := _repeated([view.name for view in fleet.view])) is not None:
         raise ConfigError(f"{source}: [[view]] {twice!r} stands there twice; keep one.")
     for view in fleet.view:
-        if not view.name or not (view.owner or view.label):
-            raise ConfigError(
-                f"{source}: [[view]] {view.name!r}: expected a name, and owner or label beside it, "
-                f"found less. Its keys are explained in {example('fleet.toml')}."
-            )
+        if not (view.owner or view.label):
+            raise ConfigError(f"{source}: [[view]] {view.name!r} needs owner or label. Add one.")
     folder = posixpath.dirname(source)
     clusters = tuple(_anchored(entry, folder) for entry in fleet.cluster)
     return Fleet(cluster=clusters, view=fleet.view)

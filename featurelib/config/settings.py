@@ -6,15 +6,17 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator
 from datetime import date, timedelta
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from featurelib.audit.findings import EXPIRED, Mute, wordings
 from featurelib.config import example, nearest
 from featurelib.config.fleet import Fleet
 from featurelib.core.dialect import STRICT, load
 from featurelib.errors import ConfigError
-from featurelib.feature import NodeId, Severity
+from featurelib.feature import Name, NodeId, Severity
 from featurelib.words import msgspec_fault, toml_line
 
 # A mute needs a reason and a last day. A code that no finding has is refused, for it would hold
@@ -63,8 +65,9 @@ def mutes_of(entries: Iterable[MuteEntry], fleet: Fleet, source: str) -> tuple[M
     )
 
 
-LONGEST_AGE_HOURS = 24 * 366 * 100  # rejects NaN and infinity
 LONGEST_WAIT_NIGHTS = 366 * 100
+Nights = Annotated[int, Meta(ge=0, le=LONGEST_WAIT_NIGHTS)]
+Hours = Annotated[float, Meta(gt=0, le=24 * LONGEST_WAIT_NIGHTS)]  # rejects NaN and infinity
 MICROSECONDS_AN_HOUR = 3_600_000_000
 
 
@@ -78,14 +81,14 @@ class NamedPlaces(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The keys of conf/audit.toml."""
 
-    max_age_hours: float = 72.0  # older evidence does not count; a long weekend is 72 hours
-    retention_days: int = 90  # how long old versions of tables stay readable
+    max_age_hours: Hours = 72.0  # older evidence does not count; a long weekend is 72 hours
+    retention_days: Annotated[int, Meta(ge=7)] = 90  # how long old versions of tables stay readable
     vacuum: bool = False  # older files are deleted, and small ones joined
     require_signature: bool = False  # an approval must be signed
-    allowed_signers: str = "allowed_signers"  # whose signatures count; beside the settings' file
-    longest_approval_hours: float = 168.0  # how long an approval may last; a week is 168 hours
-    forgotten_nights: int = 14  # READY for so many days is forgotten; 0 = never
-    min_ready_days: int = 0  # READY for so many days before a plan is offered; 0 = at once
+    allowed_signers: Name = "allowed_signers"  # whose signatures count; beside the settings' file
+    longest_approval_hours: Hours = 168.0  # how long an approval may last; a week is 168 hours
+    forgotten_nights: Nights = 14  # READY for so many days is forgotten; 0 = never
+    min_ready_days: Nights = 0  # READY for so many days before a plan is offered; 0 = at once
     severities: dict[str, Severity] = {}  # finding code → severity
     mute: tuple[MuteEntry, ...] = ()
     places: NamedPlaces = NamedPlaces()
@@ -123,21 +126,6 @@ def parse_settings(text: str, source: str) -> Settings:
         raise ConfigError(
             f"{source}{which}: {fault}.{hint} Its keys are explained in {example('audit.toml')}."
         ) from error
-    if not 0 < settings.max_age_hours <= LONGEST_AGE_HOURS or settings.retention_days < 7:
-        raise ConfigError(
-            f"{source}: expected max_age_hours above 0 and retention_days of 7 or more, found "
-            f"{settings.max_age_hours} and {settings.retention_days}."
-        )
-    if not 0 < settings.longest_approval_hours <= LONGEST_AGE_HOURS or not settings.allowed_signers:
-        raise ConfigError(
-            f"{source}: expected longest_approval_hours above 0 and a file in allowed_signers, "
-            f"found {settings.longest_approval_hours} and {settings.allowed_signers!r}."
-        )
-    for key, zero in (("forgotten_nights", "never"), ("min_ready_days", "at once")):
-        if not 0 <= (days := getattr(settings, key)) <= LONGEST_WAIT_NIGHTS:
-            raise ConfigError(
-                f"{source}: expected {key} of 0 ({zero}) to {LONGEST_WAIT_NIGHTS}, found {days}."
-            )
     codes = set(wordings(load(STRICT)))
     for fault in mute_faults(settings.mute, codes):
         raise ConfigError(f"{source}: {fault}")

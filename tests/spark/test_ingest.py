@@ -14,7 +14,8 @@ from chispa.dataframe_comparer import assert_df_equality
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from featurelib.collecting import PART, collect_one, name_of, write_lines
+from featurelib.collecting import collect_one, name_of, write_lines
+from featurelib.config.files import PART
 from featurelib.errors import ConfigError, LandingError, NoEvidenceError, SurroundingsError
 from featurelib.lake import read_quarantine
 from featurelib.spark import ingest as module
