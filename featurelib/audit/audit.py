@@ -53,7 +53,7 @@ class Judged:
     incompatible: TableRows
     readiness: TableRows
     plans: TableRows
-    nodes: TableRows | None = None  # None = not needed, because the tables have the others
+    nodes: TableRows | None = None  # None if no table needs it
     evidence: Evidence | None = None  # the input of the judgement, if it is still in memory
     # By subject: the levels of its controller's agreement, feature → (level from, level to).
     probed: dict[int, dict[str, tuple[int, int]]] = field(default_factory=dict)

@@ -53,10 +53,10 @@ def find_incompatible(evidence: Evidence, report: BatchFindings) -> TableRows:
     question, fates = query.pair_question[pair], finding_rows()[INCOMPATIBLE_CODE].fates
     is_metadata = query.of_feature(METADATA_VERSION)[question]
     low, high = (query.listed(ends, pair) for ends in (query.pair_min, query.pair_max))
-    # The node may lack only the minimum.
+    # Some nodes support the finalized level, and lack only the finalized minimum.
     below, now = query.finalized_min[question], query.current[question]
     below = np.where((below < low) & (low <= now) & (now <= high), below, NONE)
-    # Whether a node outside the newest reading runs is not known.
+    # A node that was not queried in the newest reading may run or not.
     unregistered = (node.unregistered & node.answers & ~node.not_asked)[subject]
     conditions = {
         "zookeeper_lists_nothing": node.listed_nothing[subject],
@@ -171,7 +171,7 @@ def report_unmet(
         at_level = np.flatnonzero((column == feature) & (level == needing))
         unmet = dependency_unmet(finalized[query.cluster[at_level], other], np.int32(least))
         declared += [(release, other, least, question) for question in at_level[unmet].tolist()]
-    # kraft.version is kept in the raft layer.
+    # The raft layer keeps kraft.version, so no feature record shows it.
     kept = evidence.membership.kraft[query.cluster] & query.known
     kept &= ~evidence.uncatalogued(catalogue)
     kept &= ~query.of_feature(METADATA_VERSION) & ~query.of_feature(KRAFT_VERSION)

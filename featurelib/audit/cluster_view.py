@@ -55,7 +55,7 @@ class ClusterView:
     dialects: tuple[str, ...]  # possible dialects of its controllers, also if no level can rise
     newest: int
     rejected: tuple[tuple[int, str], ...] = ()  # number and reason of each quarantined line
-    site: Site = NO_SITE  # the facts for remedies
+    site: Site = NO_SITE  # the facts of the inventory that remedies depend on
 
     @property
     def evidence(self) -> Evidence:
@@ -216,7 +216,7 @@ class Terms:
         )
 
 
-_Lines = dict[str, list[tuple[int, Landing, int]]]  # by cluster: number, line, line id
+_Lines = dict[str, list[tuple[int, Landing, int]]]  # cluster id → (number, content, id) of lines
 
 
 def _gather(lines: Iterable[bytes]) -> tuple[_Lines, _Lines, list[tuple[int, str]]]:
@@ -379,7 +379,7 @@ class PlainCluster:
         spoken = {release: dialect for dialect, release in self._software.spoken}
         against = self._software.weigh(may_lead).min(axis=0, initial=RULED_OUT).tolist()
         weight = dict(zip(self._tables.releases, against, strict=True))
-        age = self._tables.release_code  # the older, the fewer features it knows
+        age = self._tables.release_code  # older releases know fewer features
         order = sorted(spoken, key=lambda name: (weight.get(name, RULED_OUT), age(name)))
         return tuple(self._as_told(name, spoken[name]) for name in order)
 

@@ -12,9 +12,9 @@ import numpy as np
 
 from featurelib.rows import Bool, Int, pick
 
-_CLUSTER, _ROLE = 32, 31  # the lowest bits of a node key's parts
+_CLUSTER, _ROLE = 32, 31  # the position of each part in the bits of a node key
 _CONTROLLER = 1 << _ROLE
-_DENSE = 16  # up to 16 possible keys per key, a table is faster than a search
+_DENSE = 16  # a table is faster than a search up to 16 possible keys for each key
 
 
 def node_key(cluster: Int, role: Int | int, node_id: Int) -> Int:

@@ -26,7 +26,7 @@ from featurelib.rows import Bool, Int, Texts, pick
 
 # Both generations of ZooKeeper mode, by a release of each: brokers there advertise no range.
 ZOOKEEPER_RELEASES = ("3.2", "3.9")
-RULED_OUT = 8  # more than the evidence against any release
+RULED_OUT = 8  # a count of contradictions that no release reaches
 
 
 class Software:
@@ -49,7 +49,8 @@ class Software:
         of, above = query.pair_question, query.pair_max > newest[query.feature[query.pair_question]]
         pairs = query.pair_listed & (foreign[of] | above)
         of_profile = marked(len(evidence.answering.cluster) + 1, query.pair_profile[pairs])
-        self.foreign: Bool = of_profile[evidence.answering.of_subject]  # [subjects] a vendor's
+        # By subject: true if its software is a vendor's build.
+        self.foreign: Bool = of_profile[evidence.answering.of_subject]
         self.foreign |= evidence.finalized_by_vendor(catalogue)[evidence.subjects.cluster]
         clusters = marked(len(evidence.clusters), evidence.subjects.cluster[self.foreign])
         self._told = ["" if of else text for text, of in zip(texts, clusters.tolist(), strict=True)]
@@ -212,7 +213,7 @@ class Software:
         """Return (dialect, release) → the clusters whose controllers may run that release."""
         zookeeper = self._evidence.membership.on_zookeeper
         possible = self._possible() & ~zookeeper[:, None]
-        newest = GENERATIONS[-1]  # for a release newer than all
+        newest = GENERATIONS[-1]  # a release newer than the catalogue has the newest dialect
         spoken = {
             (generation_of(self._catalogue.of(release).based_on, "kraft", newest), release): which
             for release, which in zip(self._tables.releases, possible.T, strict=True)
@@ -223,7 +224,7 @@ class Software:
         for release in ZOOKEEPER_RELEASES:
             name = generation_of(release, "zk")
             which = zookeeper & np.array([own in ("", name) for own in generations], dtype=bool)
-            if release == ZOOKEEPER_RELEASES[0]:  # these levels are newer than its controllers
+            if release == ZOOKEEPER_RELEASES[0]:  # its controllers are older than these levels
                 which[self._evidence.levels.modern] = False
             if which.any():
                 spoken[name, release] = which
@@ -323,5 +324,6 @@ def blind_leaders(evidence: Evidence) -> Int:
     cluster = node.cluster[leads]
     blind = np.maximum(full, partial) > np.maximum(known, levels.at[cluster])
     leaders = np.full(len(evidence.clusters), NOBODY)
-    leaders[cluster[blind][::-1]] = node.node_id[leads][blind][::-1]  # the first one wins
+    # The order is reversed, so the first leader stays.
+    leaders[cluster[blind][::-1]] = node.node_id[leads][blind][::-1]
     return leaders

@@ -53,7 +53,7 @@ from featurelib.rows import NONE, Bool, Column, Int, TableRows, Texts, make_rows
 from featurelib.schema import FINALIZED_LEVEL, SUPPORTED_RANGE
 from featurelib.snapshot.records import Records, Snapshots
 
-NOT_LISTED = -1  # as a source: the response lacks the key
+NOT_LISTED = -1  # the source of a key that the response does not list
 # Sources of DescribeConfigsResponse that a verdict or a side effect tells apart.
 ONE_BROKER, ALL_BROKERS, OWN_FILE, KAFKAS_DEFAULT = 2, 3, 4, 5
 _VOTER = re.compile(r"(\d{1,10})@.+", re.ASCII)
@@ -67,10 +67,10 @@ class Expected:
     brokers: tuple[int, ...] = ()
     controllers: tuple[int, ...] = ()
     vouched: bool = False  # the owner declares the registrations complete
-    controllers_vouched: bool = False  # … for controllers that cannot be queried
+    controllers_vouched: bool = False  # the owner declares unreachable controllers compatible
     # The controller knows the required nodes, and validates the request before it is sent.
     controller_decides: bool = False
-    generation: Generation | None = None  # of a ZooKeeper-mode cluster
+    generation: Generation | None = None  # the software generation of a ZooKeeper-mode cluster
     release: str = ""  # of the running software, such as 3.9; "" = not known
     managed_by: str = ""  # who finalizes levels; "" = we, or not known
 
@@ -103,12 +103,14 @@ class Conditions:
     max_age: int
     inventory: dict[str, Expected] = field(default_factory=dict)
     mutes: tuple[Mute, ...] = ()
-    waiting: dict[str, dict[str, Waiting]] = field(default_factory=dict)  # of the previous run
-    newest_lines: Mapping[str, int] = field(default_factory=dict)  # that earlier runs judged
+    # Cluster → feature → its time of READY, from the previous run.
+    waiting: dict[str, dict[str, Waiting]] = field(default_factory=dict)
+    # Cluster → id of the newest line that an earlier run judged.
+    newest_lines: Mapping[str, int] = field(default_factory=dict)
     forgotten: int = 0  # a feature READY for this long is forgotten; 0 = never
     min_ready: int = 0  # a plan is offered after this time of READY
     up_to: int = (
-        0  # no ceiling is above what belongs to this metadata.version; 0 = as far as it goes
+        0  # the metadata.version of the policy; no maximum level is above its levels; 0 = no policy
     )
 
 
@@ -220,17 +222,17 @@ class Evidence:
     snapshots: Snapshots  # the source of the columns
     subjects: Subjects
     membership: Membership
-    controller: Int  # node id of the active one by cluster, -1 = not known
+    controller: Int  # by cluster: the node id of the active controller, -1 = not known
     levels: Levels
     answering: Answering
     questions: Questions
     listeners: Records
     configurations: Configurations
-    configured: dict[int, StaticVoters]  # the nodes that active controllers ask, if read
+    configured: dict[int, StaticVoters]  # cluster → the configured voters, if they were read
     controllers_vouched: Bool  # the owner declares controllers compatible that cannot be queried
-    controller_decides: Bool  # as in Expected
+    controller_decides: Bool  # by cluster: the field of that name in Expected
     operated: Int  # keys of nodes that Strimzi's resources name, ascending
-    malformed: dict[int, str]  # by cluster, the fault of its row; the rest is unknown
+    malformed: dict[int, str]  # cluster → why its row cannot be read; all of it is unknown
 
     def errors(self, listeners: Int) -> list[str]:
         """Return the collector's error texts of these listeners, which did not respond."""
@@ -278,7 +280,7 @@ class Evidence:
         node, member, observers = self.subjects, self.membership, self.snapshots["observers"]
         times = np.maximum(self.listeners.field("full_at"), self.listeners.field("partial_at"))
         rows = np.flatnonzero((self.listeners.field("scraped") >= 0) & (times == 0))
-        if len(rows) == 0:  # what follows sorts all nodes
+        if len(rows) == 0:  # nothing to do; the code below would sort all nodes
             return rows
         keys, cluster = record_keys(self.listeners)[rows], self.listeners.row[rows]
         follow = node_key(observers.row, int(Role.CONTROLLER), observers.field("node_id"))
@@ -445,8 +447,8 @@ def finalized_levels(evidence: Evidence) -> TableRows:
     return make_rows(FINALIZED_LEVEL, len(at), columns)
 
 
-Seen = tuple[Int, ...]  # times, lines, and perhaps epochs
-# Of each position, or computed from it.
+Seen = tuple[Int, ...]  # columns: times, line ids, and for some sources epochs
+# A text for each row, or a function that makes texts for row numbers.
 Details = Texts | Sequence[str] | Callable[[Int], Sequence[str]] | Callable[[Int], Texts]
 
 

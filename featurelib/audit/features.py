@@ -58,16 +58,16 @@ class Questions:
     names: list[str]
     current: Int
     finalized_min: Int
-    known: Bool  # a trustworthy source reports the finalized level
+    known: Bool  # true if a trusted source reports the finalized level
     pair_first: Int
     pair_count: Int
     pair_question: Int
-    pair_profile: Int  # row of Answering
+    pair_profile: Int  # the row of the node's profile in Answering
     pair_min: Int
     pair_max: Int
     pair_listed: Bool
-    pair_unclear: Bool  # not listed, in a response that may leave features out
-    pair_unfit: Bool  # known not to support the finalized level or its minimum
+    pair_unclear: Bool  # true: not listed, in a response that may leave the feature out
+    pair_unfit: Bool  # true: the node does not support the finalized level or its minimum
 
     def of_feature(self, name: str) -> Bool:
         """Return a mask of the questions about one feature."""
@@ -84,10 +84,10 @@ class Answering:
     """The distinct (cluster, profile) that must answer, and the subjects of each."""
 
     cluster: Int
-    partial: Bool  # the map may leave out features whose minimum is 0
-    first: Int  # of each cluster
+    partial: Bool  # true if the response may leave out features with minimum 0
+    first: Int  # by cluster: its first profile
     count: Int
-    of_subject: Int  # -1 = the subject's range is not known, or too old to count
+    of_subject: Int  # by subject: its profile; -1 = no known range that is new enough
     subject_order: Int  # subjects by answering profile
     subject_first: Int
 

@@ -33,7 +33,7 @@ from featurelib.snapshot.records import Records, Snapshots
 from featurelib.snapshot.state import ONE_READING
 from featurelib.words import nodes
 
-UNSEEN = -1  # a level that this source cannot see
+UNSEEN = -1  # the level of a feature that this source cannot see
 
 Rows = list[tuple[str, int, int]]  # (feature, minimum level, level)
 
@@ -54,15 +54,15 @@ class Levels:
     trusted: Bool
     too_old: Bool
     system_off: Bool
-    went_back: Bool  # true if its epoch fell
-    back: Int  # the listeners whose epoch is lower than it was
+    went_back: Bool  # true if the newest epoch is lower than an earlier epoch
+    back: Int  # the listeners whose newest epoch is lower than an earlier epoch
     entry_cluster: Int = field(init=False)
     entry_min: Int = field(init=False)
     entry_level: Int = field(init=False)
     names: Texts = field(init=False)
     disputed: list[tuple[int, str, str]] = field(default_factory=list)
-    damaged: dict[int, str] = field(default_factory=dict)  # the fault of the znode, by cluster
-    ambiguous: dict[int, str] = field(default_factory=dict)  # possible readings, by cluster
+    damaged: dict[int, str] = field(default_factory=dict)  # cluster → why its znode cannot be read
+    ambiguous: dict[int, str] = field(default_factory=dict)  # cluster → its possible meanings
     # The last text of a deleted znode by cluster, and its levels; "" = none was valid.
     absent: dict[int, tuple[str, Rows]] = field(default_factory=dict)
     modern: list[int] = field(default_factory=list)  # clusters whose znode only 3.3 and later write

@@ -249,10 +249,11 @@ def wordings(dialect: Dialect) -> dict[str, FindingRow]:
     return finding_rows() | {row.code: row.words for row in dialect.rules}
 
 
-COMPOSED_LENGTH = 1200  # of a fact composed of sentences
+COMPOSED_LENGTH = 1200  # characters of a fact that is made of several sentences
 _WAY, _STALE = "{way}", "{stale}"
 _NODES = "\0"  # the place of {nodes} in an action; no text that is safe to show has it
-_SERVICES = frozenset({"msk", "aiven", "confluent"})  # whose controllers nobody else can ask
+# Managed services whose controllers only the service can query.
+_SERVICES = frozenset({"msk", "aiven", "confluent"})
 
 # A level without its name: not a part of a level name such as 4.1-IV1, and not followed by one.
 _DATED_LEVEL = re.compile(rf"\b{re.escape(METADATA_VERSION)} (\d{{1,5}})\b(?![.-]\w| \()")
@@ -268,10 +269,10 @@ class Site:
     managed_by: str = ""
     inventory: str = "conf/fleet.toml"
     landing: str = "LANDING"
-    managed: tuple[str, ...] | None = None  # the manager's features; None = all
+    managed: tuple[str, ...] | None = None  # the features that the manager finalizes; None = all
     zookeeper: str = ""
-    listed: bool = False  # the inventory has the cluster
-    reachable: bool = False  # the inventory has an address of the cluster
+    listed: bool = False  # true if the inventory has the cluster
+    reachable: bool = False  # true if the inventory has an address of the cluster
     options: str = ""  # featurelib's options that reach the cluster
 
     @property
@@ -302,7 +303,7 @@ def without_blanks(row: Mapping[str, Any]) -> dict[str, Any]:
 # A row of featurelib.schema.FINDING, or the part that its texts use.
 FindingColumns = Mapping[str, Any]
 _OF_WORDS = "code role node_id feature finalized_level level min_version max_version observed_at"
-_DENSE = 4  # times as many possible kinds as rows: up to there a table is faster than sorting
+_DENSE = 4  # a table is faster than sorting up to 4 possible kinds for each row
 
 
 class FindingWords:
@@ -497,7 +498,8 @@ def _is_one_of(findings: TableRows, codes: Iterable[str]) -> Bool:
 def _numbers(column: Column) -> Int:
     """Return a number for each row; rows with equal values in the column get equal numbers."""
     if isinstance(column, Texts):
-        return pick(texts_of(column.words).codes, column.codes, -1)  # a word may be repeated
+        # The column may repeat a word, so its words get new codes.
+        return pick(texts_of(column.words).codes, column.codes, -1)
     assert isinstance(column, Numbers)
     return np.where(column.values == NONE, -1, column.values)
 

@@ -173,7 +173,8 @@ def _features(report: BatchFindings) -> Int:
     pair, subject = evidence.expand(np.flatnonzero(query.pair_unclear))
     questions.append(query.pair_question[pair])
     report.of_nodes("partial_answer", subject, feature=evidence.features(questions[-1]))
-    all_of_them = np.concatenate(questions)  # -1: the cluster has no such question
+    # -1: the fleet does not ask about this feature of the cluster
+    all_of_them = np.concatenate(questions)
     return np.bincount(all_of_them[all_of_them >= 0], minlength=len(query.cluster))
 
 
@@ -376,7 +377,8 @@ def report_nodes(judge: Judge, agreed: Agreed, report: BatchFindings) -> tuple[I
     vouched, is_late = _vouched_for(evidence), nodes.at > latest(evidence.as_of)
     counted = ~nodes.expected_only & ~vouched & ~covered
     is_operated = find(evidence.operated, nodes.key) >= 0
-    listed = nodes.expected_only & ~vouched & evidence.landed[nodes.cluster]  # else never read
+    # A cluster without any data has another finding.
+    listed = nodes.expected_only & ~vouched & evidence.landed[nodes.cluster]
     was, failed = (nodes.at, nodes.line), (nodes.failed_at, nodes.failed_line)
     count, old = np.zeros(len(evidence.clusters), dtype=np.int64), outdated(evidence)
     silent = counted & nodes.not_answering
@@ -399,7 +401,7 @@ def report_nodes(judge: Judge, agreed: Agreed, report: BatchFindings) -> tuple[I
     does = np.where(nodes.answers[new], answers, "reads the metadata log").tolist()
     fix = old.take(new)
     report.of_nodes("expected_node_not_registered", nodes.unregistered, seen_there, does, cause=fix)
-    # Another source replaces these.
+    # Metrics replace the response of these nodes, so their failed request hides nothing.
     line = np.where(nodes.failed_at > nodes.at, nodes.failed_line, nodes.line)
     for code, hit in (
         ("controller_vouched", vouched & ~covered),
@@ -426,7 +428,7 @@ def _registrations(judge: Judge, agreed: Agreed, proven: Bool, sink: BatchFindin
     evidence, member = sink.evidence, sink.evidence.membership
     # If all data is old, the remedy is to collect again; what is still missing is reported then.
     unproven = evidence.landed & ~(evidence.levels.trusted & evidence.levels.too_old)
-    # Levels never change while a cluster migrates, whatever is registered.
+    # While a cluster migrates, no level can change, so missing registrations do not matter.
     unproven &= ~member.migrating & ~member.registrations_proven & ~proven
     # If no level is above the finalized one, an unseen registration blocks nothing.
     query, ceiling = judge.asked, judge.bounds.ceiling
@@ -503,7 +505,7 @@ def _ghosts(judge: Judge, covered: Bool, report: BatchFindings) -> Int:
     )
     known = evidence.membership.kraft & evidence.levels.trusted & (some_answer | ~silent)
     metadata_version = np.where(known, judge.metadata_version, NONE)[node.cluster]
-    # The only broker must be started, not unregistered.
+    # A cluster needs its only broker, so the remedy is to start it.
     metadata_version[only] = metadata_version[_left_lately(evidence, broker, brokers)] = NONE
 
     def no_answer(rows: Int) -> list[str]:
@@ -576,7 +578,7 @@ def report_unread(judge: Judge, agreed: Agreed, report: BatchFindings) -> Bool:
     open_to = member.kraft & member.quorum_known & ~proven & ~evidence.controllers_vouched
     open_to &= marked(clusters, query.cluster[rises])
     _, may_be_dynamic = evidence.dynamic()
-    # Only an unregistered node can be in that list and leave no other trace.
+    # Only a node that is not registered can be in that list and nowhere else.
     unread = open_to & ~marked(clusters, list(evidence.configured)) & may_be_dynamic
     unread &= judge.metadata_version >= UNREGISTERS_CONTROLLERS_FROM
     details = dict.fromkeys(np.flatnonzero(unread).tolist(), _NOT_READ)

@@ -40,14 +40,14 @@ class Profiles:
 
     def __init__(self, rows: Snapshots) -> None:
         profiles, entries = rows["profiles"], rows["ranges"]
-        self.size: Int = np.append(profiles.field("size"), 0)  # the empty one stands last
-        self.start: Int = np.cumsum(self.size) - self.size  # of each profile's entries
-        self.first: Int = profiles.start  # of each cluster's profiles
+        self.size: Int = np.append(profiles.field("size"), 0)  # the empty profile is the last one
+        self.start: Int = np.cumsum(self.size) - self.size  # by profile: its first entry
+        self.first: Int = profiles.start  # by cluster: the position of its first profile
         self.count: Int = profiles.lengths
         self.empty = len(profiles)
         self.entry_profile: Int = np.repeat(np.arange(len(self.size)), self.size)
         self.names = rows.names
-        self.entry_feature: Int = entries.field("feature")  # position in names
+        self.entry_feature: Int = entries.field("feature")  # by entry: its feature in `names`
         self.entry_min: Int = entries.field("min_version")
         self.entry_max: Int = entries.field("max_version")
         is_metadata = self.entry_feature == entries.code("feature", METADATA_VERSION)

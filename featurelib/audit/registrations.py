@@ -32,10 +32,11 @@ from featurelib.rows import Bool, Int, pick
 from featurelib.snapshot.records import Records, Snapshots
 from featurelib.snapshot.state import ONE_MOMENT, ONE_READING
 
-Fresh = Callable[[Int], Bool]  # tells which times count
+Fresh = Callable[[Int], Bool]  # true for the times that are recent enough to count
 LOG, ZOOKEEPER = int(Witness.METADATA_LOG), int(Witness.FEATURES_NODE)
 BROKER, CONTROLLER = int(Role.BROKER), int(Role.CONTROLLER)
-REGISTERED, VOTES_OR_ANSWERS, EXPECTED_AND_THERE, EXPECTED_ONLY = range(4)  # why a node counts
+# The reasons why a node counts as part of its cluster.
+REGISTERED, VOTES_OR_ANSWERS, EXPECTED_AND_THERE, EXPECTED_ONLY = range(4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,12 +46,12 @@ class Membership:
     zookeeper: Bool
     kraft: Bool
     registrations_proven: Bool
-    brokers_listed: Bool  # the data has a list of registered brokers
-    quorum_known: Bool  # the data has a recent DescribeQuorum response
+    brokers_listed: Bool  # by cluster: true if the data has a list of registered brokers
+    quorum_known: Bool  # by cluster: true with a recent DescribeQuorum response
     quorum_at: Int
     quorum_line: Int
-    controllers_known: Bool  # something lists the registered controllers
-    controllers_lately: Bool  # … in the newest reading
+    controllers_known: Bool  # by cluster: true if a source lists the registered controllers
+    controllers_lately: Bool  # by cluster: true if a source listed them in the newest reading
     disputed: Int  # positions of nodes about which the lists that count differ
 
     @property
@@ -92,7 +93,7 @@ class Sources:
         # No source shows which half of its process an observer is.
         self.follow_key = distinct(np.append(self.follower_key, broker_key(self.follower_key)))
         self.quorum_at = snapshots.scalar("quorum_at")
-        # When nodes were last queried about the whole cluster.
+        # The time of the newest response about the whole cluster.
         self.read_at = self.quorum_at.copy()
         for part in ("members", "configs", "leaderless"):
             np.maximum.at(self.read_at, snapshots[part].row, snapshots[part].field("at"))
@@ -103,7 +104,7 @@ class Sources:
         self.member_at, self.member_shown = at[owner], shows[owner] > 0
         self.member_fenced = listed.field("fenced")
         self.member_key = node_key(self.lists.row[owner], role[owner], listed.field("node_id"))
-        # When brokers were listed last: with fenced ones, without them, and by the log.
+        # The newest lists of brokers: with fenced brokers, without them, and the log's.
         self.shown_at, self.plain_at = np.zeros((2, self.clusters), dtype=np.int64)
         for newest, which in ((self.shown_at, shows > 0), (self.plain_at, shows == 0)):
             hit = which & (role == BROKER)
@@ -279,7 +280,7 @@ class Subjects:
     for not known. `at` and `line` are of the statement the range is taken from.
     """
 
-    key: Int  # node keys, ascending
+    key: Int  # the key of each node (featurelib.audit.columns), ascending
     cluster: Int
     role: Int
     node_id: Int
@@ -288,30 +289,31 @@ class Subjects:
     at: Int
     line: Int
     fenced: Int
-    fenced_at: Int  # when that was seen, in which line
+    fenced_at: Int  # the time and the line that show the broker as fenced
     fenced_line: Int
     answered_at: Int
     failed_at: Int
     failed_line: Int
-    answers: Bool  # its last request got a response
+    answers: Bool  # true if the node responded to the last request
     listener: Int  # position among the batch's listeners, -1 = it was never asked
     registered: Bool
     voter: Bool
-    gone: Bool  # Kafka itself does not see it: a fenced broker, a controller that does not follow
-    follows: Bool  # a voter that the quorum's leader saw fetch when we asked it last
-    live: Bool  # a broker that Kafka itself called live when we asked it last, or a follower
-    listed_nothing: Bool  # registered in ZooKeeper without features
-    answered_with: Int  # the profile of its own response, if that response counts; else -1
+    gone: Bool  # true if Kafka does not see it: a fenced broker, a controller that does not follow
+    follows: Bool  # true for a voter that fetched from the leader, in the leader's newest response
+    live: Bool  # true for a follower, and a broker that Kafka called live in its newest response
+    listed_nothing: Bool  # true for a registration in ZooKeeper without features
+    answered_with: Int  # the profile of its own response; -1 if no such response counts
     expected_only: Bool
-    unregistered: Bool  # it is expected and there, and no list of registrations names it
-    too_old: Bool  # older than max_age, or dated in the future
+    unregistered: Bool  # true if it is expected and responds, and no list of registrations has it
+    too_old: Bool  # true if its data is older than max_age, or dated in the future
     not_answering: Bool
     not_asked: Bool
-    past: Bool  # gone, and its range is older than its last failed request or this reading
-    by_metrics: Bool  # its range comes from its metrics, because no stronger source is current
-    scraped: Int  # the profile of its metrics, if they are newer than a stronger source; else -1
-    own_word: Bool  # a controller whose range is known only from its own listener
-    stable_metadata: Int  # the newest stable metadata.version by its controller listener; -1
+    past: Bool  # true if it is gone, and its range is older than its failed request or this reading
+    by_metrics: Bool  # true if its range is from its metrics, because no stronger source is current
+    scraped: Int  # the profile of its metrics; -1 if a stronger source is newer
+    own_word: Bool  # true for a controller whose range only its own listener shows
+    # The newest stable metadata.version of its controller listener; -1 = unknown.
+    stable_metadata: Int
 
     @property
     def runs(self) -> Bool:
@@ -387,7 +389,7 @@ def _describe(
     listener, own, answered_at, by_broker_half, stable = _own_word(base, profiles, keys)
     failed_at = pick(base.listeners.field("failed_at"), listener, 0)
     answered = (answered_at > 0) & (answered_at >= failed_at)
-    flat = base.registrations  # ZooKeeper's before the log's: a migrating broker has both
+    flat = base.registrations  # ZooKeeper's come first: a migrating broker is also in the log
     entry = place(base.registration_key, firsts(base.registration_key, flat.field("witness")), keys)
     entry_at, entry_line = (pick(flat.field(name), entry, 0) for name in ("at", "line"))
     entry_profile = pick(profiles.of_registrations(flat), entry, NOBODY)
@@ -425,7 +427,8 @@ def _describe(
         answers=answered | alive,
         listener=listener,
         registered=way == REGISTERED,
-        voter=marked(len(keys), find(keys, base.voter_key)),  # each voter counts, so it is found
+        # The search finds every key, because each voter counts as a node.
+        voter=marked(len(keys), find(keys, base.voter_key)),
         gone=stale,
         follows=base.follow(keys, failed_at),
         live=base.live(keys, listed_at, failed_at) & ~stale,
@@ -476,10 +479,10 @@ class _Own(NamedTuple):
     """The responses of nodes about themselves."""
 
     listener: Int  # position among the batch's listeners, -1 = it was never asked
-    word: Answers  # the newest response of the half
-    answered_at: Int  # when the half itself responded
-    by_broker_half: Bool  # the source of `word`
-    stable: Int  # the stable end of its range, where a controller half shows one; -1
+    word: Answers  # the newest response that counts for this broker or controller half
+    answered_at: Int  # the time of the half's own response
+    by_broker_half: Bool  # true if the response in `word` is from the broker half of its process
+    stable: Int  # the newest stable metadata.version, if a controller half shows it; else -1
 
 
 def _own_word(base: Sources, profiles: Profiles, keys: Int) -> _Own:

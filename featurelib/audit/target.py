@@ -33,7 +33,7 @@ from featurelib.core.rules import dependency_unmet, metadata_version_unmet
 from featurelib.feature import METADATA_VERSION, Role
 from featurelib.rows import NONE, Bool, Int
 
-PROBE_AGREED, PROBE_REFUSED = "probe_agreed", "probe_refused"  # the findings
+PROBE_AGREED, PROBE_REFUSED = "probe_agreed", "probe_refused"  # codes of findings about a probe
 PROBE_UNSETTLED = "probe_unsettled"
 UNLIMITED = -1  # the catalogue lacks the feature, so it sets no bound
 UNCLEAR = np.iinfo(np.int64).max
@@ -47,7 +47,7 @@ class Bounds:
     newest_known: Int
     newest_stable: Int
     seen: Int  # the highest level of any node
-    common: Int  # the lowest of the nodes' highest levels
+    common: Int  # the highest level that every node supports
 
 
 def bounds(evidence: Evidence, catalogue: Catalogue, up_to: int = 0) -> Bounds:
@@ -309,7 +309,7 @@ def _who(judge: Judge, proposed: Proposed, place: int, update: int) -> str:
     pair = int(proposed.judged.named[place, update])
     group = proposed.batch.groups[row.asks] if row.asks is not None and pair >= 0 else None
     profile = NOT_HERE if group is None else int(group.profile[pair])
-    if not 0 <= profile < len(evidence.answering.cluster):  # no node, or one that lists nothing
+    if not 0 <= profile < len(evidence.answering.cluster):  # no node, or one without features
         return ""
     begin, end = evidence.answering.subject_first[profile : profile + 2].tolist()
     rows = evidence.answering.subject_order[begin:end]
@@ -331,7 +331,7 @@ class Validated(msgspec.Struct, frozen=True, kw_only=True):
     feature: str
     from_level: int
     to_level: int
-    code: int  # 0 = it agrees
+    code: int  # the error code of the response; 0 = the controller agrees
     message: str
 
 
@@ -377,7 +377,7 @@ def report_probes(
     return replace(agreed, probed=proof, controllers=controllers)
 
 
-Answers = Mapping[str, Validated]  # by feature
+Answers = Mapping[str, Validated]  # feature → the controller's response to a probe
 
 
 def _moving(query: Questions, target: Int, cluster: int, answers: Answers) -> list[int]:

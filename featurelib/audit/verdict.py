@@ -262,7 +262,7 @@ def who_may_join(
     fits: Flags = np.logical_not(misfits(finalized, ranges).any(axis=2))
     has_zookeeper = [release.based_on in zookeeper_releases() for release in catalogue.releases]
     fits &= has_zookeeper | ~evidence.membership.migrating[:, None]
-    fits[beyond | ~known] = False  # no release supports a level outside the catalogue
+    fits[beyond | ~known] = False  # no release of the catalogue supports an unknown level
     _, release = np.nonzero(fits)
     names = [release.release for release in catalogue.releases]
     size = np.where(known, fits.sum(axis=1), -1)

@@ -78,7 +78,7 @@ class ApplyOrder:
     command: str = "featurelib apply"
     way: ClusterArgs = field(default_factory=ClusterArgs)
     waits: Waits = field(default_factory=Waits)
-    name: str = ""  # of the cluster
+    name: str = ""  # the cluster's name for people
     settings: str = ""  # the settings file that applied
 
 
@@ -144,7 +144,7 @@ class _Run:
         self._mine = sender.journal.entries(cluster=sender.cluster, plan=sender.plan)
         self._used = [entry for entry in self._mine if entry.intent.approval == approval]
         fates = {entry.intent.position: entry.fate for entry in self._used}
-        self._before = 0  # steps known to be applied, from the first on without a gap
+        self._before = 0  # the number of first steps that are known to be applied
         while fates.get(self._before) is Fate.APPLIED:
             self._before += 1
 

@@ -26,7 +26,7 @@ Ranges = dict[str, tuple[int, int]]
 class Mismatch(NamedTuple):
     """A condition of the plan that the cluster does not meet."""
 
-    what: str  # as `level of f`, `broker 3`
+    what: str  # the differing thing, such as `level of f` or `broker 3`
     expected: str
     found: str
     is_unseen: bool = False  # the only reason is missing evidence
@@ -62,13 +62,13 @@ Decision = Step | tuple[Mismatch, ...] | None
 
 def decide(plan: Plan, done: int, now: Situation) -> Decision:
     """Decide on `plan` after `done` applied steps: the next step, None, or the mismatches."""
-    if plan.cluster != now.cluster:  # differences from another cluster mean nothing
+    if plan.cluster != now.cluster:  # comparing the plan with another cluster makes no sense
         return (Mismatch("cluster", plan.cluster, now.cluster),)
     final, levels = {move.feature: move.to_level for move in plan.moves}, now.requirements.levels
     if final and all(levels.get(f, 0) == n and f not in now.unknown for f, n in final.items()):
         return None
     odd = [*_judges(plan, done, now), *_world(after(plan, done), now), *_besides(plan, done, now)]
-    if not odd:  # with differences, they would only repeat them
+    if not odd:  # the rules would only repeat the differences that were found
         odd = [Mismatch("judged again", "nothing against the plan", text) for text in now.against]
     if odd:
         return tuple(odd)
@@ -139,7 +139,7 @@ def _nodes(expected: Sequence[RangeGroup], actual: Sequence[RangeGroup]) -> Iter
         then, now = required.get((role, node_id)), current.get((role, node_id))
         if then is None or now is None:
             texts = (_ranges(then), _ranges(now) if now else _NOT_SEEN)
-        else:  # an unlisted feature is 0-0
+        else:  # a node that does not list the feature supports only level 0
             names = sorted(then.keys() | now.keys())
             odd = [n for n in names if then.get(n, _NOT_LISTED) != now.get(n, _NOT_LISTED)]
             texts = (_ranges(then, odd), _ranges(now, odd)) if odd else ("", "")

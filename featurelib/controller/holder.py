@@ -103,8 +103,8 @@ def _started(pid: int) -> str:
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8")
-    except OSError:  # not Linux, or the process has ended
+    except OSError:  # only Linux has such a file, and only while the process runs
         return ""
-    # The name of the program stands in brackets and may hold anything; start time is field 22.
+    # The program's name is in brackets and may have any character. Start time is field 22.
     state, *fields = stat.rpartition(")")[2].split()
     return "ended" if state in "ZX" else f"{boot.strip()} {fields[18]}"

@@ -30,7 +30,7 @@ from featurelib.core.outcome import Fate, MoveOutcome, StepOutcome
 from featurelib.errors import BusyError, InputError, JournalError
 from featurelib.model import Recipient, Step
 
-FORM = "1"  # of the file; another one is refused
+FORM = "1"  # the format of the file; featurelib refuses a journal of another format
 LONGEST_WAIT_S = 30  # for another process that writes to the journal
 _SCHEMA = (
     "CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
@@ -47,7 +47,7 @@ _SEALS = (
     "CREATE TABLE seal (number INTEGER PRIMARY KEY AUTOINCREMENT, record TEXT NOT NULL,"
     " place INTEGER NOT NULL, digest TEXT NOT NULL)"
 )
-_SEALED = {  # the tables whose rows are records, and what of a row is sealed: all of it
+_SEALED = {  # the tables of records; a record's digest covers the whole row
     "intent": "number, cluster, plan, content",
     "outcome": "number, intent, settled, content",
     "withdrawal": "number, approval, content",
@@ -89,7 +89,7 @@ class ClusterArgs:
     @property
     def plan(self) -> str:
         """The command that makes a new plan for the cluster."""
-        intent = join(self.intent.split()) or "…"  # whoever wrote the plan wrote it
+        intent = join(self.intent.split()) or "…"  # untrusted text, so it is made one line
         if self.reach.startswith("--"):  # `plan` takes options after its command
             return f"featurelib plan {intent} {self.text}"
         return f"featurelib plan {self.reach or 'CLUSTER'} {intent}{_option('fleet', self.fleet)}"
@@ -131,19 +131,19 @@ class Dispatch:
     cluster: str
     where: str  # the cluster's address
     reach: str  # the options that reach the cluster
-    plan: str  # digest
+    plan: str  # the digest of the plan
     approval: str
-    position: int  # of the step, from 0
-    total: int  # steps of the plan
+    position: int  # the position of the step in the plan, from 0
+    total: int  # the number of steps in the plan
     step: Step
     who: Holder
     at: float
     over_at: float
     sent_to: Recipient | None = None
-    name: str = ""  # of the cluster, in the inventory that was used
-    settings: str = ""  # the settings file, or that there was none
+    name: str = ""  # the cluster's name in the inventory
+    settings: str = ""  # the settings file, or a note that none was found
     approved_by: str = ""
-    reason: str = ""  # of the approval
+    reason: str = ""  # the reason in the approval
     signed: bool | None = None
     key: str = ""  # the key that signed the approval
 
@@ -164,7 +164,7 @@ class Settlement:
     """The outcome of a request, with the user who determined it and the time."""
 
     result: StepOutcome
-    by: str  # apply, resume
+    by: str  # the command that wrote the record: apply or resume
     who: Holder
     at: float
 

@@ -43,7 +43,7 @@ class Reading:
     sight: ClusterView
     reports: Mapping[Node, Levels | None]
     epochs: Mapping[Node, int]
-    at: float = field(default_factory=elapsed)  # seconds, when the last node had responded
+    at: float = field(default_factory=elapsed)  # the time of the last response, in seconds
 
     @property
     def is_unproven(self) -> bool:

@@ -259,7 +259,7 @@ def watch(
         if result.fate in (Fate.APPLIED, Fate.PARTLY):
             done = [move.update for move in result.updates if move.fate is Fate.APPLIED]
             levels = {move.feature: move.to_level for move in done}
-            assert reading is not None  # the levels come from it
+            assert reading is not None  # the levels above were read from it
             late, nodes = late_nodes(before or reading, reading, levels)
             result = replace(result, late=tuple(late), asked=nodes)
             text = f"{reporting(nodes - len(late), nodes)} {_levels(sorted(levels.items()))}"

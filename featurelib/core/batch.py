@@ -59,11 +59,12 @@ class ClusterColumns:
     release: Ints  # [R] of the controller, a position in the catalogue's tables; -1 unknown
     finalized: Levels  # [R, F] 0 = not finalized
     minimum: Levels  # [R, F] finalized minimum, 0 where none is stored
-    cached: Levels  # [R, F] what the controller takes for finalized (ZooKeeper mode)
+    cached: Levels  # [R, F] the levels in the controller's cache (ZooKeeper mode)
     cached_min: Levels  # [R, F]
     kraft_record: Levels  # [R] the level in the controller's own record of kraft.version
     raft_level: Levels  # [R] the raft layer's own level, if different
-    stable_metadata: Levels  # [R] above it a node's own software calls what it supports unstable
+    # [R] the node's software calls levels above this metadata.version unstable
+    stable_metadata: Levels
     raft_ready: Flags  # [R] every voter told the raft leader that it supports kraft.version
     migrating: Flags  # [R]
     off: Flags  # [R] the feature system is off

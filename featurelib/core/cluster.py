@@ -49,10 +49,10 @@ class Node:
     release: str = ""
     registered: bool = True
     fenced: bool = False
-    running: bool = True  # it responds now
-    gone: bool = False  # Kafka itself calls it fenced, or does not see it in the quorum
+    running: bool = True  # true if the node responds now
+    gone: bool = False  # true if Kafka calls it fenced, or does not see it in the quorum
     voter: bool = False
-    ignored: bool = False  # registered, and left out of the live brokers (ZooKeeper mode)
+    ignored: bool = False  # true: registered and not among the live brokers (ZooKeeper mode)
 
     def range_of(self, feature: str) -> Range:
         """Return the node's range of `feature`. A node that lists none supports 3.0-IV1 of
@@ -360,7 +360,7 @@ def _ranks(names: list[str], order: str) -> list[int]:
         walk = name_order(names)
     else:
         walk = sorted(positions, key=names.__getitem__) if order == "name" else list(positions)
-    return sorted(positions, key=walk.__getitem__)  # the inverse
+    return sorted(positions, key=walk.__getitem__)  # the position of each node in the walk
 
 
 # The orders in which Java walks its maps, so that the first offender is the one Kafka names. Only

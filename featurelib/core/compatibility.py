@@ -103,7 +103,7 @@ class Joined:
     entry: Admission
     code: int = 0
     message: str | None = None
-    unfit: tuple[Unfit, ...] = ()  # all of them, in Kafka's order
+    unfit: tuple[Unfit, ...] = ()  # all incompatible features, in Kafka's order
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,13 +121,13 @@ class _Meeting:
     """The F finalized levels of a cluster beside the ranges of one node."""
 
     node: Node
-    own: Dialect  # of the node's own generation
-    guarded: bool  # it checks the finalized levels (ZooKeeper mode: protocol 2.7 or later)
+    own: Dialect  # the dialect of the node's own generation
+    guarded: bool  # true if it checks the finalized levels (ZooKeeper mode: protocol 2.7 or later)
     names: tuple[str, ...]  # [F]
     level: Levels  # [F] 0 = not finalized
     minimum: Levels  # [F] the finalized minimum; the level where none is stored
     stored: Flags  # [F] it is finalized, and the feature system is on
-    low: Levels  # [F] as the node advertises them, without substitutes
+    low: Levels  # [F] the minimum that the node advertises
     high: Levels  # [F]
     lists: Flags  # [F]
 
@@ -208,7 +208,7 @@ def _unfit(at: _Meeting, tables: Tables) -> Flags:
     outside = range_refused(guard, at.minimum, at.level, at.low, at.high, silent)
     if guard is Guard.METADATA_VERSION:
         code, release = at.code(METADATA_VERSION), tables.release_code(at.node.release)
-        if release != NOT_HERE:  # software supports more than it advertises
+        if release != NOT_HERE:  # the software supports levels that it does not advertise
             level = int(at.level[code])
             known = level in range(tables.width) and tables.level_known[release, 0, level]
             outside[code] = not known
@@ -426,8 +426,8 @@ class Fit:
     """A release, and the features of one cluster that it does not support."""
 
     release: str
-    misfits: tuple[str, ...]  # of production software
-    misfits_unstable: tuple[str, ...]  # with unstable features enabled
+    misfits: tuple[str, ...]  # the incompatible features of production software
+    misfits_unstable: tuple[str, ...]  # the incompatible features with unstable features enabled
 
     @property
     def joins(self) -> bool:

@@ -72,9 +72,9 @@ class ProtectionTable:
     zero_counts: bool = False  # a stored level of 0 or less is a finalized one (ZooKeeper mode)
     says_broker: str = ""
     says_broker_absent: str = ""
-    says_broker_prefix: str = ""  # if a node lists all its incompatible features
+    says_broker_prefix: str = ""  # the message of a node that lists all its incompatible features
     says_controller: str = ""
-    race: str = ""  # the gap of this protection, for people
+    race: str = ""  # the case that this check does not protect from, for people
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,9 +130,9 @@ class WalkOrder(StrEnum):
     """The order in which a controller checks nodes, so that the first offender is Kafka's."""
 
     NONE = "none"
-    HASH = "hash"  # java.util.HashMap
-    SIZED_HASH = "sized_hash"  # the same, sized for its number of nodes
-    TABLE = "table"  # the registration table, TimelineHashMap
+    HASH = "hash"  # the order of a java.util.HashMap
+    SIZED_HASH = "sized_hash"  # the order of a HashMap that was sized for its number of nodes
+    TABLE = "table"  # the order of the registration table, a TimelineHashMap
     TABLE_HASH = "table_hash"  # a HashMap that was filled from the registration table
 
 
@@ -163,23 +163,25 @@ class Capability:
 
     wire_versions: tuple[int, ...] = ()
     atomic: bool = False  # one invalid update rejects the whole request
-    catalogue: Literal["own", "any"] = "own"  # levels of which release
+    catalogue: Literal["own", "any"] = "own"  # the releases whose catalogue knows a level
     # The state against which the controller checks an update.
     judges: Literal["cached", "finalized", "proposed"] = "proposed"
     duplicates: Literal["each", "first", "last"] = "last"  # which entry of a name counts
     results_up_to: int = 2  # the last wire version that carries results
-    update_order: Literal["request", "name", "hash"] = "request"  # of results; who fails first
+    # The order of the results, which decides which update fails first.
+    update_order: Literal["request", "name", "hash"] = "request"
     validate_only: Literal["honoured", "ignored"] = HONOURED  # ignored: a dry run is applied
-    # allow_downgrade: the flag means SAFE_DOWNGRADE
+    # allow_downgrade: the flag means SAFE_DOWNGRADE.
     upgrade_type_v0: Literal["upgrade", "allow_downgrade"] = "upgrade"
     absent_metadata_version: int = 1  # the level of a cluster or node without it
-    stores_min: Literal["local", "level"] = "level"  # what a write makes of minimums
+    stores_min: Literal["local", "level"] = "level"  # the minimum that a write stores
     after_failed_wait: int = 0  # the code if the write happened and was not visible in time
-    stable_by: Literal["controller", "nodes"] = "controller"  # whose software says what is stable
+    # Whose software decides which are stable.
+    stable_by: Literal["controller", "nodes"] = "controller"
     metadata_floor: int = 0
     metadata_needed: int = 0
     controllers_register_from: int = 0
-    # The keeper of its level.
+    # The place where the controller keeps the level of kraft.version.
     kraft_version: Literal["none", "plain", "record", "ignored_record", "raft"] = "none"
     kraft_version_leaks: bool = False  # it changes although the request is refused
     knows_test_features: bool = False  # names of Kafka's own tests count as known

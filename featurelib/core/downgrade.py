@@ -40,8 +40,8 @@ class Position:
     """The metadata.version of R clusters, the ranges of their nodes and their other levels."""
 
     level: Levels  # [R] finalized
-    min_version: Levels  # [R] the highest of the nodes' lowest
-    max_version: Levels  # [R] the lowest of the nodes' highest
+    min_version: Levels  # [R] the highest minimum of all nodes
+    max_version: Levels  # [R] the lowest maximum of all nodes
     others: Levels  # [R, features of the tables] finalized levels; 0 for metadata.version itself
     stores: Flags  # [R] some other feature is finalized, whether or not the tables know it
 

@@ -25,7 +25,8 @@ _SAYS = {
     OTHERS_CHANGE: "The controller does not see all levels: {feature} would become {level}.",
     FAILS_AFTER_WRITING: "The controller would write {feature} {level} and say that it failed.",
 }
-_RECORD_ONLY = ("record", "ignored_record")  # 3.9 and 4.0: the raft layer stays where it is
+# 3.9 and 4.0 write a record, and the raft layer keeps its level
+_RECORD_ONLY = ("record", "ignored_record")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +43,8 @@ class Answered:
 
     reply: Reply
     after: Cluster
-    writes: bool  # the epoch moves
-    unsure: bool  # whether kraft.version changes depends on the order of a hash map
+    writes: bool  # true if the request writes a record, so that the epoch rises
+    unsure: bool  # true if the order of a hash map decides whether kraft.version changes
     refusals: tuple[Reason, ...]  # all reasons; the reply has the first
     alike: tuple[frozenset[str], ...]  # messages that differ only in the named offender
 

@@ -158,7 +158,7 @@ def _bounded(name: str, entry: dict[str, int], key: str, least: int) -> int:
 
 
 def _as_short(number: int) -> int:
-    return (number + 0x8000 & 0xFFFF) - 0x8000  # Java's narrowing to 16 bits
+    return (number + 0x8000 & 0xFFFF) - 0x8000  # the number that Java keeps in 16 bits
 
 
 def _as_int(value: object, place: str) -> int:
@@ -315,8 +315,8 @@ class ElectionResult:
     reasons: tuple[ZnodeReason, ...] = ()
     text: str | None = None  # the text of the znode afterwards
     content: ZnodeContent | None = None  # the same text as read; None if no controller is elected
-    lost: Entries = ()  # finalized before, not afterwards
-    fault: str | None = None  # of the earlier text, for people
+    lost: Entries = ()  # the levels that are lost: finalized before, and not afterwards
+    fault: str | None = None  # the fault of the earlier text, for people
     unfit: tuple[str, ...] = ()  # features that this broker does not support
 
     def version(self, before: int | None) -> int | None:

@@ -29,11 +29,11 @@ from featurelib.core.dialect import Asks
 class Nodes:
     """The columns of node halves; those of a request or cluster lie together. All [N]."""
 
-    cluster: Ints  # position of the request or cluster
+    cluster: Ints  # the position of the node's request or cluster
     node_id: Ints
-    controller: Flags  # else a broker
-    profile: Ints  # row of the batch's Ranges
-    known: Flags  # False: nothing but a controller's configuration names it
+    controller: Flags  # true for a controller, false for a broker
+    profile: Ints  # the node's row in the Ranges of the batch
+    known: Flags  # false if only a controller's configuration has the node
     registered: Flags
     voter: Flags
     live: Flags

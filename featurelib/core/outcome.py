@@ -24,11 +24,11 @@ class Fate(StrEnum):
     """The outcome of one update, or of a step."""
 
     APPLIED = "applied"  # the level is finalized
-    REJECTED = "rejected"  # refused, and the level is as it was
-    NOT_APPLIED = "not applied"  # not refused, or never sent, and the level is as it was
-    OVERTAKEN = "overtaken"  # another level: somebody else wrote too
+    REJECTED = "rejected"  # the controller refused it, and the level did not change
+    NOT_APPLIED = "not applied"  # no refusal is known, and the level did not change
+    OVERTAKEN = "overtaken"  # the level is a third one, so another tool wrote too
     UNKNOWN = "unknown"  # finalized or not
-    PARTLY = "partly applied"  # of a step: some updates are there, some are not
+    PARTLY = "partly applied"  # some updates of a step are finalized, and some are not
 
 
 # Final error codes: the controller rejected the request and will not apply it later. 96,
@@ -133,7 +133,7 @@ def _fate(move: Move, step: Step, delivery: Delivery, level: int | None, *, prov
     if final:
         return Fate.REJECTED
     if not proven:
-        return Fate.UNKNOWN  # after a good response a replica may lag
+        return Fate.UNKNOWN  # the controller accepted, and the queried node may be behind
     if code == NO_ERROR:  # restored; kraft.version is never lowered: 4.0 accepts it without effect
         return Fate.NOT_APPLIED if move.feature == KRAFT_VERSION else Fate.OVERTAKEN
     return Fate.NOT_APPLIED if code is None else Fate.REJECTED
@@ -188,11 +188,11 @@ class Ending:
 
     kind: EndingKind
     cluster: str
-    plan: str  # its digest
-    total: int  # steps of the plan
+    plan: str  # the digest of the plan
+    total: int  # the number of steps in the plan
     before: int = 0
     steps: tuple[StepOutcome, ...] = ()
-    reasons: tuple[str, ...] = ()  # why it stopped; else empty
+    reasons: tuple[str, ...] = ()  # the reasons why it stopped
 
     @property
     def applied(self) -> int:

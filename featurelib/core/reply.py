@@ -116,7 +116,7 @@ class JudgedRequests:
     def _results(self, position: int, request: Request) -> tuple[Result, ...]:
         rows = np.flatnonzero(self.batch.updates.request == position).tolist()
         by_name = {result.feature: result for result in (self._result(i, position) for i in rows)}
-        if self.by.can.atomic:  # one for each entry, also for repeated names
+        if self.by.can.atomic:  # one result for each entry of the request, also for repeated names
             return tuple(by_name[update.feature] for update in request.updates)
         return tuple(by_name[name] for name in sorted(by_name))
 
@@ -191,7 +191,7 @@ class JudgedRequests:
             "finalized_min": int(columns.finalized_min[i]),
             "local_min": int(columns.local_min[i]),
             "verb": "downgrade" if updates.kind[i] == UpgradeType.SAFE_DOWNGRADE else "upgrade",
-            "oldest_known": int(tables.oldest[release, 0]),  # of metadata.version
+            "oldest_known": int(tables.oldest[release, 0]),  # the oldest metadata.version
             "newest_known": int(tables.newest_unstable[release, 0]),
         }
         says = row.says

@@ -91,7 +91,7 @@ class Timed(Line, frozen=True, gc=False, kw_only=True):
 
 def checked_id(cluster: str) -> str:
     """Return a cluster's id; FaultError if it has control characters."""
-    # Printable texts have none, and are recognised without a search.
+    # A printable text has no control characters, and this check is faster than a search.
     if not cluster.isprintable() and _CONTROL.search(cluster):
         raise FaultError(f"cluster_id: expected no control characters, found {show(cluster)}")
     return cluster
@@ -108,7 +108,7 @@ def microseconds(time: datetime) -> int:
 
 
 _ENCODER = msgspec.json.Encoder()
-_SAYS_ABSENT = frozenset({"data", "version"})  # of a znode: it does not exist
+_SAYS_ABSENT = frozenset({"data", "version"})  # null in these keys: the znode does not exist
 
 
 def write_line(kind: str, cluster_id: str, observed_at: int, keys: Mapping[str, object]) -> bytes:

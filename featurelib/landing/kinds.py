@@ -167,7 +167,7 @@ class RequestLine(Line, frozen=True, gc=False, kw_only=True):
     asked_node: NodeId
     listener: Listener
     error: FilledText | None = None
-    error_code: Int16 | None = None  # beside `error`: the code in the response
+    error_code: Int16 | None = None  # the error code of the response, which `error` explains
     principal: Text | None = None  # the user that asked, as an authorizer names it
     why: Text | None = None
 
@@ -201,10 +201,10 @@ class ClusterDescription(NodeDescription, frozen=True, gc=False):
     """DescribeCluster: (id, fenced) of each node by id, fenced None = not in the response: before
     version 2 a fenced broker looks like one that does not exist."""
 
-    role: Role  # of the listed nodes
-    fenced_shown: bool  # the list includes fenced brokers
+    role: Role  # the role of the listed nodes
+    fenced_shown: bool  # true if the list includes fenced brokers
     members: tuple[tuple[int, bool | None], ...]
-    active: int  # the active controller, by this node; -1 = unknown
+    active: int  # the active controller in this node's response; -1 = unknown
 
 
 class QuorumDescription(NodeDescription, frozen=True, gc=False):
@@ -217,7 +217,8 @@ class QuorumDescription(NodeDescription, frozen=True, gc=False):
     voters: tuple[int, ...] = ()
     observers: tuple[int, ...] = ()
     following: tuple[int, ...] = ()
-    directories: tuple[tuple[int, str], ...] = ()  # of voters: directory ids as Kafka's tools write
+    # (voter, its directory id) as Kafka's tools write it
+    directories: tuple[tuple[int, str], ...] = ()
 
 
 class ConfigDescription(NodeDescription, frozen=True, gc=False):
@@ -421,7 +422,7 @@ class Znode(Timed, tag="znode", frozen=True, gc=False, kw_only=True):
     """
 
     path: Text
-    version: NodeId | None  # an int32 as well
+    version: NodeId | None  # the data version of the znode has the range of a node id
     data: Text | None
     czxid: Count | None = None
     ephemeral_owner: Text | Count | None = None

@@ -52,10 +52,10 @@ class Record(Struct, frozen=True, gc=False):
 
     offset: int | None
     kind: str  # OTHER, DAMAGED, or one of the tables below
-    number: int = 0  # a node id, a level or a state, by kind
+    number: int = 0  # a node id, a level or a migration state; `kind` tells which
     name: str = ""  # the feature; for OTHER the record's type
     features: Ranges | None = None
-    fenced: int = -1  # 1 fenced, 0 not; of a change: 1 fences, -1 unfences, 0 neither
+    fenced: int = -1  # registration: 1 fenced, 0 not; change: 1 fences, -1 unfences, 0 neither
 
 
 LogItem = Start | RecordBatch | Record | LeftOut
@@ -115,7 +115,8 @@ _RECORDS = {
     "BROKER_REGISTRATION_CHANGE_RECORD": _reader(
         "change", number=("brokerId", NodeId), fenced=("fenced", _CHANGE)
     ),
-    "FENCE_BROKER_RECORD": _reader("fence", number=("id", NodeId)),  # both before 3.3-IV2
+    # Kafka writes these two records below 3.3-IV2
+    "FENCE_BROKER_RECORD": _reader("fence", number=("id", NodeId)),
     "UNFENCE_BROKER_RECORD": _reader("unfence", number=("id", NodeId)),
     # Records of a transaction count only if it is committed (KIP-868).
     "BEGIN_TRANSACTION_RECORD": _reader("begin"),
@@ -141,11 +142,11 @@ class _Payload(Struct, frozen=True, gc=False):
 _PAYLOAD_JSON = msgspec.json.Decoder(_Payload)
 _CONTROL = re.compile(rf" ({'|'.join(_CONTROLS)}):? (\S.*)")
 _NAMED_CONTROL = re.compile(r" controlType: (\w+)\(-?\d+\)")
-# Types without names in the tool.
+# Record types that kafka-dump-log.sh prints without a name.
 _HIDDEN = frozenset({"KRAFT_VERSION", "KRAFT_VOTERS", "UNKNOWN"})
 _RECORD = "| offset: "
 PAYLOAD = " payload: "
-_IDLE = '{"type":"NO_OP_RECORD"'  # twice a second on an idle cluster, so most lines of most logs
+_IDLE = '{"type":"NO_OP_RECORD"'  # most lines of a log, because an idle cluster writes two a second
 _BATCH = re.compile(
     r"baseOffset: (\d{1,18}) lastOffset: (\d{1,18}) count: \d{1,10} .*"
     r"isControl: (true|false) .*isvalid: true",

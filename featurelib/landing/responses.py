@@ -35,10 +35,10 @@ NOT_AUTHORIZED = 31  # CLUSTER_AUTHORIZATION_FAILED
 DESCRIBE, ALTER, DESCRIBE_CONFIGS = "DESCRIBE", "ALTER", "DESCRIBE_CONFIGS"
 QUORUM, MEMBERS, PROBE = "describe_quorum", "describe_cluster", "probe"
 CONFIGS = "describe_configs"
-UNLISTED = "unlisted"  # in place of a kind: a controller gave no list of controllers
+UNLISTED = "unlisted"  # replaces the kind of line if a controller gave no list of controllers
 BROKERS, CONTROLLERS = 1, 2  # endpoint types
 METADATA_TOPIC = "__cluster_metadata"
-SHOWS_FENCED_FROM = 2  # version of DescribeCluster
+SHOWS_FENCED_FROM = 2  # the first version of DescribeCluster that lists fenced brokers
 NOT_OFFERED = "the listener does not offer {}"  # the reason for a missing response
 BROKER: Final = 4  # resource type; also for a controller's own configuration
 BROKER_DEFAULT: Final = ""  # the resource of all brokers
@@ -146,7 +146,7 @@ class Partition(Part, frozen=True, gc=False):
     partition_index: NodeId
     error_code: Int16
     leader_id: NodeIdOrNone
-    leader_epoch: NodeIdOrNone  # an int32 as well
+    leader_epoch: NodeIdOrNone  # the epoch has the range of a node id
     high_watermark: Epoch
     current_voters: Annotated[list[Replica], Meta(description="a list of replicas")]
     observers: Annotated[list[Replica], Meta(description="a list of replicas")]

@@ -33,11 +33,11 @@ from featurelib.landing.responses import ShownLevel, SupportedFeature
 from featurelib.landing.strict import FaultError, show
 from featurelib.words import count, some
 
-KIND = "metrics"  # of landing lines
+KIND = "metrics"  # the kind of landing lines with metrics
 SHOWN = 3  # targets in a message
 PAGE = "docs/how-to/metrics.md"
 _NO_LETTER = re.compile(r"[^a-z0-9]")
-# The metric by the letters of its name and of its label `name`.
+# The letters of a metric's name and of its label `name` → the metric.
 _METRICS = {
     "most": re.compile(r"nodemetrics.*maximumsupportedlevel"),
     "least": re.compile(r"nodemetrics.*minimumsupportedlevel"),
@@ -46,13 +46,14 @@ _METRICS = {
     "broker": re.compile(r"kafkaserver.*brokerstate"),
     "active": re.compile(r"kafkacontroller.*activecontrollercount"),
 }
-# The same for Prometheus (RE2).
+# The pattern of these names for Prometheus (RE2).
 QUERY = "(?i)kafka_?(server|controller)_?" + "({}).*".format(
     "|".join(
         ("node_?metrics", "metadata_?loader", "app_?info", "kafka_?server", "kafka_?controller")
     )
 )
-_OWN = {"id", "clientid", "name", "featurename"}  # labels of a metric; all others are of its target
+# Labels of the metric; all others identify its target.
+_OWN = {"id", "clientid", "name", "featurename"}
 _LEVELS = ("most", "least", "level")
 
 

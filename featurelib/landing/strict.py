@@ -35,7 +35,7 @@ def show(text: str) -> str:
 
 
 REMEMBERED = 2048  # values that one reader caches
-REMEMBERED_BYTES = 8 * 1024  # of one value; longer ones are not cached
+REMEMBERED_BYTES = 8 * 1024  # the longest value that is cached
 
 _T = TypeVar("_T")
 
@@ -51,7 +51,7 @@ def remembered(read: Callable[[bytes], _T]) -> Callable[[bytes], _T]:
 
 
 MAX_BYTES = 8 * 1024 * 1024  # the longest accepted line
-MAX_DEPTH = 100  # of objects and lists; parsers have different higher limits
+MAX_DEPTH = 100  # the deepest nesting of objects and lists; parsers have higher, different limits
 
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _UNSURE = re.compile(rb"\\u(?:0022|d[89a-f])", re.IGNORECASE)

@@ -33,7 +33,7 @@ from featurelib.landing.fields import (
 from featurelib.landing.strict import FaultError, show
 from featurelib.words import count
 
-# NAMESPACE/NAME, as Kubernetes allows them.
+# A name NAMESPACE/NAME that Kubernetes allows.
 RESOURCE = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?/[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?")
 COMMAND = "kubectl get kafka,kafkanodepool,strimzipodset -A -o json"
 KIND = "strimzi"
@@ -87,7 +87,7 @@ class StrimziLine(Timed, tag=KIND, frozen=True, gc=False, kw_only=True):
 
 class _Metadata(msgspec.Struct, frozen=True):
     name: str
-    namespace: str | None = None  # pods of a set have none
+    namespace: str | None = None  # the pods in a StrimziPodSet have no namespace
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
 
@@ -111,8 +111,7 @@ class _Listener(msgspec.Struct, frozen=True):
 class _KafkaOfSpec(msgspec.Struct, frozen=True, rename="camel"):
     version: str | None = None
     metadata_version: str | None = None
-    # A list of them from v1beta2 on.
-    listeners: list[_Listener] | None = None
+    listeners: list[_Listener] | None = None  # an object before v1beta2
 
 
 class _KafkaSpec(msgspec.Struct, frozen=True):
@@ -147,7 +146,7 @@ class _KafkaStatus(msgspec.Struct, frozen=True, rename="camel"):
 
 class _Kafka(msgspec.Struct, frozen=True):
     metadata: _Metadata
-    spec: _KafkaSpec | None = None  # v1beta2 takes a resource without
+    spec: _KafkaSpec | None = None  # v1beta2 accepts a resource without spec
     status: _KafkaStatus | None = None
 
     @property

@@ -52,7 +52,7 @@ class ToolOutput:
     where: str
     cluster_id: str
     observed_at: int
-    paths: tuple[str, ...] = ()  # of znodes, in order, if the output does not name them
+    paths: tuple[str, ...] = ()  # the paths of znodes, in order, if the output does not have them
     chroot: str = ""
     node: tuple[Role, int] | None = None  # the node of kafka-features.sh describe --node-id
     lines: int = field(default=0, init=False)
@@ -165,13 +165,13 @@ class _Log:
 
     def __init__(self, source: ToolOutput) -> None:
         self.source = source
-        self.kept: list[bytes] = []  # and not returned yet
+        self.kept: list[bytes] = []  # lines that the next call returns
         self.run = LeftOut(0, None, None)
         self.run_number = 0
-        # The batch, as long as all of its records may be left out.
+        # The current batch, until one of its records must be kept.
         self.batch: tuple[int, str] | None = None
-        self.offset = -1  # of the next record, if records have no offsets
-        self.is_control = False  # the batch is kept, because it is about the raft layer
+        self.offset = -1  # the offset of the next record, if the tool prints no offsets
+        self.is_control = False  # true if the batch is kept because it is about the raft layer
         self.records = self.read = 0
 
     def take(self, number: int, text: str) -> None:
@@ -250,7 +250,7 @@ _NODE = re.compile(r"(\S+:\d{1,5}) \(id: (\d{1,10}) rack: .*\) -> (?:(\()|ERROR:
 _OFFERED = re.compile(
     r"\s+\w+\((\d{1,5})\): (?:(\d{1,5})(?: to (\d{1,5}))?(?: \[[^\]]*\])?|UNSUPPORTED),?", re.ASCII
 )
-_PRODUCE = 0  # only brokers offer it
+_PRODUCE = 0  # the API key of Produce, which only brokers offer
 Offers = list[dict[str, int]]
 
 
@@ -259,7 +259,7 @@ def _request_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
     api-versions, KIP-1220, and kafka-broker-api-versions.sh before it)."""
     nodes: list[tuple[int, dict[str, object]]] = []
     answers: list[Offers] = []
-    offers: Offers | None = None  # of the current node
+    offers: Offers | None = None  # the offered requests of the current node
     for number, text in texts:
         if offers is None:
             if node := _NODE.fullmatch(text):
@@ -334,7 +334,7 @@ _COMMAND = re.compile(r"(?:\S*zookeeper-shell(?:\.sh)? \S+ |\S*zkCli\.sh .*)?get
 _ABSENT = re.compile(r"(?:Node does not exist: |.*KeeperErrorCode = NoNode for )(/\S+)")
 _STAT = re.compile(r"(cZxid|dataVersion|ephemeralOwner|dataLength|numChildren) = (\S+)")
 _OTHER_STAT = re.compile(r"(?:ctime|mZxid|mtime|pZxid|cversion|aclVersion) = ")
-_LONGEST = 1 << 16  # lines of one znode
+_LONGEST = 1 << 16  # the most lines of one znode
 
 
 def _shell_lines(lines: Numbered, source: ToolOutput) -> Iterator[bytes]:
@@ -551,7 +551,8 @@ def _either(kind: str, read_text: Reader, texts: Numbered, source: ToolOutput) -
     else:
         return  # an empty file
     keys = _object(head[-1][1])
-    is_json = keys is not None and (kind != "znode" or "path" in keys)  # data of a znode is no line
+    # The JSON of a znode itself is not a landing line.
+    is_json = keys is not None and (kind != "znode" or "path" in keys)
     reader = partial(_json_lines, kind) if is_json else read_text
     yield from reader(chain(head, texts), source)
 

@@ -28,7 +28,7 @@ from featurelib.model import Plan
 from featurelib.planning.requirements import plan_faults
 from featurelib.words import msgspec_fault, pretty_json
 
-VERSION: Literal[1] = 1  # of plan and approval files
+VERSION: Literal[1] = 1  # the format version of plan and approval files
 PLAN: Literal["featurelib.plan"] = "featurelib.plan"
 APPROVAL: Literal["featurelib.approval"] = "featurelib.approval"
 AGAIN = "Use it as it was written, or make it again: featurelib plan CLUSTER upgrade-all"
@@ -59,11 +59,11 @@ class ForPeople(
 
     name: str = ""  # the cluster's name for people
     written_at: str = ""
-    made_from: str = ""  # a live reading, files, tables
+    made_from: str = ""  # the origin of the evidence: a live reading, files or tables
     seen_at: str = ""  # when the newest evidence was read
     addresses: dict[str, str] = {}  # the addresses at planning: option → value
     level_names: dict[str, dict[str, str]] = {}
-    left_out: tuple[str, ...] = ()  # moves that could not be planned, with the reason
+    left_out: tuple[str, ...] = ()  # the changes that could not be planned, with the reason
     stays: tuple[str, ...] = ()  # features outside the request, with the reason
     warnings: tuple[str, ...] = ()
 
@@ -204,7 +204,7 @@ def read_plan(text: str | bytes, source: str) -> PlanFile:
     try:
         of_plan = given | {"meaning": plain(file.plan)}
         stored, written = (pretty_json(value, order="sorted") for value in (given, of_plan))
-    except ValueError as error:  # a lone surrogate
+    except ValueError as error:  # a text has a lone surrogate, which is no UTF-8
         raise PlanError(f"{source}: expected a plan, found: {error}. {AGAIN}") from error
     _expect_form(stored, written, source, AGAIN)
     if fault := next(plan_faults(file.plan), None):

@@ -40,7 +40,7 @@ class Command(StrEnum):
 _LOWERS = (Command.DOWNGRADE, Command.DISABLE, Command.UPDATE)
 _NAMES, _RELEASE = "names", "release"
 _NO_FEATURE = "expected a feature, found none."
-_NEEDS = {  # by command: it needs one of these options; the fault without any
+_NEEDS = {  # command → the options of which it needs one, and the fault without any
     Command.DOWNGRADE_ALL: (
         {_RELEASE},
         "expected --release-version RELEASE, the software to go back to, found none.",
@@ -262,7 +262,7 @@ class _Ground:
             return _fault("unknown_level", name, 0, f"{fault}.")
         listed = {feature for node in cluster.nodes for feature in node.supported}
         listed |= {METADATA_VERSION, *cluster.finalized, *(software.features if software else ())}
-        if name not in listed and cluster.nodes:  # without any node the feature may exist
+        if name not in listed and cluster.nodes:  # without a node, the feature may exist
             fault = f"Nobody knows a feature {name}: no node, and not the controller's release."
             if name not in self.catalogue.features:
                 fault += f" {nearest(name, self.catalogue.features)}"

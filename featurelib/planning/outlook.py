@@ -41,10 +41,10 @@ class ChangeOutlook:
     before the plan is possible; -1 if it always is."""
 
     update: Move
-    brings: tuple[Note, ...]  # for an upgrade
-    loses: tuple[Note, ...]  # for a downgrade: metadata that may be lost
+    brings: tuple[Note, ...]  # the notes about an upgrade to the level
+    loses: tuple[Note, ...]  # the notes about a downgrade: metadata that may be lost
     unlocks: tuple[tuple[str, int], ...]  # levels of other features whose need is met from here on
-    irreversible: bool  # it cannot be downgraded
+    irreversible: bool  # true if the level cannot be downgraded
     no_return: int
     side_effects: tuple[SideEffect, ...]
     keeps: tuple[str, ...]  # commands that keep changed values; they must run first
@@ -57,7 +57,7 @@ class StepOutlook:
 
     changes: tuple[ChangeOutlook, ...]
     timeout_ms: int
-    levels: dict[str, int]  # after it has settled
+    levels: dict[str, int]  # the finalized levels after the step
     floor: int
     joins: tuple[str, ...]
     joins_no_more: tuple[str, ...]

@@ -46,7 +46,7 @@ def share(
         return PlanSplit(ours=tuple(steps))
     moves = dict[str, Move]()
     for move in (move for step in steps for move in step.updates):
-        first = moves.get(move.feature, move)  # of a level that is reached step by step
+        first = moves.get(move.feature, move)  # the first move of a feature that rises step by step
         moves[move.feature] = replace(move, from_level=first.from_level)
     later = _waiting(moves, owned, levels, catalogue)
     owners_moves = [move for name, move in moves.items() if name in owned]
@@ -138,7 +138,7 @@ def left_over(shares: PlanSplit, entry: FleetEntry, catalogue: Catalogue) -> Ite
         )
         command = owner_command(shares.theirs, entry, catalogue)
         how = "Its command:" if command else clean(whom_to_ask(owner, entry), 400)
-        # A plan has the levels that it was made for, also the owner's.
+        # The owner's move changes levels that featurelib's plan requires to stay.
         hint = " Apply featurelib's plan first: it fits today's levels." if shares.ours else ""
         text = f"{owner} finalizes {moves}; featurelib does not.{hint} {how}"
         yield LeftOver(text=text, command=command)

@@ -165,9 +165,9 @@ def plan_by_probe(
         return first
     whole = as_if_seen()
     proven = make_plan(whole, intent, catalogue, guards=guards)
-    probe = make_plan(whole, intent, catalogue).plan  # all moves, whoever finalizes them
+    probe = make_plan(whole, intent, catalogue).plan  # a plan with the owner's moves, too
     if probe is None and not proven.refusals:
-        return proven  # nothing is to be done, whatever is registered
+        return proven  # the plan has no moves, so missing registrations do not matter
     if probe is None:
         say(f"{_NOT_ASKED}{_MORE}")
         return first
@@ -258,7 +258,7 @@ def _route(
         catalogue=catalogue,
         timeout_ms=timeout_ms,
         stepwise=stepwise,
-        vendors=True,  # as in the audit
+        vendors=True,  # the audit judges vendors' features in the same way
     )
     route = router.route(goal.moves)
     if not route.refusals:
@@ -268,7 +268,8 @@ def _route(
     for release, dialect in zip(sight.releases, own, strict=True):
         led = replace(cluster, release=release)
         other = replace(router, cluster=led, dialect=dialect).route(goal.moves)
-        refused |= dict.fromkeys(r for r in other.refusals if r.judge != STRICT)  # it has spoken
+        # The policy has given its reasons already.
+        refused |= dict.fromkeys(r for r in other.refusals if r.judge != STRICT)
     return (), list(refused)
 
 
@@ -333,7 +334,8 @@ def known_cluster(sight: ClusterView, levels: Levels) -> Cluster:
         hidden.setdefault(int(questions.pair_profile[pair]), set()).add(name)
     columns = (nodes.role, nodes.node_id, evidence.answering.of_subject)
     rows = zip(*(column.tolist() for column in columns), strict=True)
-    profiles = {(Role(role), node): profile for role, node, profile in rows}  # < 0: unknown
+    # A profile < 0 is unknown.
+    profiles = {(Role(role), node): profile for role, node, profile in rows}
 
     def known(node: Node) -> Node:
         profile = profiles.get(node.half)

@@ -302,10 +302,10 @@ class Unlock:
 
     feature: str
     level: int
-    release: str  # the first whose production software supports all of it; "" = unknown
-    fixes: tuple[Fix, ...]  # none: only `remaining_rules` block it
+    release: str  # the oldest release whose production software supports the levels; "" = unknown
+    fixes: tuple[Fix, ...]  # the nodes to fix; empty: only `remaining_rules` block the level
     needs: tuple[tuple[str, int], ...]  # levels of dependencies that are not finalized yet
-    remaining_rules: tuple[str, ...]  # that still reject the level after the fixes
+    remaining_rules: tuple[str, ...]  # the rules that still reject the level after the fixes
 
 
 def ladder(cluster: Cluster, feature: str, catalogue: Catalogue) -> tuple[int, ...]:

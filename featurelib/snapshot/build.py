@@ -65,7 +65,7 @@ class _Row:
 
     def __init__(self, cluster: str, state: ClusterState) -> None:
         self._state = state
-        # 0 = nothing counts yet
+        # The time of the newest response; 0 = no response counts.
         self._answered = state.observed_at or (state.strimzi.at if state.strimzi else 0)
         newest = max(self._answered, state.not_reached.after if state.not_reached else 0)
         self._row = StoredRow(
@@ -182,7 +182,7 @@ class _Row:
         for known in self._state.log.nodes:
             profile = self._place(self._profiles, known.profile)
             node = (known.node_id, known.role, int(Witness.METADATA_LOG), profile)
-            # An old record, dumped again, does not show later changes.
+            # A newer dump of an old record does not show what changed after the record.
             yield (*node, known.fenced, min(known.at, self._state.log.at), known.line)
 
     def _disputed(self, lists: Sequence[Members]) -> Iterator[tuple[object, ...]]:

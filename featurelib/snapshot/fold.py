@@ -45,12 +45,12 @@ _NEWEST = attrgetter("at", "line")
 _ORDER_OF_QUORUM = attrgetter("leader_epoch", "at", "line")
 # The statements that a state has once per key, the greatest by an order.
 _KEPT: Final = {
-    "listeners": (attrgetter("role", "node_id"), _NEWEST),  # by groups of its fields
+    "listeners": (attrgetter("role", "node_id"), _NEWEST),  # the newest of each field group
     "registrations": (attrgetter("node_id"), _NEWEST),
     "witnesses": (attrgetter("kind"), attrgetter("incarnation", "epoch", "at", "line")),
     "members": (attrgetter("role", "fenced_shown", "members"), _NEWEST),
     "configs": (attrgetter("role", "node_id", "resource"), _NEWEST),
-    # The newest refusal, or the last response.
+    # For each request and node only the newest response or refusal counts.
     "rights": (attrgetter("request", "role", "node_id"), _NEWEST),
     "migration_ready": (attrgetter("node_id"), _NEWEST),
     "leaderless": (attrgetter("role", "node_id"), _NEWEST),
@@ -92,8 +92,8 @@ class Fold:
     _entries: dict[str, dict[object, msgspec.Struct]] = field(default_factory=dict)
     _dumps: dict[int, list[DumpLine]] = field(default_factory=dict)
     _touched: set[int] = field(default_factory=set)
-    _statements: list[Stated] = field(default_factory=list)  # by the lines of this run
-    _taught: set[object] = field(default_factory=set)  # the sources of learned statements
+    _statements: list[Stated] = field(default_factory=list)  # the statements of this run's lines
+    _taught: set[object] = field(default_factory=set)  # maps whose statements are learned
 
     def add(self, landing: Landing, line_id: int) -> None:
         """Fold one accepted line. Times are microseconds, `line_id` as in bronze.
@@ -119,7 +119,7 @@ class Fold:
         elif not isinstance(content, _OF_NO_NODE):
             self.state.observed_at = max(self.state.observed_at, at)
         add = _ADDERS.get(type(landing.content))
-        if add is None:  # its kind is not known yet
+        if add is None:  # a newer featurelib wrote this kind of line
             return
         try:
             add(self, landing.content, at, line_id)
@@ -151,7 +151,7 @@ class Fold:
         """Settle the state: equal input gives equal bytes."""
         for name, entries in self._entries.items():
             setattr(self.state, name, sorted(entries.values(), key=_KEPT[name][0]))
-        halves = {role.text for role in Role}  # the listeners have their own
+        halves = {role.text for role in Role}  # each listener has its own statement
         self.state.statements = [s for s in self.state.statements if s.witness not in halves]
         kept.settle(self.state)
         return self.state
@@ -188,7 +188,7 @@ class Fold:
                     continue
             changed.append((moment, content._replace(epoch_before=before)))
         if any(content.is_finalized for _, content in changed):
-            changed += levels  # those that are there already are learned once
+            changed += levels  # a level that is known already needs no second statement
         for entry in newest.values():
             assert isinstance(entry, kept.NewestStatement)
             if entry.is_finalized in returning:

@@ -53,7 +53,7 @@ class Shown(NamedTuple):
     epoch: int | None
     features: Map
     is_finalized: bool
-    epoch_before: int | None = None  # of the response before, if this one's epoch is smaller
+    epoch_before: int | None = None  # the previous response's epoch, if it is higher than this one
 
 
 class Statement(msgspec.Struct, array_like=True, gc=False):
@@ -66,11 +66,11 @@ class Statement(msgspec.Struct, array_like=True, gc=False):
     node_id: int | None
     epoch: int | None
     is_finalized: bool
-    map: int  # position in `maps`
+    map: int  # the position of its levels in `maps`
     epoch_before: int | None = None
 
 
-Stated = tuple[tuple[int, int], Shown]  # with its moment: its time, its line
+Stated = tuple[tuple[int, int], Shown]  # (time, line id), and what the line shows
 
 
 class Learned(msgspec.Struct, array_like=True, gc=False):
@@ -213,8 +213,8 @@ class EpochBack:
     after: int
 
 
-_Who = tuple[str, int | None]  # a source, and its node
-_Sayings = dict[_Who, list[tuple[datetime, int]]]  # time and epoch
+_Who = tuple[str, int | None]  # a source, and the node that it reports about
+_Sayings = dict[_Who, list[tuple[datetime, int]]]  # source → its (time, epoch) pairs
 
 
 def epochs_back(rows: Iterable[Row]) -> list[EpochBack]:
@@ -228,7 +228,7 @@ def _sayings(rows: Iterable[Row]) -> _Sayings:
         if row["epoch"] is not None and row["role"] not in (LOG, TOOL):
             of_source = sayings[row["role"], row["node_id"]]
             of_source.add((row["observed_at"], row["epoch"]))
-            if (before := row.get("epoch_before")) is not None:  # of a response that has no row
+            if (before := row.get("epoch_before")) is not None:  # the previous response has no row
                 of_source.add((row["observed_at"] - _INSTANT, before))
     return {source: sorted(epochs) for source, epochs in sayings.items()}
 

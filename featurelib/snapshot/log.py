@@ -66,7 +66,7 @@ def segments(
         number = line.number + (item.lines - 1 if isinstance(item, log.LeftOut) else 0)
         if item is not None:
             reader.take(item, line.line_id)
-    reader.end_section()  # records of the last batch may still come
+    reader.end_section()  # the last batch may be incomplete, and its records come later
     return reader.pieces, has_hole or reader.is_cut
 
 
@@ -77,8 +77,8 @@ class _Reader:
         self.at = at
         self.position = position
         self.pieces: list[Segment] = []
-        self.is_cut = False  # a record of the last batch is missing
-        self.kind = ""  # log · checkpoint · "" = a file that proves nothing
+        self.is_cut = False  # true if a record of the last batch is missing
+        self.kind = ""  # the kind of the file: log, checkpoint, or "" if it proves nothing
         self.snapshot_end = 0
         self.footer = False
         self.start = self.expected = -1
@@ -177,7 +177,7 @@ UNSEEN = -1  # kraft.version is in control records, which the dump does not show
 AT_BOOTSTRAP = -1  # the end of a bootstrap.checkpoint: it is no part of the log
 
 
-Learn = Callable[[tuple[int, int], Shown], None]  # of a moment: its time, its line
+Learn = Callable[[tuple[int, int], Shown], None]  # takes (time, line id), and what the line shows
 
 
 def replay(
@@ -282,7 +282,7 @@ def _waiting(image: LogImage) -> list[Segment]:
     image.at = max([image.at, *ends])
     for segment in image.pending:
         if segment.whole and segment.end == 0:
-            # Written by kafka-storage: nothing precedes it, and only it may have this.
+            # kafka-storage writes this checkpoint first, and only it has these levels.
             levels = [event.number for event in segment.events if event.kind == "kraft"]
             image.kraft_at_start = max([image.kraft_at_start, *levels])
             start = {event.name: event.number for event in segment.events if event.kind == "level"}

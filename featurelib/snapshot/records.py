@@ -44,7 +44,7 @@ from featurelib.rows import (
 )
 from featurelib.schema import LAYOUT, SNAPSHOT, TEXT_FIELDS
 
-MALFORMED = "snapshot_malformed"  # the finding
+MALFORMED = "snapshot_malformed"  # the code of the finding about such a row
 _DAMAGED = "its checksum does not match its content"
 _LOST = "it is missing, although the tables have lines of the cluster"
 SET_ASIDE = -1  # in place of a checksum: the cluster's lines no longer count as evidence

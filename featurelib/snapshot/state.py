@@ -23,8 +23,8 @@ from featurelib.landing.samples import letters
 
 Map = tuple[tuple[str, int, int], ...]  # (feature, min, max or level), sorted by feature
 
-NOTHING = -1  # no map
-DAMAGED = -2  # a map that cannot be read
+NOTHING = -1  # the position of a missing map
+DAMAGED = -2  # the position of a map that cannot be read
 IDLE_WINDOW = 10_000_000  # microseconds
 IDLE_RECORD_INTERVAL = 500_000  # microseconds: Kafka's metadata.max.idle.interval.ms
 ONE_READING = 5 * 60 * 1_000_000  # microseconds: lines this close may belong to one reading
@@ -49,7 +49,7 @@ class Listener(msgspec.Struct, array_like=True, gc=False):
     failed_at: int = 0
     failed_line: int = 0
     error: str | None = None
-    highest_epoch: int = -1  # of this listener; a newest epoch below it fell
+    highest_epoch: int = -1  # the highest epoch that this listener ever reported
     releases: str = ""  # releases that offer the same requests, separated by ;
     releases_at: int = 0
     releases_line: int = 0
@@ -103,8 +103,8 @@ class Quorum(msgspec.Struct, array_like=True, gc=False):
     voters: tuple[int, ...] = ()
     observers: tuple[int, ...] = ()
     leader_id: int = -1
-    following: tuple[int, ...] = ()  # the voters that the leader saw fetch
-    directories: tuple[tuple[int, str], ...] = ()  # directory ids of voters, if known
+    following: tuple[int, ...] = ()  # the voters that fetched from the leader lately
+    directories: tuple[tuple[int, str], ...] = ()  # (voter, its directory id), if known
 
 
 class Leaderless(msgspec.Struct, array_like=True, gc=False):
@@ -119,15 +119,15 @@ class Leaderless(msgspec.Struct, array_like=True, gc=False):
 class FeaturesNode(msgspec.Struct, array_like=True, gc=False):
     """The znode /feature, by (path, czxid, version, time, line); absence by time alone."""
 
-    by_code: bool = False  # read at /feature, as in Kafka's code, not at the KIP's /features
+    by_code: bool = False  # true: read at Kafka's path /feature; false: at the KIP's /features
     incarnation: int = -1
     version: int = -1
     at: int = 0
     line: int = 0
     data: str | None = None
     absent_at: int = 0
-    recreated: bool = False  # the path that counts had more than one czxid
-    incarnations: dict[str, tuple[int, int]] = {}  # path: lowest and highest czxid seen
+    recreated: bool = False  # true: the path was deleted and created again (more than one czxid)
+    incarnations: dict[str, tuple[int, int]] = {}  # path → the lowest and highest czxid
     absent_line: int = 0
     unread_at: int = 0  # the time of a read whose line is damaged
 
@@ -200,8 +200,8 @@ class Right(msgspec.Struct, array_like=True, gc=False):
     """A request that needs a permission, by the role of its nodes: the last response of any node,
     or the newest refusal by a node, by (time, line)."""
 
-    request: str  # a kind of landing line
-    role: int  # of the queried listeners
+    request: str  # the kind of landing line that the request makes
+    role: int  # the role of the queried listeners
     answered_at: int = 0
     refused_at: int = 0
     line: int = 0
@@ -233,7 +233,7 @@ class NewestStatement(msgspec.Struct, array_like=True, gc=False):
     line): the next one is compared with it, and a history keeps what differs."""
 
     witness: str
-    node_id: int  # -1 = none
+    node_id: int  # the node that the source reports about; -1 = no node
     is_finalized: bool
     feature: str  # of a tool, which prints a line a feature; else empty
     at: int
@@ -351,7 +351,7 @@ def newest_statements(listener: Listener) -> Iterator[NewestStatement]:
         yield NewestStatement(*source, True, "", *moment, listener.epoch, listener.levels)
 
 
-_MARKS = 16  # the kept marks that are later than the log's dump
+_MARKS = 16  # the number of kept marks that are later than the dump of the log
 
 
 def _settle_marks(state: ClusterState) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from featurelib.feature import Role
 from featurelib.snapshot.state import DAMAGED, NOTHING, ONE_READING, ClusterState, Registration
 
-ROUND = ("/brokers/ids", "/controller", "/feature")  # what each round reads
+ROUND = ("/brokers/ids", "/controller", "/feature")  # the paths that each round reads
 ROUND_TIME = 1_000_000  # microseconds
 
 

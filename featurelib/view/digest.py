@@ -155,7 +155,7 @@ def _causes_of(cluster: model.ReportedCluster) -> Iterator[tuple[_Key, model.Rep
     for finding in plain or holding:
         key = _Key(finding.code, finding.severity)
         if titles_of(finding.code)[1] and finding.node in ghosts:
-            key = key._replace(stale=True)  # to be unregistered, whatever its range
+            key = key._replace(stale=True)  # a stale node is unregistered, whatever its range is
         elif finding.code in by_range and finding.node_id in metadata:
             key = key._replace(feature=METADATA_VERSION, supported=metadata[finding.node_id])
         elif finding.code in by_range:
@@ -310,7 +310,7 @@ class FindingGroup:
 
     severity: Severity
     messages: tuple[str, ...]
-    others: str  # further nodes with the same messages, or nothing
+    others: str  # a sentence about further nodes with equal messages; "" = none
     first: model.ReportedFinding
     commands: tuple[str, ...]
 
@@ -368,7 +368,7 @@ def remedy_of_several(
     first_cluster, finding = rows[0]
     helped = defaultdict[str, list[model.ReportedFinding]](
         list
-    )  # as the first is, by the cluster's name
+    )  # ordered like the first clusters: by name
     for cluster, f in rows:
         if f.remedy_key == finding.remedy_key:
             helped[cluster.name].append(f)
@@ -389,7 +389,7 @@ def _fact(row: model.ReportedFinding) -> Hashable:
     if row.node_id is None:
         return row
     about = (row.role, row.feature, row.finalized, row.level, row.supported, *row.facts.items())
-    # One of them may be stale, and needs another remedy.
+    # Two nodes with equal messages may need different remedies: a stale node is unregistered.
     return *about, row.remedy_key, row.source, row.muted, row.muted_until
 
 

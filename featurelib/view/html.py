@@ -36,17 +36,17 @@ from featurelib.view.trend import HEIGHT, gather_levels, gather_moves, setbacks
 from featurelib.view.trend import WIDTH as LONG
 from featurelib.words import code_text, metadata_first
 
-# If there are more clusters, the others are on their own pages.
+# The most clusters with a plot on the fleet's page; the others have one on their own page.
 PLOTS = 8
 FOLDER = "clusters"
 PAGE, UP = "report.html", "../"
-HOME = f"{UP}{PAGE}"  # from the page of a cluster or of a part
+HOME = f"{UP}{PAGE}"  # the link from the page of a cluster or of a part to the fleet's page
 # Widths of a plot, and of its track: as wide as a phone, so that texts stay legible there.
 WIDTH, LEFT, RIGHT = 360, 14, 346
-DIGIT = 7.5  # of a number on the axis
-LINEAR = 40  # levels with room side by side; with more, only the ends have places
-COLUMNS = 10  # features with a column of their own
-FEW = 4  # clusters of a cause or a change that are named; a filter shows all
+DIGIT = 7.5  # the width of a digit on the axis
+LINEAR = 40  # the most levels side by side; with more levels, only the ends are marked
+COLUMNS = 10  # the most features with a column of their own
+FEW = 4  # the most clusters that a cause or a change names; a filter shows all
 
 
 def render_html(
@@ -85,7 +85,7 @@ def render_html(
     )
 
 
-Groups = dict[str, dict[str, list[str]]]  # by filter and title, the keys of clusters
+Groups = dict[str, dict[str, list[str]]]  # filter → title → the keys of clusters
 Changed = Sequence[
     tuple[str, Sequence[model.ChangedVerdict | model.ChangedLevel | model.ChangedNodes]]
 ]
@@ -93,7 +93,7 @@ Changed = Sequence[
 
 def _groups(report: model.Report, moves: Changed) -> Groups:
     """Return the clusters that each cause blocks, and those of each change."""
-    alike = Counter(c.name for c in report.clusters)  # no link if two have the same name
+    alike = Counter(c.name for c in report.clusters)  # a name that two clusters share gets no link
     keyed = {c.name: c.key for c in report.clusters if alike[c.name] == 1}
     held = {c.title: [keyed.get(name, name) for name in c.held] for c in report.causes}
     return {"cause": held, "change": {move: [c.key for c in moved] for move, moved in moves}}

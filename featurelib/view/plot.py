@@ -24,9 +24,9 @@ from featurelib.words import brokers_and_controllers, count
 
 NOT_LISTED = (0, 0)
 LABEL = 24  # letters above a bar, before its text
-BARS = 30  # the most bars of one plot, and of all plots of one cluster on its own page
+BARS = 30  # the most bars in one plot, and in all plots of a cluster's own page
 STATES = {"unfit": "does not fit", "holds": "in the way", "fits": "", "silent": "not known"}
-Node = tuple[str, int]  # its role and its id
+Node = tuple[str, int]  # the role and the id of a node
 Ends = tuple[int, int]
 Seen = Sequence[tuple[list[Node], dict[str, Ends] | None]]  # None = unknown
 
@@ -66,10 +66,10 @@ class Plot:
     feature: str
     bars: tuple[Bar, ...]
     marks: tuple[Mark, ...]
-    levels: tuple[int, ...]  # the ends of bars, and the marks
+    levels: tuple[int, ...]  # the levels at the ends of bars and at the marks
     words: str
-    troubled: bool  # some node blocks or does not fit
-    quiet: bool  # the feature needs no action
+    troubled: bool  # true if a node blocks the target or is incompatible with the finalized level
+    quiet: bool  # true if the feature needs no action
 
 
 def draw(cluster: ReportedCluster) -> tuple[Plot, ...]:

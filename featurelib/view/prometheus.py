@@ -19,7 +19,7 @@ from featurelib.view.model import Report, ReportedCluster
 
 PREFIX = "featurelib_"
 EPOCH = date(1970, 1, 1)
-Sample = tuple[str, float | None]  # its labels, and its value; None = unknown
+Sample = tuple[str, float | None]  # the labels of a series, and its value; None = unknown
 
 
 def render_prometheus(report: Report) -> str:
@@ -43,7 +43,7 @@ def _of_fleet(report: Report) -> Iterator[tuple[str, str, list[Sample]]]:
     expired = sum(mute.expired for mute in report.mutes)
     unused = sum(not mute.expired and mute.findings == 0 for mute in report.mutes)
     states = {"in_use": len(report.mutes) - expired - unused, "expired": expired, "unused": unused}
-    last = fleet.muted_until  # until its end, in UTC
+    last = fleet.muted_until  # the last day of the mute, in UTC
     ends = None if last is None else ((last - EPOCH).days + 1) * 86_400
     newest = _seconds(run.newest_line)
     yield "findings_muted", "Findings that a mute sets aside.", [("", fleet.muted)]

@@ -128,7 +128,8 @@ def _rule(proofs: Sequence[Proof], page: Page) -> None:
     if source := next((proof.source for proof in proofs if proof.source), ""):
         page.text(source, 4)
     quoted = set[str]()
-    for proof in sorted(proofs, key=lambda p: not p.is_answer):  # otherwise in their order
+    # The sort keeps the other reasons in order.
+    for proof in sorted(proofs, key=lambda p: not p.is_answer):
         if proof.judge in quoted or (proof.judge == STRICT and proof.node):
             continue  # the row of the node shows the reason; the message names only the first node
         message = words.clean(proof.statement, 1000)

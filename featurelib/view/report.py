@@ -60,12 +60,12 @@ from featurelib.words import (
 )
 
 HOUR = 3_600_000_000  # microseconds
-IN_FULL = 100  # clusters in the one page, with their history
-MOST = 5000  # clusters with details and pages of their own: the worst ones
+IN_FULL = 100  # the most clusters that the fleet's page shows in full
+MOST = 5000  # the most clusters with details and a page; the worst clusters come first
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LONGEST_REASON = 250
 _LEVEL = model.Level, model.Level | None
-LEVELS: dict[type, list[str]] = {  # the fields with levels
+LEVELS: dict[type, list[str]] = {  # type → its fields with levels
     kind: [name for name, hint in get_type_hints(kind).items() if hint in _LEVEL]
     for kind in (
         model.ReportedFinding,
@@ -317,7 +317,7 @@ class _Reader:
             labels=tuple(clean(f"{key}={entry.labels[key]}") for key in sorted(entry.labels)),
             verdict=verdict,
             severity=_worst(findings),
-            # Older tables have this name.
+            # Older releases wrote "rolling software" into the tables.
             phase=Phase(row["phase"].replace("rolling", Phase.MIXED)),
             nodes=nodes,
             needs_person=late is not None or digest.needs_person(verdict, findings, steps),

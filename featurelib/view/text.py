@@ -34,8 +34,8 @@ from featurelib.words import (
 LIMIT = 20
 ALL = "--limit 0 shows all"
 CAUSES = 5
-NAMES = 3  # of the clusters or features that a cause blocks
-LINES = 4  # of features, steps or repeated messages; --limit 0 shows all
+NAMES = 3  # the most names in one line
+LINES = 4  # the most lines of features, steps or messages; --limit 0 shows all
 NARROW = 72  # columns
 LABEL = 12  # columns for the labels of one cluster's details
 Entry = tuple[str, Sequence[str]]  # a label, and the lines beside it
@@ -124,7 +124,7 @@ def _today(report: model.Report, limit: int, page: Page) -> None:
     if hidden := report.today[len(tasks) :]:
         verbs = [f"{task.verb}: {code_text(''.join(task.codes))}" for task in hidden]
         page.text(_dim(f"… and {count(len(hidden), 'more group')} ({', '.join(verbs)}): {ALL}"))
-    for task in tasks:  # a command that is broken at a column's end cannot be pasted
+    for task in tasks:  # a command stays in one line, so that it can be pasted
         if task.command:
             page.text(f"{task.verb} {named[task.clusters[0]]}:")
             page.lines(paint(line, "bold") for line in task.command.splitlines())

@@ -22,7 +22,7 @@ from featurelib.view.trend import METADATA_FELL, setbacks
 from featurelib.words import count, some, time_text
 
 MOST = 7  # groups that are shown
-NAMES = 3  # of clusters in one line
+NAMES = 3  # the most names of clusters in one line
 # The rank of a finding without its own, or with a changed severity.
 USUAL = {
     Severity.CRITICAL: Todo(verb="Fix", rank=10),
@@ -49,7 +49,7 @@ def plan_day(clusters: Clusters, run: ReportedRun, change: Change | None) -> tup
             rows[todo_for(finding), finding.code].append((cluster, finding))
     groups = [(todo, _fix(todo, code, f)) for (todo, code), f in rows.items()]
     fallen = setbacks(clusters, change)
-    # By subject, independent of the severity in the settings.
+    # The findings of each subject, also if the settings lowered their severity.
     held = {cluster.key for kept in fallen.values() for cluster in kept}
     ready = [c for c in clusters if c.steps and c.key not in held and not _has_no_data(c, run)]
     groups += [*_ask(fallen, change), *_late(clusters, run), *_waiting(ready)]

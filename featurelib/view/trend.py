@@ -24,7 +24,7 @@ Night = Mapping[str, Any]  # a row of gold.audit_run
 Node = tuple[str, str | None, int | None]  # cluster, role, id
 METADATA_FELL = "metadata.version was downgraded"
 CRITICAL = Severity.CRITICAL
-WIDTH, HEIGHT = 240, 28  # of a line on the page
+WIDTH, HEIGHT = 240, 28  # the size of one trend line on the page
 
 
 class PreviousRuns(NamedTuple):
@@ -39,7 +39,8 @@ class PreviousRuns(NamedTuple):
     verdicts: Mapping[str, tuple[str, bool]] | None = None
     levels: Iterable[Night] = ()
     silent: Container[Node] = ()
-    lowered: Mapping[str, Sequence[tuple[history.LevelMove, datetime]]] = {}  # never changed
+    # The default, which nothing changes.
+    lowered: Mapping[str, Sequence[tuple[history.LevelMove, datetime]]] = {}
 
 
 def read_nights(rows: Iterable[Night], run: int, catalogue: Catalogue) -> tuple[model.PastRun, ...]:

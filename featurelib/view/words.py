@@ -150,7 +150,7 @@ def idle_text(off: Sequence[int], silent: Sequence[int]) -> str:
 
 # --- Plans of a fleet ---
 
-FEATURES = 2  # of a plan, named in one line
+FEATURES = 2  # the most features of a plan that one line names
 
 
 def by_managers(managers: Iterable[str]) -> str:
