@@ -30,7 +30,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from featurelib.audit.cluster_view import ClusterView, Terms, without_nodes
+from featurelib.audit.cluster_view import ClusterView, Inputs, without_nodes
 from featurelib.backends.base import (
     Backend,
     Say,
@@ -360,8 +360,8 @@ def probe(
     Failures are in the result's sentence; none is raised.
     """
     try:
-        sight, is_unsure = _sight(entry, lines, catalogue)
-        step = _question(backend, sight, is_unsure)
+        view, is_unsure = _view_of(entry, lines, catalogue)
+        step = _question(backend, view, is_unsure)
     except FeatureLibError as error:
         return None, f"{_NOTHING}{error}"
     names = ("feature", "from_level", "to_level")
@@ -378,35 +378,35 @@ def probe(
     else:
         keys["answer"] = UpdateFeatures.of(reply)
         sentence = f"probe: the controller {_verdict(reply)}: {moves}"
-    return write_line("probe", sight.cluster_id, time.time_ns() // 1000, keys), sentence
+    return write_line("probe", view.cluster_id, time.time_ns() // 1000, keys), sentence
 
 
-def _sight(
+def _view_of(
     entry: FleetEntry, lines: Sequence[bytes], catalogue: Catalogue
 ) -> tuple[ClusterView, bool]:
     """Return the cluster with all registrations known and every level supported, as input of a
     probe; and true if the probe also proves registrations."""
     cluster_id = id_of(lines[0])
     fleet = Fleet(cluster=(msgspec.structs.replace(entry, id=cluster_id),))
-    terms = Terms(catalogue=catalogue, as_of=None, max_age=_DAY, fleet=fleet)
-    view = terms.see_lines(lines)
+    inputs = Inputs(catalogue=catalogue, as_of=None, max_age=_DAY, fleet=fleet)
+    view = inputs.see_lines(lines)
     unsure, unseen = tagged("unproven", "unseen"), tagged("unseen")
     findings = [row for row in view.judged.findings.to_pylist() if row["code"] in unsure]
     unreached = [row["node_id"] for row in findings if row["code"] in unseen]
     # The probe asks about exactly the other nodes, whatever voters are configured.
     row = without_nodes(view.rows, unreached, (VOTERS,)) if findings else view.rows
-    return replace(terms, controller_decides=True).see(row), bool(findings)
+    return replace(inputs, controller_decides=True).see(row), bool(findings)
 
 
-def _question(backend: Backend, sight: ClusterView, is_unsure: bool) -> Step:
+def _question(backend: Backend, view: ClusterView, is_unsure: bool) -> Step:
     """Return the first request of the plan. Raises RefusedError if there is none, or if it might be
     applied."""
-    if not is_honoured(backend, sight.dialects):
+    if not is_honoured(backend, view.dialects):
         raise RefusedError("this controller would apply a request to validate.")
-    [plan] = sight.judged.plans.select(["verdict", "steps"]).to_pylist()
+    [plan] = view.judged.plans.select(["verdict", "steps"]).to_pylist()
     first = steps_of(plan["steps"] or ())[:1]
     updates = tuple(m for step in first for m in step.updates if m.feature != KRAFT_VERSION)
-    present = sight.cluster.level(METADATA_VERSION)
+    present = view.cluster.level(METADATA_VERSION)
     if not updates and is_unsure and plan["verdict"] == Verdict.UP_TO_DATE and present:
         kind = UpgradeType.UPGRADE.name
         same = Move(

@@ -20,7 +20,7 @@ from typing import TypedDict
 
 import msgspec
 
-from featurelib.audit.cluster_view import ClusterView, Terms
+from featurelib.audit.cluster_view import ClusterView, Inputs
 from featurelib.audit.findings import InForce, Mute
 from featurelib.backends.base import TIMEOUT_SECONDS, Backend, Say, open_backend, read_cluster
 from featurelib.catalogue import Catalogue
@@ -330,11 +330,11 @@ def relative(path: Path) -> Path:
 class Source:
     """A reading of one cluster, its inventory entry, and the origin of the reading."""
 
-    sight: ClusterView
+    view: ClusterView
     entry: FleetEntry
     made_from: str
     wanted: Wanted  # the options that chose it
-    terms: Terms  # the terms of the judgement
+    inputs: Inputs  # the inputs of the judgement
     guards: Guards  # for a plan made from it
     mutes: tuple[Mute, ...] = ()  # of conf/audit.toml
     lake: Lake | None = None  # the tables, if it comes from tables
@@ -342,18 +342,18 @@ class Source:
     @property
     def muted(self) -> InForce:
         """The mutes for this cluster as of the reading."""
-        as_of = self.sight.newest if self.terms.as_of is None else self.terms.as_of
-        return InForce(mutes=self.mutes, cluster=self.sight.cluster_id, as_of=as_of)
+        as_of = self.view.newest if self.inputs.as_of is None else self.inputs.as_of
+        return InForce(mutes=self.mutes, cluster=self.view.cluster_id, as_of=as_of)
 
     @property
     def name(self) -> str:
         """The cluster's name for people."""
-        return self.entry.title or self.sight.cluster_id
+        return self.entry.title or self.view.cluster_id
 
     @property
     def argument(self) -> str:
         """The cluster's name in the commands that follow."""
-        return self.entry.argument or self.sight.cluster_id
+        return self.entry.argument or self.view.cluster_id
 
     def places(self, lines: Iterable[tuple[int, int]]) -> dict[int, str]:
         """Return `file:line` of lines, from their ids and times (microseconds); an empty result for
@@ -361,7 +361,7 @@ class Source:
         known = {line: at for line, at in lines if line}
         if self.lake is not None:
             try:
-                return places(self.lake.read, known, self.sight.cluster_id)
+                return places(self.lake.read, known, self.view.cluster_id)
             except (NoEvidenceError, TableError, SurroundingsError):
                 return {}  # questions work without bronze
         return {} if self.wanted.capture is None else _places_in_files(self.wanted.capture, known)
@@ -369,7 +369,7 @@ class Source:
     @property
     def seen_at(self) -> str:
         """The time of its newest evidence."""
-        return say_seconds(self.sight.seen // 1_000_000)
+        return say_seconds(self.view.seen // 1_000_000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -453,8 +453,8 @@ class Chosen:
         entry = fleet.named(options.cluster) or FleetEntry(id=options.cluster or "")
         if options.capture is not None:
             lines, as_of = landing_lines("--capture", options.capture), parse_as_of(options.as_of)
-            sight_of = partial(Terms.see_lines, lines=lines, cluster_id=entry.id or None)
-            return self._seen(sight_of, as_of, fleet, entry, "landing files in", options.capture)
+            see = partial(Inputs.see_lines, lines=lines, cluster_id=entry.id or None)
+            return self._seen(see, as_of, fleet, entry, "landing files in", options.capture)
         lake = Lake(options.tables or "")
         run_time = options.as_of == RUN_TIME
         as_of = lake.as_of(options.run) if run_time else parse_as_of(options.as_of)
@@ -466,9 +466,9 @@ class Chosen:
         run = lake.run(options.run)
         if entry not in fleet.cluster:
             lake.expect_cluster(entry.id, run, [e.name for e in fleet.cluster if e.name])
-        sight_of = partial(Terms.see, row=lake.snapshot(entry.id, run))
+        see = partial(Inputs.see, row=lake.snapshot(entry.id, run))
         place = f"{options.tables}, run {run}"
-        return replace(self._seen(sight_of, as_of, fleet, entry, "tables in", place), lake=lake)
+        return replace(self._seen(see, as_of, fleet, entry, "tables in", place), lake=lake)
 
     @contextmanager
     def reader(self) -> Iterator[tuple[Callable[[], Source], Backend]]:
@@ -482,14 +482,14 @@ class Chosen:
     def _read(self, reached: ReachedCluster, backend: Backend) -> Source:
         entry = reached.entry
         lines = read_cluster(backend, entry, self.say)
-        sight_of, place = partial(Terms.see_lines, lines=lines), backend.where
+        see, place = partial(Inputs.see_lines, lines=lines), backend.where
         # The data is new, so no age counts.
-        source = self._seen(sight_of, None, reached.fleet, entry, "a reading of", place)
-        return replace(source, sight=replace(source.sight, site=entry.site))
+        source = self._seen(see, None, reached.fleet, entry, "a reading of", place)
+        return replace(source, view=replace(source.view, site=entry.site))
 
     def _seen(
         self,
-        sight_of: Callable[[Terms], ClusterView],
+        see: Callable[[Inputs], ClusterView],
         as_of: int | None,
         fleet: Fleet,
         entry: FleetEntry,
@@ -499,26 +499,26 @@ class Chosen:
         """Return the source of some evidence, judged by the settings that apply; `say` gets the
         quarantined lines."""
         settings, file = find_settings(self.wanted.config)
-        terms = Terms(
+        inputs = Inputs(
             catalogue=self.catalogue,
             as_of=as_of,
             max_age=settings.max_age,
             fleet=fleet,
             severities=settings.severities,
         )
-        sight = sight_of(terms)
-        for number, reason in sight.rejected[:_SHOWN]:
+        view = see(inputs)
+        for number, reason in view.rejected[:_SHOWN]:
             self.say(f"warning: {place}: line {number} is set aside: {reason}")
-        if (rest_count := len(sight.rejected) - _SHOWN) > 0:
+        if (rest_count := len(view.rejected) - _SHOWN) > 0:
             self.say(f"warning: {place}: {rest_count} more lines are set aside")
-        known = fleet.of(sight.cluster_id, entry)
+        known = fleet.of(view.cluster_id, entry)
         return Source(
-            sight=replace(sight, site=known.site),
+            view=replace(view, site=known.site),
             entry=known,
             made_from=f"{how} {place}",
             wanted=self.wanted,
-            terms=terms,
-            guards=Guarding.by(settings, fleet).of(sight.cluster_id),
+            inputs=inputs,
+            guards=Guarding.by(settings, fleet).of(view.cluster_id),
             mutes=mutes_of(settings.mute, fleet, file),
         )
 

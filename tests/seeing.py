@@ -1,10 +1,10 @@
-"""Landing lines of one cluster, judged by terms that are given one by one."""
+"""Landing lines of one cluster, judged by inputs that are given one by one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from featurelib.audit.cluster_view import NO_FLEET, ClusterView, Terms
+from featurelib.audit.cluster_view import NO_FLEET, ClusterView, Inputs
 from featurelib.catalogue import Catalogue
 from featurelib.config.fleet import Fleet
 from featurelib.feature import Severity
@@ -20,8 +20,8 @@ def see(
     cluster_id: str | None = None,
     severities: dict[str, Severity] | None = None,
 ) -> ClusterView:
-    """Terms.see_lines by these terms."""
-    terms = Terms(
+    """Inputs.see_lines by these inputs."""
+    inputs = Inputs(
         catalogue=catalogue, as_of=as_of, max_age=max_age, fleet=fleet, severities=severities
     )
-    return terms.see_lines(lines, cluster_id)
+    return inputs.see_lines(lines, cluster_id)

@@ -107,9 +107,9 @@ def test_what_is_collected_is_accepted_line_by_line_and_judged(
     assert (result.error, result.quarantined, result.not_answering) == (None, (), ())
     raw = raw_lines(result)
     assert result.lines == len(contents(raw, object)) > 0
-    sight = judged(raw, entry)
-    assert sight.cluster.finalized == cluster.finalized
-    assert {row["verdict"] for row in sight.judged.readiness.to_pylist()} >= {"READY"}
+    view = judged(raw, entry)
+    assert view.cluster.finalized == cluster.finalized
+    assert {row["verdict"] for row in view.judged.readiness.to_pylist()} >= {"READY"}
 
 
 def lost(result: Collected) -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from featurelib.api.clusters import Answer, AnyCluster, choose
-from featurelib.audit.cluster_view import Terms
+from featurelib.audit.cluster_view import Inputs
 from featurelib.audit.findings import NO_SITE
 from featurelib.backends.base import id_of, read_cluster
 from featurelib.collecting import landing_lines, silence
@@ -137,7 +137,7 @@ def _report(readings: Sequence[_Reading], fleet: Fleet, listed_in: str) -> Repor
     options, catalogue = first.wanted, first.catalogue
     settings, file = find_settings(options.config)
     mutes = mutes_of(settings.mute, fleet, file)
-    terms = Terms(
+    inputs = Inputs(
         catalogue=catalogue,
         as_of=parse_as_of(options.as_of) if options.is_stored else None,
         max_age=settings.max_age,
@@ -148,7 +148,7 @@ def _report(readings: Sequence[_Reading], fleet: Fleet, listed_in: str) -> Repor
     files = (line for path in paths for line in landing_lines("--capture", path))
     lines = chain(files, *(reading.lines for reading in readings))
     is_whole = any(not reading.entry.id for reading in readings)
-    judged, as_of, rejected = terms.judge_lines(lines, entries, mutes, every=is_whole)
+    judged, as_of, rejected = inputs.judge_lines(lines, entries, mutes, every=is_whole)
     if rejected:
         number, reason = rejected[0]
         first.say(f"warning: {count(len(rejected), 'line')} set aside, first {number}: {reason}")

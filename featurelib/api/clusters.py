@@ -221,7 +221,7 @@ def describe_features(cluster: AnyCluster) -> Described:
     """
     chosen = choose(cluster)
     source = chosen.question()
-    described, entry = describe(source.sight, chosen.catalogue), source.entry
+    described, entry = describe(source.view, chosen.catalogue), source.entry
     trusted = all(level.level is not None for level in described.levels) and any(
         witness.is_believed for witness in described.witnesses
     )

@@ -291,7 +291,7 @@ def _settle(
 ) -> Resumed:
     """Settle the open requests of one cluster, and add the results to `resumed`. If the id is
     empty, a query finds it."""
-    cluster = cluster or watcher.read().sight.cluster_id
+    cluster = cluster or watcher.read().view.cluster_id
     settled = settle_open(watcher, journal, cluster, command=command, sender_ended=sender_ended)
     resumed = replace(resumed, cluster=cluster, settled=(*resumed.settled, *settled))
     try:

@@ -122,7 +122,7 @@ def _plan(chosen: Chosen, intent: Intent, *, probe: bool, out: str | None) -> Pl
         source, planned = _plan_by_probe(chosen, intent)
     else:
         source = chosen.source()
-        planned = make_plan(source.sight, intent, catalogue, guards=source.guards)
+        planned = make_plan(source.view, intent, catalogue, guards=source.guards)
         planned = warn_lowered(planned, source.lake, source.wanted.run, catalogue)
     made, entry, made_from = planned.plan, source.entry, source.made_from
     if planned.probed:
@@ -134,7 +134,7 @@ def _plan(chosen: Chosen, intent: Intent, *, probe: bool, out: str | None) -> Pl
         people = _for_people(source, planned, made_from, warnings)
         people = msgspec.structs.replace(people, level_names=level_names(made, catalogue))
         file = files.read_plan(files.write_plan(made, people), "the plan")
-    cluster, path = source.sight.cluster_id, out if file is not None else None
+    cluster, path = source.view.cluster_id, out if file is not None else None
     if path and path.endswith("/"):
         path = str(Path(path) / files.file_name(entry.name or cluster, cluster))
     muted = [over_reason(source.muted, reason) for reason in planned.refusals]
@@ -172,7 +172,7 @@ def _plan(chosen: Chosen, intent: Intent, *, probe: bool, out: str | None) -> Pl
                 path=path,
                 ways=replace(source.wanted, config=None).of_files,
                 why_not=(f" {quote(source.argument)} ", source.wanted.ways[0]),
-                address=source.sight.site.address,
+                address=source.view.site.address,
             ),
             width=width,
         ),
@@ -184,13 +184,13 @@ def _plan(chosen: Chosen, intent: Intent, *, probe: bool, out: str | None) -> Pl
 
 def _plan_by_probe(chosen: Chosen, intent: Intent) -> tuple[Source, Planned]:
     with chosen.live() as (source, backend):
-        whole = replace(source.terms, controller_decides=True)
+        whole = replace(source.inputs, controller_decides=True)
         planned = plan_by_probe(
             backend,
-            source.sight,
+            source.view,
             intent,
             chosen.catalogue,
-            as_if_seen=lambda: whole.see(source.sight.rows),
+            as_if_seen=lambda: whole.see(source.view.rows),
             say=chosen.say,
             guards=source.guards,
         )

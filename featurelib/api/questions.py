@@ -37,7 +37,7 @@ def answer_about(
 ) -> Answer[Value]:
     """Return the answer to a question about the cluster that `source` shows."""
     name, made_from = source.entry.title or None, source.made_from
-    head = fill(OfCluster, cluster=source.sight.cluster_id, name=name, made_from=made_from)
+    head = fill(OfCluster, cluster=source.view.cluster_id, name=name, made_from=made_from)
     return Answer(
         value=value, make_rows=rows, make_document=lambda: document(head, value), page=page
     )
@@ -63,8 +63,8 @@ def why_not(cluster: AnyCluster, feature: str, level: int | str) -> Answer[WhyNo
     """
     chosen = choose(cluster)
     source, catalogue = chosen.question(), chosen.catalogue
-    number = named_level(source.sight, feature, str(level), catalogue)
-    answered = ask_why_not(source.sight, feature, number, catalogue)
+    number = named_level(source.view, feature, str(level), catalogue)
+    answered = ask_why_not(source.view, feature, number, catalogue)
     every = (*answered.proofs, *answered.unknown)
     places, muted = source.places((proof.line_id, proof.seen_at) for proof in every), source.muted
 
@@ -105,11 +105,11 @@ def range_plot(cluster: AnyCluster, features: Sequence[str] = ()) -> RangePlot:
     source = chosen.source()
     report = summarize(
         _judged(chosen, source),
-        report_run(chosen.catalogue, 0, source.terms.as_of or source.sight.newest),
+        report_run(chosen.catalogue, 0, source.inputs.as_of or source.view.newest),
         chosen.catalogue,
-        inventory=source.terms.fleet,
+        inventory=source.inputs.fleet,
     )
-    profiles = read_profiles(source.sight.evidence)
+    profiles = read_profiles(source.view.evidence)
     [drawn] = add_details(report, profiles, {}, chosen.catalogue).clusters
     plots = draw(drawn)
     known = [plot.feature for plot in plots]
@@ -125,5 +125,5 @@ def range_plot(cluster: AnyCluster, features: Sequence[str] = ()) -> RangePlot:
 def _judged(chosen: Chosen, source: Source) -> Judged:
     """Return the run's judgement of the cluster, if the source is a run's tables."""
     if source.lake is None:
-        return source.sight.judged
-    return source.lake.judged(chosen.wanted.run, source.sight.cluster_id)
+        return source.view.judged
+    return source.lake.judged(chosen.wanted.run, source.view.cluster_id)

@@ -77,10 +77,10 @@ class ClusterView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
-    """The settings of the verdicts. Times are microseconds; `as_of` None = the newest line of the
-    cluster. `controller_decides`: assume that every node that the controller requires was read. The
-    controller then validates the request before it is sent (`ValidateOnly`)."""
+class Inputs:
+    """The inputs of a verdict besides the lines. Times are microseconds; `as_of` None = the time of
+    the newest line. `controller_decides`: assume that every node that the controller requires was
+    read. The controller then validates the request before it is sent (`ValidateOnly`)."""
 
     catalogue: Catalogue
     as_of: int | None
@@ -106,8 +106,8 @@ class Terms:
         as_of = self.as_of
         if as_of is None and state.strimzi and state.strimzi.at > state.observed_at:
             as_of = state.strimzi.at  # the newest line, which is not from a node
-        sight = replace(self, as_of=as_of).see(snapshot_rows([(chosen, state)]))
-        return replace(sight, rejected=tuple(rejected))
+        view = replace(self, as_of=as_of).see(snapshot_rows([(chosen, state)]))
+        return replace(view, rejected=tuple(rejected))
 
     def judge_lines(
         self,

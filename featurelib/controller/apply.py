@@ -203,7 +203,7 @@ class _Run:
         """Let the controller validate a step without writing; None = accepted, or the controller
         cannot validate."""
         backend = self._watcher.backend
-        if not is_honoured(backend, reading.sight.dialects):
+        if not is_honoured(backend, reading.view.dialects):
             text = "This controller would apply a request to validate, so it is not asked to."
             if self._order.mode is Mode.VALIDATE:
                 raise RefusedError(
@@ -292,7 +292,7 @@ def decide_next(
     if not isinstance(decision, tuple) or not reading.is_unproven:
         return decision, ""
     proven = decide(plan, position, watcher.found(watcher.as_if_seen(reading), plan, steps))
-    dialects = reading.sight.dialects
+    dialects = reading.view.dialects
     if not isinstance(proven, Step) or not may_prove(watcher.backend, dialects, proven):
         return decision, ""
     if not asks:
@@ -306,7 +306,7 @@ def _expect_cluster(
 ) -> None:
     """Raise RefusedError if the cluster is not the plan's. Other differences are not listed,
     because another cluster was read."""
-    actual, expected = reading.sight.cluster_id, order.plan.cluster
+    actual, expected = reading.view.cluster_id, order.plan.cluster
     if actual != expected:
         raise RefusedError(
             f"{watcher.backend.where}: this is cluster {actual}, the plan is of cluster "
@@ -457,7 +457,7 @@ def update_features(
     earlier request is not settled."""
     _expect_updates(updates, timeout_ms)
     reading = watcher.read()
-    cluster, step = reading.sight.cluster_id, _step(reading, updates, timeout_ms)
+    cluster, step = reading.view.cluster_id, _step(reading, updates, timeout_ms)
     options = f" --fleet {quote(choice.fleet)}" if choice.fleet else ""
     expect_ours(cluster, step.updates, watcher.fleet, watcher.catalogue, options=options)
     if validate_only:
@@ -517,7 +517,7 @@ def _step(reading: Reading, updates: Mapping[str, FeatureUpdate], timeout_ms: in
     levels = reading.seen(updates)
     if unknown := sorted(levels.unknown & updates.keys()):
         raise NoEvidenceError(
-            f"cluster {reading.sight.cluster_id}: expected a node that says at which level "
+            f"cluster {reading.view.cluster_id}: expected a node that says at which level "
             f"{', '.join(unknown)} is finalized, found none. Nothing was sent. See who answers: "
             "describe_features."
         )

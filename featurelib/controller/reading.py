@@ -10,7 +10,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from featurelib.audit.cluster_view import ClusterView, Terms
+from featurelib.audit.cluster_view import ClusterView, Inputs
 from featurelib.audit.findings import wordings
 from featurelib.audit.side_effects import side_effects
 from featurelib.backends.base import Backend, Say
@@ -40,7 +40,7 @@ class Reading:
     None if the node cannot know them (a controller before 3.6, a broker without /feature).
     `epochs`: the epoch of each report; in KRaft an offset of the metadata log."""
 
-    sight: ClusterView
+    view: ClusterView
     reports: Mapping[Node, Levels | None]
     epochs: Mapping[Node, int]
     at: float = field(default_factory=elapsed)  # the time of the last response, in seconds
@@ -48,16 +48,16 @@ class Reading:
     @property
     def is_unproven(self) -> bool:
         """True if the controller may check a node that no source shows."""
-        return not tagged("unproven").isdisjoint(self.sight.judged.findings["code"].to_pylist())
+        return not tagged("unproven").isdisjoint(self.view.judged.findings["code"].to_pylist())
 
     def seen(self, features: Iterable[str]) -> LevelsSeen:
         """Return the levels of `features` and all other levels from the trusted source. With such a
         source, a feature that it does not list is not finalized."""
-        questions = self.sight.evidence.questions
+        questions = self.view.evidence.questions
         names = [questions.names[code] for code in questions.feature.tolist()]
         known = dict(zip(names, questions.known.tolist(), strict=True))
         levels = dict(zip(names, questions.current.tolist(), strict=True))
-        is_known = self.sight.is_trusted
+        is_known = self.view.is_trusted
         unsure = {name for name in {*names, *features} if not known.get(name, is_known)}
         return LevelsSeen(levels=levels, unknown=frozenset(unsure))
 
@@ -68,9 +68,9 @@ class Reading:
             nodes = [node for node, epoch in self.epochs.items() if epoch >= passed.offset]
             levels = next((report for node in nodes if (report := self.reports[node])), None)
             return None if levels is None else LevelsSeen(levels=levels)
-        evidence = self.sight.evidence
+        evidence = self.view.evidence
         witness = Witness(int(evidence.levels.kind[0]))
-        in_zookeeper_mode = all(name.startswith("zk") for name in self.sight.dialects)
+        in_zookeeper_mode = all(name.startswith("zk") for name in self.view.dialects)
         if in_zookeeper_mode and witness is not Witness.FEATURES_NODE:
             return None
         return self.seen(features)
@@ -96,11 +96,11 @@ class Watcher:
             at = elapsed()  # before any output, which may block
             for text in texts:
                 (say or self.say)(text)
-        sight = self._terms().see_lines(lines)
-        if cluster is not None and sight.cluster_id != cluster:
+        view = self._terms().see_lines(lines)
+        if cluster is not None and view.cluster_id != cluster:
             raise ProtocolError(
                 f"{self.backend.where}: expected the cluster {cluster}, found "
-                f"{sight.cluster_id}. Fix the addresses."
+                f"{view.cluster_id}. Fix the addresses."
             )
         contents = [line.content for line in map(read, lines) if isinstance(line, Landing)]
         answers = {
@@ -113,29 +113,29 @@ class Watcher:
             for node, c in answers.items()
         }
         epochs = {node: a.epoch for node, a in answers.items()}
-        return Reading(sight=sight, reports=reports, epochs=epochs, at=at)
+        return Reading(view=view, reports=reports, epochs=epochs, at=at)
 
-    def _terms(self) -> Terms:
+    def _terms(self) -> Inputs:
         now = time.time_ns() // 1000
-        return Terms(catalogue=self.catalogue, as_of=now, max_age=self.max_age, fleet=self.fleet)
+        return Inputs(catalogue=self.catalogue, as_of=now, max_age=self.max_age, fleet=self.fleet)
 
     def as_if_seen(self, reading: Reading) -> Reading:
         """Return the reading, judged as if all nodes required by the controller had responded."""
-        terms = replace(self._terms(), controller_decides=True)
-        return replace(reading, sight=terms.see(reading.sight.rows))
+        inputs = replace(self._terms(), controller_decides=True)
+        return replace(reading, view=inputs.see(reading.view.rows))
 
     def found(self, reading: Reading, plan: Plan, steps: Sequence[Step]) -> Situation:
         """Return the state that `plan` depends on, as of now; `steps` are still to apply."""
-        evidence, sight = reading.sight.evidence, reading.sight
+        evidence, view = reading.view.evidence, reading.view
         features, mode = features_of(plan.steps), self.backend.abilities().mode
-        refusals = judge_again(sight.cluster, sight.releases, mode, steps, self.catalogue)
+        refusals = judge_again(view.cluster, view.releases, mode, steps, self.catalogue)
         return Situation(
-            cluster=sight.cluster_id,
+            cluster=view.cluster_id,
             requirements=require(evidence, 0, features, self.catalogue),
-            dialects=sight.dialects,
+            dialects=view.dialects,
             catalogue=self.catalogue.label,
             unknown=reading.seen(features).unknown,
-            missing=self._missing(sight, features),
+            missing=self._missing(view, features),
             against=tuple(
                 f"{refusal.judge}: {refusal.feature} {refusal.level}: {refusal.message}"
                 for refusal in refusals
@@ -143,13 +143,13 @@ class Watcher:
             side_effects=side_effects(self.catalogue, steps, evidence),
         )
 
-    def _missing(self, sight: ClusterView, features: Sequence[str]) -> tuple[str, ...]:
+    def _missing(self, view: ClusterView, features: Sequence[str]) -> tuple[str, ...]:
         """Return the missing evidence that prevents a plan, as sentences."""
         usual = wordings(load(STRICT))
-        codes: list[str] = sight.judged.findings["code"].to_pylist()
+        codes: list[str] = view.judged.findings["code"].to_pylist()
         if all(usual[code].severity is not Severity.UNKNOWN for code in codes):
             return ()
-        reasons = Reasons(sight, self.catalogue).of_missing_evidence(features)
+        reasons = Reasons(view, self.catalogue).of_missing_evidence(features)
         texts = list(dict.fromkeys(reason.message for reason in reasons))
         tail = [f"{len(texts) - _SHOWN} more; see featurelib describe"] if texts[_SHOWN:] else []
         return (*texts[:_SHOWN], *tail)

@@ -360,7 +360,7 @@ def _expect_ended(cluster: str, entries: Sequence[JournalEntry]) -> None:
 def _expect_cluster(watcher: Watcher, cluster: str, entries: Sequence[JournalEntry]) -> None:
     """Raise RefusedError for another cluster; an unresponsive cluster may be the right one."""
     try:
-        actual = watcher.read(say=quietly).sight.cluster_id
+        actual = watcher.read(say=quietly).view.cluster_id
     except BackendError:
         return
     if actual != cluster:

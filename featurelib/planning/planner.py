@@ -86,7 +86,7 @@ class Planned:
 
 
 def make_plan(
-    sight: ClusterView,
+    view: ClusterView,
     intent: Intent,
     catalogue: Catalogue,
     *,
@@ -98,13 +98,13 @@ def make_plan(
     All or nothing, except upgrade-all, which plans what is READY; accepted moves are split by
     owner, as in `guards`, which stand in the plan unchanged. Pure: nothing is sent or written.
     """
-    reasons = Reasons(sight, catalogue)
+    reasons = Reasons(view, catalogue)
     left_out: tuple[Reason, ...] = ()
     if intent.command is Command.UPGRADE_ALL:
-        goal, left_out = _ready(sight, reasons, catalogue)
+        goal, left_out = _ready(view, reasons, catalogue)
     else:
-        goal = goal_of(intent, sight.cluster, catalogue)
-    warnings = tuple(_warnings(sight, intent, goal, catalogue))
+        goal = goal_of(intent, view.cluster, catalogue)
+    warnings = tuple(_warnings(view, intent, goal, catalogue))
     made = Planned(intent=intent, goal=goal, refusals=left_out, warnings=warnings)
     if goal.faults:
         return replace(made, refusals=goal.faults)
@@ -113,39 +113,39 @@ def make_plan(
     stays = {stay.feature: stay.current for stay in goal.stays if stay.feature in unsure}
     missing = tuple(reasons.of_unknown(goal.levels | stays) if goal.moves or stays else ())
     if missing or probed:
-        known = _against(sight, goal, unsure, catalogue) if missing else ()
+        known = _against(view, goal, unsure, catalogue) if missing else ()
         return replace(made, refusals=(*known, *probed, *missing))
     if not goal.moves:
         return made
-    steps, refused = _route(sight, goal, catalogue, stepwise=intent.stepwise, timeout_ms=timeout_ms)
+    steps, refused = _route(view, goal, catalogue, stepwise=intent.stepwise, timeout_ms=timeout_ms)
     if refused:
         # Without a release no controller is judged; the policy's refusals are shown anyway.
-        known = () if sight.releases else _against(sight, goal, unsure, catalogue)
+        known = () if view.releases else _against(view, goal, unsure, catalogue)
         return replace(made, refusals=(*known, *reasons.of_refusals(refused)))
-    shares = share(steps, guards, sight.cluster.levels, catalogue)
+    shares = share(steps, guards, view.cluster.levels, catalogue)
     made = replace(made, shares=shares)
     if not shares.ours:
         return made
     steps = shares.ours
     plan = Plan(
-        cluster=sight.cluster_id,
+        cluster=view.cluster_id,
         intent=intent.text,
         dialect=STRICT,
-        own_dialects=sight.dialects,
+        own_dialects=view.dialects,
         catalogue=catalogue.label,
         steps=steps,
-        requirements=require(sight.evidence, 0, features_of(steps), catalogue),
+        requirements=require(view.evidence, 0, features_of(steps), catalogue),
         guards=guards,
-        side_effects=side_effects(catalogue, steps, sight.evidence),
+        side_effects=side_effects(catalogue, steps, view.evidence),
     )
-    extra = _warnings_of_steps(sight, mode_of(sight), steps, catalogue)
+    extra = _warnings_of_steps(view, mode_of(view), steps, catalogue)
     vouched = (r.statement for r in reasons.of_codes(tagged("declared")))
     return replace(made, plan=plan, warnings=(*warnings, *extra, *vouched))
 
 
 def plan_by_probe(
     backend: Backend,
-    sight: ClusterView,
+    view: ClusterView,
     intent: Intent,
     catalogue: Catalogue,
     *,
@@ -159,7 +159,7 @@ def plan_by_probe(
 
     Raises UnreachableError if the controller does not respond; nothing is ever written.
     """
-    first = make_plan(sight, intent, catalogue, guards=guards)
+    first = make_plan(view, intent, catalogue, guards=guards)
     if not any(reason.code in tagged("unproven") for reason in first.refusals):
         say(f"{_NOT_ASKED}{_WHOLE if first.plan or first.refusals else _DONE}")
         return first
@@ -172,7 +172,7 @@ def plan_by_probe(
         say(f"{_NOT_ASKED}{_MORE}")
         return first
     steps = probe.steps
-    if not all(may_prove(backend, sight.dialects, step) for step in steps):
+    if not all(may_prove(backend, view.dialects, step) for step in steps):
         say(f"{_NOT_ASKED}{_WRITES}")
         return first
     for step in steps:
@@ -182,42 +182,42 @@ def plan_by_probe(
             lacks = Reason(judge=PROBE, code=code_of("withheld"), message=text)
             return replace(proven, plan=None, refusals=(*first.refusals, lacks))
         if not accepts(reply, step):
-            against = tuple(Reasons(sight, catalogue).of_reply(step, reply))
+            against = tuple(Reasons(view, catalogue).of_reply(step, reply))
             return replace(proven, plan=None, refusals=against)
     moves = ", then ".join(map(moves_text, steps))
     return replace(proven, probed=moves, warnings=(*proven.warnings, _TOLD))
 
 
 def _ready(
-    sight: ClusterView, reasons: Reasons, catalogue: Catalogue
+    view: ClusterView, reasons: Reasons, catalogue: Catalogue
 ) -> tuple[Goal, tuple[Reason, ...]]:
     """Return the READY features as a goal, and the reasons against the others."""
     moves, left_out, stays = list[Move](), list[Reason](), []
-    for row in sight.judged.readiness.to_pylist():
+    for row in view.judged.readiness.to_pylist():
         name, verdict, target = row["feature"], row["verdict"], row["target"]
         if verdict == Verdict.READY:
-            current, kind = sight.cluster.level(name), UpgradeType.UPGRADE.name
+            current, kind = view.cluster.level(name), UpgradeType.UPGRADE.name
             moves.append(Move(feature=name, from_level=current, to_level=target, upgrade_type=kind))
         if verdict == Verdict.UP_TO_DATE:
-            stays.append(stay_at_ceiling(sight.cluster, catalogue, name, row["ceiling"]))
+            stays.append(stay_at_ceiling(view.cluster, catalogue, name, row["ceiling"]))
         elif target != row["ceiling"]:
             left_out += reasons.of_findings(name, unknown=verdict == Verdict.UNKNOWN)
-    if not len(sight.judged.readiness):  # no feature is listed or finalized
+    if not len(view.judged.readiness):  # no feature is listed or finalized
         left_out += reasons.of_missing_evidence([])
     stays.sort(key=lambda stay: stay.feature)
     return Goal(moves=tuple(moves), stays=tuple(stays)), tuple(dict.fromkeys(left_out))
 
 
 def _against(
-    sight: ClusterView, goal: Goal, unsure: Collection[str], catalogue: Catalogue
+    view: ClusterView, goal: Goal, unsure: Collection[str], catalogue: Catalogue
 ) -> tuple[Reason, ...]:
     """Return the refusals of these levels by known nodes, even if other evidence is missing.
     `unsure` are features with an untrusted level: refusals that depend on it do not count.
     """
     if not goal.moves:
         return ()
-    sure = replace(sight, cluster=known_cluster(sight, goal.levels))
-    if sight.releases:
+    sure = replace(view, cluster=known_cluster(view, goal.levels))
+    if view.releases:
         refusals = _route(sure, goal, catalogue)[1]
     else:  # the controllers' dialects are unknown; the policy does not need them
         request = dry_run.request_of(
@@ -229,13 +229,13 @@ def _against(
     return tuple(Reasons(sure, catalogue).of_refusals(known))
 
 
-def mode_of(sight: ClusterView) -> str:
+def mode_of(view: ClusterView) -> str:
     """Return kraft or zk, the mode of its controllers."""
-    return sight.dialects[0].partition("-")[0] if sight.dialects else ""
+    return view.dialects[0].partition("-")[0] if view.dialects else ""
 
 
 def _route(
-    sight: ClusterView,
+    view: ClusterView,
     goal: Goal,
     catalogue: Catalogue,
     *,
@@ -247,13 +247,13 @@ def _route(
     If one of the possible controllers is not atomic, each request has one feature, which all
     controllers accept.
     """
-    if not sight.releases:
-        return (), [*Reasons(sight, catalogue).of_release()]
-    mode = mode_of(sight)
-    cluster = dry_run.who_may_lead(sight.cluster, mode)[0]
-    own = [dry_run.dialect_of(release, mode, catalogue) for release in sight.releases]
+    if not view.releases:
+        return (), [*Reasons(view, catalogue).of_release()]
+    mode = mode_of(view)
+    cluster = dry_run.who_may_lead(view.cluster, mode)[0]
+    own = [dry_run.dialect_of(release, mode, catalogue) for release in view.releases]
     router = Router(
-        cluster=replace(cluster, release=sight.releases[0]),
+        cluster=replace(cluster, release=view.releases[0]),
         dialect=next((dialect for dialect in own if not dialect.can.atomic), own[0]),
         catalogue=catalogue,
         timeout_ms=timeout_ms,
@@ -262,10 +262,10 @@ def _route(
     )
     route = router.route(goal.moves)
     if not route.refusals:
-        again = dry_run.judge_again(sight.cluster, sight.releases, mode, route.steps, catalogue)
+        again = dry_run.judge_again(view.cluster, view.releases, mode, route.steps, catalogue)
         return route.steps, again
     refused = dict.fromkeys(route.refusals)
-    for release, dialect in zip(sight.releases, own, strict=True):
+    for release, dialect in zip(view.releases, own, strict=True):
         led = replace(cluster, release=release)
         other = replace(router, cluster=led, dialect=dialect).route(goal.moves)
         # The policy has given its reasons already.
@@ -303,15 +303,15 @@ def _warnings(view: ClusterView, intent: Intent, goal: Goal, catalogue: Catalogu
 
 
 def _warnings_of_steps(
-    sight: ClusterView, mode: str, steps: Sequence[Step], catalogue: Catalogue
+    view: ClusterView, mode: str, steps: Sequence[Step], catalogue: Catalogue
 ) -> tuple[str, ...]:
     """Return checks for a person if a controller of 2.7 to 3.2 would store its own, higher minimum
     with an update (KIP-584, Feature version deprecation)."""
     texts = {
         f"{x.feature}: its finalized minimum would become {x.last_lost + 1}. {x.text}": None
-        for release in sight.releases
+        for release in view.releases
         for own in [dry_run.dialect_of(release, mode, catalogue)]
-        for led in dry_run.who_may_lead(replace(sight.cluster, release=release), mode)
+        for led in dry_run.who_may_lead(replace(view.cluster, release=release), mode)
         for x in raised_by(
             led, [dry_run.request_of(step, own) for step in steps], own, catalogue.tables
         )
@@ -319,14 +319,14 @@ def _warnings_of_steps(
     return tuple(texts)
 
 
-def known_cluster(sight: ClusterView, levels: Levels) -> Cluster:
+def known_cluster(view: ClusterView, levels: Levels) -> Cluster:
     """Return the cluster with `levels` supported by every node with an unknown range.
 
     A node with an unknown release runs that of the active controller, because a raft layer checks
     its voters' releases. A deleted `/feature` znode counts as present, because it has a finding
     already.
     """
-    evidence = sight.evidence
+    evidence = view.evidence
     nodes, questions = evidence.subjects, evidence.questions
     hidden: dict[int, set[str]] = {}  # profile → features that it may have left out
     for pair in np.flatnonzero(questions.pair_unclear).tolist():
@@ -342,16 +342,16 @@ def known_cluster(sight: ClusterView, levels: Levels) -> Cluster:
         if profile is None or (profile >= 0 and profile not in hidden):
             return node
         known = {n: level for n, level in levels.items() if profile < 0 or n in hidden[profile]}
-        return replace(node.widened(known), release=node.release or sight.cluster.release)
+        return replace(node.widened(known), release=node.release or view.cluster.release)
 
-    return replace(sight.cluster, nodes=tuple(map(known, sight.cluster.nodes)), node_missing=False)
+    return replace(view.cluster, nodes=tuple(map(known, view.cluster.nodes)), node_missing=False)
 
 
-def lowest_supported(sight: ClusterView, least: int, catalogue: Catalogue) -> int:
+def lowest_supported(view: ClusterView, least: int, catalogue: Catalogue) -> int:
     """Return the lowest metadata.version from `least` on that no known node refuses."""
-    rungs = ladder(sight.cluster, METADATA_VERSION, catalogue)
+    rungs = ladder(view.cluster, METADATA_VERSION, catalogue)
     for level in (least, *(rung for rung in rungs if rung > least)):
-        nodes = known_cluster(sight, {METADATA_VERSION: level}).nodes
+        nodes = known_cluster(view, {METADATA_VERSION: level}).nodes
         if not refusing(nodes, METADATA_VERSION, level):
             return level
     return least

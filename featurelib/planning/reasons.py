@@ -38,11 +38,11 @@ PROBE = "probe"  # the controller itself, by a probe
 class Reasons:
     """The reasons about one cluster."""
 
-    def __init__(self, sight: ClusterView, catalogue: Catalogue) -> None:
-        self._sight, self._catalogue = sight, catalogue
+    def __init__(self, view: ClusterView, catalogue: Catalogue) -> None:
+        self._view_of, self._catalogue = view, catalogue
         self._wordings = wordings(load(STRICT))
         self._words = FindingWords(catalogue)
-        self._rows: list[dict[str, Any]] = sight.judged.findings.to_pylist()
+        self._rows: list[dict[str, Any]] = view.judged.findings.to_pylist()
         self._gone = {
             (r["role"], r["node_id"]): r for r in self._rows if r["code"] in tagged("stale")
         }
@@ -81,11 +81,11 @@ class Reasons:
         """Yield the reasons why these levels have no verdict: missing evidence, and for upgrades,
         dependencies that the catalogue does not know."""
         yield from self.of_missing_evidence(sorted(moves))
-        levels = self._sight.cluster.levels
+        levels = self._view_of.cluster.levels
         up = {(name, level) for name, level in moves.items() if level > levels.get(name, 0)}
         yield from self._of_other_levels({m for m in moves.items() if m[1] != levels.get(m[0], 0)})
         needed = {d.other for d in self._catalogue.dependencies if (d.feature, d.level) in up}
-        rows = self._sight.judged.readiness.to_pylist()
+        rows = self._view_of.judged.readiness.to_pylist()
         unsure = {row["feature"] for row in rows if row["verdict"] == Verdict.UNKNOWN}
         for other in sorted((needed & unsure) - moves.keys()):
             lines = self.of_findings(other, unknown=False)
@@ -93,7 +93,7 @@ class Reasons:
 
     def _of_other_levels(self, moves: set[tuple[str, int]]) -> Iterator[Reason]:
         """Yield unproven registrations, if an accepted probe proves them only for other levels."""
-        evidence = self._sight.evidence
+        evidence = self._view_of.evidence
         is_probed = any(row["code"] in tagged("accepted") for row in self._rows)
         is_proven = evidence.membership.registrations_proven.all()
         if is_probed and not is_proven and moves - agreed_levels(evidence):
@@ -137,7 +137,7 @@ class Reasons:
         return self.of_refusals([unknown])
 
     def _offending(self, refusal: Reason) -> Sequence[Node]:
-        cluster = self._sight.cluster
+        cluster = self._view_of.cluster
         if refusal.code in tagged("voter"):
             return unregistered(cluster, Asks.QUORUM)
         if refusal.code in tagged("configured"):
@@ -146,17 +146,17 @@ class Reasons:
 
     def _with_way(self, reason: Reason, node: Node) -> Reason:
         """Return the reason with the remedy for this node in this cluster."""
-        cluster, moves = self._sight.cluster, {reason.feature: reason.level or 0}
+        cluster, moves = self._view_of.cluster, {reason.feature: reason.level or 0}
         release = first_release(cluster, self._catalogue, moves)
         action = action_for(cluster, node, moves, frozenset({reason.code}))
-        step = way_of(action).of(node.node_id, release, self._sight.site.address)
+        step = way_of(action).of(node.node_id, release, self._view_of.site.address)
         text = f"{step.text[:1].upper()}{step.text[1:]}."
         return replace(reason, action=text, command=step.command)
 
     def _of_policy(self, refusal: Reason, node: Node | None = None) -> Reason:
         """Return a refusal of the policy in a finding's texts. The audit has tried the dependencies
         of a level; here they may not be part of the request."""
-        current = self._sight.cluster.level(refusal.feature)
+        current = self._view_of.cluster.level(refusal.feature)
         detail = ", ".join(self._detail(refusal))
         reason = self._worded(STRICT, refusal, current, detail=detail, node=node)
         if refusal.code in tagged("lossy"):
@@ -165,7 +165,7 @@ class Reasons:
 
     def _lossless(self, feature: str, current: int) -> str:
         """Describe the lowest level without loss, by the catalogue of the controller's release."""
-        known = software_of(self._sight.cluster, self._catalogue) or self._catalogue
+        known = software_of(self._view_of.cluster, self._catalogue) or self._catalogue
         below = [level for level in known.loses_metadata_below if level <= current]
         lowest = self._text(feature, max(below, default=0))
         if current in below:
@@ -174,7 +174,7 @@ class Reasons:
         return ask if below else ""
 
     def _of_dependency(self, reason: Reason) -> Reason:
-        move, cluster = (reason.feature, reason.level), self._sight.cluster
+        move, cluster = (reason.feature, reason.level), self._view_of.cluster
         needed = [d for d in self._catalogue.dependencies if (d.feature, d.level) == move]
         wants = ", ".join(f"{d.other} {self._text(d.other, d.least)}" for d in needed)
         levels = [(d.other, cluster.level(d.other)) for d in needed]
@@ -189,7 +189,7 @@ class Reasons:
 
     def _detail(self, refusal: Reason) -> Iterator[str]:
         """Yield the detail of a policy's rule, as the audit adds it."""
-        cluster = self._sight.cluster
+        cluster = self._view_of.cluster
         if refusal.code in tagged("configured"):
             yield str(cluster.active)
         for known in self._catalogue.dependencies:
@@ -212,7 +212,7 @@ class Reasons:
                 detail = f"error {code}: {message}" if message else f"error {code}"
                 yield self._worded(PROBE, refusal, move.from_level, detail=detail)
                 named = read_refusal(message, move.feature)
-                for node in self._sight.cluster.nodes if named else ():
+                for node in self._view_of.cluster.nodes if named else ():
                     if named and (node.role, node.node_id) == (named.role, named.node_id):
                         known = {move.feature: named.range} if named.range else {}
                         lacking, odd = (
@@ -245,7 +245,7 @@ class Reasons:
         """Return a row of featurelib.schema.FINDING, or a row with its fields, as a reason."""
         alone = row["code"] in tagged("range_unseen")  # no other finding calls the node stale
         ghost: Any = None if alone else self._gone.get((row["role"], row["node_id"]))
-        words = self._words.of(row, self._sight.site, ghost)
+        words = self._words.of(row, self._view_of.site, ghost)
         low, high = row["min_version"], row["max_version"]
         return Reason(
             judge=judge,
@@ -264,7 +264,7 @@ class Reasons:
     def _of_finding(self, row: dict[str, Any]) -> Reason:
         """Return a finding as a reason, for a node in the reading with the node's remedy."""
         reason = self._of_row(row, EVIDENCE if self._is_missing(row["code"]) else STRICT)
-        cluster, half = self._sight.cluster, (row["role"], row["node_id"])
+        cluster, half = self._view_of.cluster, (row["role"], row["node_id"])
         nodes = (*cluster.nodes, *unregistered(cluster, Asks.CONFIGURED_ONLY))
         hit = [node for node in nodes if (node.role.text, node.node_id) == half]
         is_known = hit and row["code"] in tagged("names_nodes")
@@ -278,7 +278,7 @@ class Reasons:
 
     def levels_unknown(self) -> set[str]:
         """Return the features without a trustworthy level."""
-        readiness = self._sight.judged.readiness
+        readiness = self._view_of.judged.readiness
         levels = readiness["finalized_level"].to_pylist()
         names: list[str] = readiness["feature"].to_pylist()
         return {name for name, level in zip(names, levels, strict=True) if level is None}

@@ -124,32 +124,32 @@ _SEVERITIES = list(Severity)
 Row = dict[str, Any]
 
 
-def describe(sight: ClusterView, catalogue: Catalogue) -> Description:
+def describe(view: ClusterView, catalogue: Catalogue) -> Description:
     """Return the description of one cluster."""
-    evidence = sight.evidence
+    evidence = view.evidence
     subjects, member, read = evidence.subjects, evidence.membership, evidence.configured.get(0)
     voters = set(subjects.node_id[subjects.voter].tolist())
-    findings: list[Row] = sight.judged.findings.to_pylist()
+    findings: list[Row] = view.judged.findings.to_pylist()
     # The most common range comes first.
     used = Counter(p for p in subjects.profile.tolist() if p >= 0)
     order = {p: i for i, p in enumerate(sorted(used, key=lambda p: (-used[p], p)))}
     ranges = (ranges_of(evidence.snapshots, position) for position in order)
     profiles = tuple({name: Ends(*ends) for name, ends in r.items()} for r in ranges)
     newer = _newer_software(order, profiles, catalogue)
-    nodes = tuple(_nodes(sight, evidence, order, findings, newer))
+    nodes = tuple(_nodes(view, evidence, order, findings, newer))
     is_known = evidence.controller[0] >= 0 or any(node.is_active for node in nodes)
     return Description(
-        cluster_id=sight.cluster_id,
+        cluster_id=view.cluster_id,
         mode=list(ClusterMode)[member.mode[0]].value,
-        seen_at=_time(sight.seen),
-        controller=sight.cluster.active if is_known else None,
+        seen_at=_time(view.seen),
+        controller=view.cluster.active if is_known else None,
         configured_voters=(
             tuple(sorted(read.ids)) if read and read.ids and set(read.ids) != voters else None
         ),
-        releases=sight.releases,
+        releases=view.releases,
         nodes=nodes,
         profiles=profiles,
-        levels=tuple(_levels(sight, evidence, order, profiles, catalogue)),
+        levels=tuple(_levels(view, evidence, order, profiles, catalogue)),
         witnesses=tuple(_witnesses(evidence)),
         findings=tuple(_findings(findings, catalogue)),
     )
@@ -165,15 +165,15 @@ def _newer_software(
 
 
 def _nodes(
-    sight: ClusterView,
+    view: ClusterView,
     evidence: Evidence,
     order: Mapping[int, int],
     findings: Sequence[Row],
     newer: Mapping[int, str],
 ) -> Iterator[NodeShown]:
     nodes, member = evidence.subjects, evidence.membership
-    releases = {(n.role, n.node_id): n.release for n in sight.cluster.nodes}
-    called, leader = _called(findings), (_leading_role(evidence), sight.cluster.active)
+    releases = {(n.role, n.node_id): n.release for n in view.cluster.nodes}
+    called, leader = _called(findings), (_leading_role(evidence), view.cluster.active)
     # A node without a proven role leads if it is the only candidate and responds.
     is_named = bool(evidence.controller[0] >= 0)
     halves = zip(nodes.role.tolist(), nodes.node_id.tolist(), strict=True)
@@ -241,17 +241,17 @@ def _answer(evidence: Evidence, subject: int) -> _Answer:
 
 
 def _levels(
-    sight: ClusterView,
+    view: ClusterView,
     evidence: Evidence,
     order: Mapping[int, int],
     profiles: Sequence[Ranges],
     catalogue: Catalogue,
 ) -> Iterator[LevelShown]:
-    nodes, finalized = evidence.subjects, sight.cluster.finalized
+    nodes, finalized = evidence.subjects, view.cluster.finalized
     rows = zip(nodes.role.tolist(), nodes.node_id.tolist(), nodes.profile.tolist(), strict=True)
     of_node = {(Role(role).text, node_id): order.get(p) for role, node_id, p in rows}
     unfit: dict[str, set[int]] = defaultdict(set)
-    for row in sight.judged.incompatible.to_pylist():
+    for row in view.judged.incompatible.to_pylist():
         if (offender := of_node.get((row["role"], row["node_id"]))) is not None:
             unfit[row["feature"]].add(offender)
     disputed = {name for _, name, _ in evidence.levels.disputed}

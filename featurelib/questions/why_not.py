@@ -146,42 +146,42 @@ class WhyNot:
     ahead: tuple[StepOutlook, ...] = ()  # the effects of the plan, if nothing blocks it
 
 
-def why_not(sight: ClusterView, feature: str, level: int, catalogue: Catalogue) -> WhyNot:
+def why_not(view: ClusterView, feature: str, level: int, catalogue: Catalogue) -> WhyNot:
     """Find what blocks `level` of `feature` on the cluster (KIP-584, KIP-778, KIP-1022).
 
     A level below the finalized one is judged as a lossless downgrade. For the finalized level the
     proofs are the nodes that do not support it.
     """
     found = WhyNot(
-        cluster_id=sight.cluster_id,
+        cluster_id=view.cluster_id,
         feature=feature,
         level=level,
-        current=_current(sight, feature),
-        dialects=sight.dialects,
+        current=_current(view, feature),
+        dialects=view.dialects,
     )
-    times, reasons = _seen(sight), Reasons(sight, catalogue)
+    times, reasons = _seen(view), Reasons(view, catalogue)
     if level == found.current:
         misfits = map(_proof_of, reasons.of_codes(tagged("unfit"), feature))
         return replace(found, proofs=tuple(_dated(proof, times) for proof in misfits))
-    up = level > sight.cluster.level(feature)
-    moves = _moves(sight, feature, level, catalogue) if up else {feature: level}
-    sure = replace(sight, cluster=known_cluster(sight, moves))
+    up = level > view.cluster.level(feature)
+    moves = _moves(view, feature, level, catalogue) if up else {feature: level}
+    sure = replace(view, cluster=known_cluster(view, moves))
     against = [_dated(proof, times) for proof in _against(sure, moves, up, catalogue)]
     proofs, unknown = [*filterfalse(_is_unsure, against)], [*filter(_is_unsure, against)]
-    unknown += [_dated(proof, times) for proof in _missing(sight, reasons, moves)]
+    unknown += [_dated(proof, times) for proof in _missing(view, reasons, moves)]
     status = LevelStatus.UNKNOWN if unknown else LevelStatus.NOTHING
     answer, intent = LevelStatus.BLOCKED if proofs else status, _intent(moves, up)
-    plan = make_plan(sight, intent, catalogue).plan if answer is LevelStatus.NOTHING else None
+    plan = make_plan(view, intent, catalogue).plan if answer is LevelStatus.NOTHING else None
     return replace(
         found,
         answer=answer,
         moves=tuple(LevelOf(*move) for move in sorted(moves.items())),
         proofs=tuple(proofs),
         unknown=tuple(unknown),
-        agreed=_agreement(sight, moves, times) if up else None,
+        agreed=_agreement(view, moves, times) if up else None,
         unlock=_way_out(sure.cluster, feature, moves, proofs, catalogue) if up and proofs else None,
         words=intent.text,
-        ahead=look_ahead(plan, catalogue, sight.site.address) if plan is not None else (),
+        ahead=look_ahead(plan, catalogue, view.site.address) if plan is not None else (),
     )
 
 
@@ -210,24 +210,24 @@ def _way_out(
     )
 
 
-def _moves(sight: ClusterView, feature: str, level: int, catalogue: Catalogue) -> Moves:
+def _moves(view: ClusterView, feature: str, level: int, catalogue: Catalogue) -> Moves:
     """Return the level with the lowest levels that it needs: of its dependencies, and of
     metadata.version in a controller's release (KIP-1022)."""
     moves = {feature: level}
-    needs = unlock(known_cluster(sight, moves), catalogue, feature, level).needs
+    needs = unlock(known_cluster(view, moves), catalogue, feature, level).needs
     moves = dict(needs) | moves
-    if mode_of(sight) == "zk":
+    if mode_of(view) == "zk":
         return moves
-    levels = {METADATA_VERSION: SILENT_METADATA_VERSION} | sight.cluster.levels | moves
+    levels = {METADATA_VERSION: SILENT_METADATA_VERSION} | view.cluster.levels | moves
     least = [
         needed.least
-        for release in {catalogue.release_named(release) for release in sight.releases} - {None}
+        for release in {catalogue.release_named(release) for release in view.releases} - {None}
         for needed in catalogue.of(release or "").unmet(levels)
         if needed.feature in moves and needed.other == METADATA_VERSION
     ]
     if least:
         enough = max(*least, moves.get(METADATA_VERSION, 0))
-        moves[METADATA_VERSION] = lowest_supported(sight, enough, catalogue)
+        moves[METADATA_VERSION] = lowest_supported(view, enough, catalogue)
     return moves
 
 
@@ -240,10 +240,10 @@ def _intent(moves: Moves, up: bool) -> Intent:
     return Intent(command=Command.DOWNGRADE, down=levels)
 
 
-def _against(sight: ClusterView, moves: Moves, up: bool, catalogue: Catalogue) -> Iterator[Proof]:
+def _against(view: ClusterView, moves: Moves, up: bool, catalogue: Catalogue) -> Iterator[Proof]:
     """Yield the objections to these levels together: of policy, controllers and the request."""
     kind = UpgradeType.UPGRADE if up else UpgradeType.SAFE_DOWNGRADE
-    cluster, reasons = sight.cluster, Reasons(sight, catalogue)
+    cluster, reasons = view.cluster, Reasons(view, catalogue)
     updates = tuple(
         Move(feature=name, from_level=cluster.level(name), to_level=level, upgrade_type=kind.name)
         for name, level in sorted(moves.items())
@@ -251,7 +251,7 @@ def _against(sight: ClusterView, moves: Moves, up: bool, catalogue: Catalogue) -
     request = request_of(Step(updates=updates, timeout_ms=TIMEOUT_MS), load(GENERATIONS[-1]))
     [refusals] = refusals_by([(cluster, request)], load(STRICT), catalogue.tables)
     yield from map(_proof_of, reasons.of_refusals(refusals))
-    yield from _own_proofs(sight, updates, catalogue)
+    yield from _own_proofs(view, updates, catalogue)
     if up:
         yield from map(_proof_of, reasons.of_probe(moves))
     for reason in goal_of(_intent(moves, up), cluster, catalogue).faults:
@@ -265,40 +265,40 @@ def _proof_of(reason: Reason, **fields: Any) -> Proof:
     return Proof(**values | fields)
 
 
-def _agreement(sight: ClusterView, moves: Moves, times: _Seen) -> Proof | None:
+def _agreement(view: ClusterView, moves: Moves, times: _Seen) -> Proof | None:
     """Return the controller's own agreement to these levels, if a probe had all of them."""
-    for row in sight.judged.findings.to_pylist():
+    for row in view.judged.findings.to_pylist():
         code = row["code"]
-        if code in tagged("accepted") and moves.items() <= agreed_levels(sight.evidence):
+        if code in tagged("accepted") and moves.items() <= agreed_levels(view.evidence):
             message = wordings(load(STRICT))[code].statement.format_map(row["facts"])
             agreed = Reason(judge=PROBE, code=code, message=message)
             return _dated(_proof_of(agreed), times)
     return None
 
 
-def _missing(sight: ClusterView, reasons: Reasons, moves: Moves) -> Iterator[Proof]:
+def _missing(view: ClusterView, reasons: Reasons, moves: Moves) -> Iterator[Proof]:
     proofs = list(reasons.of_unknown(moves))
-    if not sight.releases and not proofs:
+    if not view.releases and not proofs:
         proofs += [replace(r, judge=EVIDENCE) for r in reasons.of_release()]
     return map(_proof_of, proofs)
 
 
-def _current(sight: ClusterView, feature: str) -> int | None:
+def _current(view: ClusterView, feature: str) -> int | None:
     """Return the finalized level that the audit read; 0 if no source has the feature."""
-    for row in sight.judged.readiness.to_pylist():
+    for row in view.judged.readiness.to_pylist():
         if row["feature"] == feature:
             level: int | None = row["finalized_level"]
             return level
-    return 0 if sight.is_trusted else None
+    return 0 if view.is_trusted else None
 
 
 _Seen = dict[tuple[object, ...], tuple[int, int]]
 
 
-def _seen(sight: ClusterView) -> _Seen:
+def _seen(view: ClusterView) -> _Seen:
     """Return time and line of each finding, by code, role, node and feature; and, by role and node,
     of each node's range, and of the finalized levels (None, None)."""
-    nodes, levels, rows = sight.evidence.subjects, sight.evidence.levels, sight.judged.findings
+    nodes, levels, rows = view.evidence.subjects, view.evidence.levels, view.judged.findings
     roles = (Role(role).text for role in nodes.role.tolist())
     ranges = zip(roles, *(c.tolist() for c in (nodes.node_id, nodes.at, nodes.line)), strict=True)
     seen: _Seen = {(None, None): (int(levels.at[0]), int(levels.line[0]))}
@@ -435,9 +435,9 @@ def _steps(updates: Sequence[Move], own: Dialect) -> list[Step]:
     return [Step(updates=tuple(group), timeout_ms=TIMEOUT_MS) for group in groups if group]
 
 
-def named_level(sight: ClusterView, feature: str, text: str, catalogue: Catalogue) -> int:
+def named_level(view: ClusterView, feature: str, text: str, catalogue: Catalogue) -> int:
     """Return the level that a text means for a feature. Raises ConfigError if there is none."""
-    cluster = sight.cluster
+    cluster = view.cluster
     listed = {name for node in cluster.nodes for name in node.supported}
     known = sorted({*listed, *cluster.finalized, *catalogue.features})
     if feature not in known:

@@ -33,7 +33,7 @@ class QuestionPage(Page):
 
     def __init__(self, source: Source, width: int | None) -> None:
         super().__init__(width)
-        self.source, self.catalogue = source, source.terms.catalogue
+        self.source, self.catalogue = source, source.inputs.catalogue
         self.words = FindingWords(self.catalogue)
 
     @property
@@ -190,10 +190,10 @@ def _way_out(answer: WhyNot, page: QuestionPage) -> None:
 
 def _what_lacks(unknown: Sequence[Proof], page: QuestionPage) -> str:
     """Return the data to collect; a stale node already has a remedy."""
-    stale = {half[1:] for half in ghosts(page.source.sight.judged.findings)}
+    stale = {half[1:] for half in ghosts(page.source.view.judged.findings)}
     off = dict.fromkeys(u.node for u in unknown if (u.role, u.node_id) in stale)
     fix = "is off and still registered: start it or, if it will never run again, unregister it"
-    rows, codes = page.source.sight.judged.findings.to_pylist(), {u.code for u in unknown}
+    rows, codes = page.source.view.judged.findings.to_pylist(), {u.code for u in unknown}
     grave = any(row["severity"] == Severity.CRITICAL and row["code"] in codes for row in rows)
     default = "fix critical findings first" if grave else "nothing that is known stands in the way"
     known = "; ".join(f"{node} {fix}" for node in off) or default
@@ -221,7 +221,7 @@ def _fixes(route: WayOut, page: QuestionPage) -> None:
     for fix in route.fixes:
         ids.setdefault((fix.role, fix.action), []).append(fix.node_id)
     for (role, action), half in ids.items():
-        address = page.source.sight.site.address
+        address = page.source.view.site.address
         steps = [way_of(action).of(node, route.release or "", address) for node in half]
         page.item(f"{words.nodes(role.text, half)}{', each' * (len(half) > 1)}: {steps[0].text}", 2)
         page.lines((step.command for step in steps if step.command), 4)

@@ -44,14 +44,14 @@ def judged(lines: Iterable[bytes], fleet: Fleet = NO_FLEET) -> ClusterView:
     return see(lines, catalogue=CATALOGUE, as_of=None, max_age=10**15, fleet=fleet)
 
 
-def verdict(sight: ClusterView, feature: str = METADATA) -> str:
-    rows = sight.judged.readiness.to_pylist()
+def verdict(view: ClusterView, feature: str = METADATA) -> str:
+    rows = view.judged.readiness.to_pylist()
     return str(next(row["verdict"] for row in rows if row["feature"] == feature))
 
 
-def findings(sight: ClusterView) -> dict[tuple[str, str | None, int | None], Row]:
+def findings(view: ClusterView) -> dict[tuple[str, str | None, int | None], Row]:
     """By code, role and node."""
-    rows = sight.judged.findings.to_pylist()
+    rows = view.judged.findings.to_pylist()
     return {(row["code"], row["role"], row["node_id"]): row for row in rows}
 
 

@@ -56,7 +56,7 @@ class Subject:
     @property
     def level(self) -> int:
         """Of the feature, as it is seen."""
-        return self.bench.sight().cluster.finalized.get(self.up.feature, (0, 0))[1]
+        return self.bench.view().cluster.finalized.get(self.up.feature, (0, 0))[1]
 
 
 Factory = Callable[[Path], Subject]
@@ -197,15 +197,15 @@ def test_every_listener_of_every_node_is_asked(subject: Subject) -> None:
 
 
 def test_a_look_is_all_that_judging_needs(subject: Subject) -> None:
-    sight = subject.bench.sight()
-    verdicts = {row["feature"]: row["verdict"] for row in sight.judged.readiness.to_pylist()}
+    view = subject.bench.view()
+    verdicts = {row["feature"]: row["verdict"] for row in view.judged.readiness.to_pylist()}
     assert verdicts[subject.up.feature] == "READY"
-    assert sight.rejected == ()
-    assert sight.cluster.active >= 0
+    assert view.rejected == ()
+    assert view.cluster.active >= 0
 
 
 def test_two_looks_at_an_idle_cluster_are_of_one_state(subject: Subject) -> None:
-    one, two = subject.bench.sight(), subject.bench.sight()
+    one, two = subject.bench.view(), subject.bench.view()
     assert (one.cluster, one.dialects) == (two.cluster, two.dialects)
 
 
@@ -225,8 +225,8 @@ def test_a_node_that_is_stopped_is_recorded_as_not_answering(subject: Subject) -
 
 
 def test_abilities_are_those_of_every_dialect_it_may_speak(subject: Subject) -> None:
-    able, sight = subject.backend.abilities(), subject.bench.sight()
-    for name in sight.dialects:
+    able, view = subject.backend.abilities(), subject.bench.view()
+    for name in view.dialects:
         dialect = load_dialect(name)
         assert dialect.mode == able.mode
         assert able.validate_only == (dialect.can.validate_only == "honoured")

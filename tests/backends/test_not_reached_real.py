@@ -34,8 +34,8 @@ def test_who_was_ready_is_unknown_once_nobody_is_reached_and_ready_when_somebody
     def known() -> tuple[str, set[tuple[str, str | None, int | None]]]:
         """The verdict of all that landed, and codes, roles and nodes of the findings."""
         lines = [line for path in out.iterdir() for line in path.read_bytes().splitlines()]
-        sight = judged(lines)
-        return verdict(sight), set(findings(sight))
+        view = judged(lines)
+        return verdict(view), set(findings(view))
 
     def planned() -> tuple[int, str]:
         words = ("plan", "upgrade-all", "--capture", str(out), "--as-of", "newest", "--out", "-")

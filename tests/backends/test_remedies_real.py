@@ -133,17 +133,17 @@ def test_a_ghost_broker_is_unregistered_by_the_printed_command(
     )
     cluster.stop_node(2)
     log = log_lines(cluster)
-    sight = judged([*lines_of(cluster, tmp_path / "ghost"), *log])
-    row = findings(sight)["ghost_broker", "broker", 2]
-    assert verdict(sight) == "BLOCKED"
+    view = judged([*lines_of(cluster, tmp_path / "ghost"), *log])
+    row = findings(view)["ghost_broker", "broker", 2]
+    assert verdict(view) == "BLOCKED"
     assert "Broker 2" in validated(cluster, target)
     _, command = remedy(row)
     done = carry_out(cluster, command)
     assert (done.returncode, "no longer registered" in done.stdout) == (0, True), done
     until(lambda: validated(cluster, target) == "")
-    sight = judged([*lines_of(cluster, tmp_path / "after"), *log_lines(cluster)])
-    assert not [key for key in findings(sight) if key[1:] == ("broker", 2)]
-    assert verdict(sight) == "READY"
+    view = judged([*lines_of(cluster, tmp_path / "after"), *log_lines(cluster)])
+    assert not [key for key in findings(view) if key[1:] == ("broker", 2)]
+    assert verdict(view) == "READY"
 
 
 def test_the_broker_half_of_a_node_that_is_a_controller_now_is_unregistered(
@@ -157,13 +157,13 @@ def test_the_broker_half_of_a_node_that_is_a_controller_now_is_unregistered(
     cluster.stop_node(2)
     write_properties(path, given | {"process.roles": "controller", "listeners": listener})
     cluster.start_node(2)
-    sight = judged([*lines_of(cluster, tmp_path / "ghost"), *log_lines(cluster)])
-    text, command = remedy(findings(sight)["ghost_broker", "broker", 2])
+    view = judged([*lines_of(cluster, tmp_path / "ghost"), *log_lines(cluster)])
+    text, command = remedy(findings(view)["ghost_broker", "broker", 2])
     assert text.startswith("Its controller half runs, and its broker half does not.")
     assert carry_out(cluster, command).returncode == 0
-    sight = judged([*lines_of(cluster, tmp_path / "after"), *log_lines(cluster)])
-    assert not [key for key in findings(sight) if key[1:] == ("broker", 2)]
-    assert verdict(sight) == "READY"
+    view = judged([*lines_of(cluster, tmp_path / "after"), *log_lines(cluster)])
+    assert not [key for key in findings(view) if key[1:] == ("broker", 2)]
+    assert verdict(view) == "READY"
 
 
 def test_a_broker_unregistered_while_it_runs_is_restarted_with_newer_software(
@@ -180,9 +180,9 @@ def test_a_broker_unregistered_while_it_runs_is_restarted_with_newer_software(
         move = ("streams.version", 1, UpgradeType.UPGRADE)
         assert line.update_features([move], validate_only=False).is_good
     until(lambda: "received error STALE_BROKER_EPOCH" in cluster.logs(2))
-    sight = judged([*before, *lines_of(cluster, tmp_path / "out")], expected)
+    view = judged([*before, *lines_of(cluster, tmp_path / "out")], expected)
     for code in ("incompatible_with_finalized", "expected_node_not_registered"):
-        text, _ = remedy(findings(sight)[code, "broker", 2])
+        text, _ = remedy(findings(view)[code, "broker", 2])
         assert text.startswith("Upgrade the software of broker 2 until it supports the ")
     node = cluster.nodes[2]
     cluster.stop_node(2, kill=True)
@@ -191,8 +191,8 @@ def test_a_broker_unregistered_while_it_runs_is_restarted_with_newer_software(
     cluster.stop_node(2, kill=True)
     cluster.java.serve(node.process, "kafka.Kafka", str(node.process.home / "server.properties"))
     node.process.wait()
-    sight = judged(lines_of(cluster, tmp_path / "back"), expected)
-    assert not [key for key in findings(sight) if key[1:] == ("broker", 2)]
+    view = judged(lines_of(cluster, tmp_path / "back"), expected)
+    assert not [key for key in findings(view) if key[1:] == ("broker", 2)]
 
 
 def test_a_ghost_controller_below_33_registers_anew_and_no_command_is_printed(
@@ -211,9 +211,9 @@ def test_a_ghost_controller_below_33_registers_anew_and_no_command_is_printed(
     assert verdict(judged(rest)) == "UNKNOWN"
     cluster.stop_node(101)
     gone()
-    sight = judged([*before, *lines_of(cluster, tmp_path / "gone")])
-    row = findings(sight)["ghost_controller", "controller", 101]
-    assert (row["finalized_level"], first_fact(row), verdict(sight)) == (27, "4.2", "BLOCKED")
+    view = judged([*before, *lines_of(cluster, tmp_path / "gone")])
+    row = findings(view)["ghost_controller", "controller", 101]
+    assert (row["finalized_level"], first_fact(row), verdict(view)) == (27, "4.2", "BLOCKED")
     text, command = remedy(row)
     assert "start a new controller with its id" in text
     assert command == ""
@@ -251,15 +251,15 @@ def test_a_ghost_controller_is_unregistered_from_33_on(
     until(lambda: any(map(registered.search, log_lines(cluster))))  # it fetches before that
     cluster.stop_node(102)
     gone()
-    sight = judged([*lines_of(cluster, tmp_path / "gone"), *log_lines(cluster)])
-    _, command = remedy(findings(sight)["ghost_controller", "controller", 102])
+    view = judged([*lines_of(cluster, tmp_path / "gone"), *log_lines(cluster)])
+    _, command = remedy(findings(view)["ghost_controller", "controller", 102])
     assert command == "kafka-cluster.sh unregister-controller --bootstrap-server HOST:PORT --id 102"
     with Line(cluster.nodes[1].broker, PATIENCE_SECONDS) as line:
         assert line.unregister_controller(102) == "done"
     log = log_lines(cluster)
     assert any(b"UNREGISTER_CONTROLLER_RECORD" in line for line in log)
-    sight = judged([*lines_of(cluster, tmp_path / "after"), *log])
-    assert not [key for key in findings(sight) if key[2] == 102]
+    view = judged([*lines_of(cluster, tmp_path / "after"), *log])
+    assert not [key for key in findings(view) if key[2] == 102]
 
 
 def test_a_voter_that_never_registered_is_started_with_the_software_named(

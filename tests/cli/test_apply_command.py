@@ -47,11 +47,11 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def plan(path: str = "cluster.db", timeout_ms: int = 300, **how: object) -> str:
     """Plan and approval of the embedded cluster, in files; upgrade-all unless `how` says."""
     backend = EmbeddedBackend(Simulated(path, CATALOGUE.tables))
-    sight = see(backend.describe(say_nothing), catalogue=CATALOGUE, as_of=None, max_age=AGE)
+    view = see(backend.describe(say_nothing), catalogue=CATALOGUE, as_of=None, max_age=AGE)
     backend.close()
     command = Command.UPDATE if how else Command.UPGRADE_ALL
     made = make_plan(
-        sight,
+        view,
         Intent(command=command, **how),
         CATALOGUE,
         timeout_ms=timeout_ms,  # type: ignore[arg-type]

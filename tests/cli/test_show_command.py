@@ -28,9 +28,9 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @cache
 def meaning(name: str, command: Command, **asked: object) -> Plan:
     lines = (SAMPLES / name / "landing.jsonl").read_bytes().splitlines()
-    sight = see(lines, catalogue=CATALOGUE, as_of=None, max_age=HOURS_72)
+    view = see(lines, catalogue=CATALOGUE, as_of=None, max_age=HOURS_72)
     intent = Intent(command=command, **{key: _plain(value) for key, value in asked.items()})  # type: ignore[arg-type]
-    planned = make_plan(sight, intent, CATALOGUE)
+    planned = make_plan(view, intent, CATALOGUE)
     assert planned.plan is not None
     return planned.plan
 

@@ -180,7 +180,7 @@ class Bench:
             say=self.said.append,
         )
 
-    def sight(self) -> ClusterView:
+    def view(self) -> ClusterView:
         lines = self.backend.describe(say_nothing)
         return see(lines, catalogue=self.catalogue, as_of=None, max_age=AGE, fleet=self.fleet)
 
@@ -188,14 +188,14 @@ class Bench:
         """The upgrade-all plan, or the one `how` asks for: up, down, delete (levels by feature)."""
         command = Command.UPDATE if how else Command.UPGRADE_ALL
         intent = Intent(command=command, **how)
-        made = make_plan(self.sight(), intent, self.catalogue, timeout_ms=timeout_ms)
+        made = make_plan(self.view(), intent, self.catalogue, timeout_ms=timeout_ms)
         assert made.plan is not None, made.refusals
         return made.plan
 
     def by_hand(self, *steps: Sequence[tuple[str, int, int, str]]) -> Plan:
         """A plan of these steps, judged by nobody: (feature, from, to, upgrade type)."""
-        sight = self.sight()
-        evidence = sight.judged.evidence
+        view = self.view()
+        evidence = view.judged.evidence
         assert evidence is not None
         made = tuple(
             Step(
@@ -208,10 +208,10 @@ class Bench:
             for step in steps
         )
         return Plan(
-            cluster=sight.cluster_id,
+            cluster=view.cluster_id,
             intent="by hand",
             dialect="strict",
-            own_dialects=sight.dialects,
+            own_dialects=view.dialects,
             catalogue=self.catalogue.label,
             steps=made,
             requirements=require(evidence, 0, features_of(made), self.catalogue),

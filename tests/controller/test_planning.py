@@ -123,14 +123,14 @@ def test_upgrade_all_of_a_random_cluster_is_the_nightly_s_plan() -> None:
         assume(lines)
         judged = judge_clusters(cluster)
         [night] = with_texts(judged, dialect="strict", catalogue=CATALOGUE)["plan"].to_pylist()
-        sight = see(
+        view = see(
             lines,
             catalogue=CATALOGUE,
             as_of=microseconds(AS_OF),
             max_age=MAX_AGE,
             fleet=fleet_of(cluster),
         )
-        planned = make_plan(sight, UPGRADE_ALL, CATALOGUE)
+        planned = make_plan(view, UPGRADE_ALL, CATALOGUE)
         if planned.plan is None:
             assert night is None
             seen["refused" if planned.refusals else "nothing to do"] += 1
@@ -152,10 +152,10 @@ def test_in_the_middle_of_a_roll_both_plans_name_the_generation_of_the_active_co
     text = text.replace('"leader_id":0', f'"leader_id":{leader}')
     finalized = '"transaction.version","max_version_level":2,"min_version_level":2'
     lines = text.replace(finalized, finalized.replace("2", "1")).encode().splitlines()
-    sight = see(lines, catalogue=CATALOGUE, as_of=None, max_age=HOURS_72)
-    [night] = with_texts(sight.judged, dialect="strict", catalogue=CATALOGUE)["plan"].to_pylist()
+    view = see(lines, catalogue=CATALOGUE, as_of=None, max_age=HOURS_72)
+    [night] = with_texts(view.judged, dialect="strict", catalogue=CATALOGUE)["plan"].to_pylist()
     assert night is not None
-    made = meaning_of(make_plan(sight, UPGRADE_ALL, CATALOGUE))
+    made = meaning_of(make_plan(view, UPGRADE_ALL, CATALOGUE))
     assert [(move.feature, move.to_level) for move in made.moves] == [(TRANSACTION, 2)]
     assert made.own_dialects == (spoken,)
     assert files.read_plan(night, "x").digest == files.digest(made)
@@ -174,13 +174,13 @@ def fleet_of(cluster: Cluster) -> Fleet:
 
 def test_every_plan_passes_again_and_requires_what_there_is() -> None:
     for name in NAMES:
-        sight = sample(name)
-        planned = make_plan(sight, UPGRADE_ALL, CATALOGUE)
+        view = sample(name)
+        planned = make_plan(view, UPGRADE_ALL, CATALOGUE)
         if planned.plan is None:
             continue
-        steps, evidence = planned.plan.steps, sight.judged.evidence
+        steps, evidence = planned.plan.steps, view.judged.evidence
         assert evidence is not None
-        assert judge_again(sight.cluster, sight.releases, mode_of(sight), steps, CATALOGUE) == ()
+        assert judge_again(view.cluster, view.releases, mode_of(view), steps, CATALOGUE) == ()
         required = require(evidence, 0, features_of(steps), CATALOGUE)
         assert planned.plan.requirements == required
 
@@ -206,37 +206,37 @@ def test_the_careful_way_is_taken_where_one_of_them_is_not() -> None:
     )
     described = Cluster(name="c", nodes=nodes, voters=(1,), stored={METADATA_VERSION: 20})
     own = with_features(f=2)
-    sight = see(lines_of(described), catalogue=own, as_of=None, max_age=HOURS_72)
+    view = see(lines_of(described), catalogue=own, as_of=None, max_age=HOURS_72)
     intent = Intent(command=Command.UPGRADE, up={METADATA_VERSION: "21", TRANSACTION: "1"})
     together = {METADATA_VERSION: (20, 21), TRANSACTION: (0, 1)}
-    assert sent(make_plan(sight, intent, own)) == [together]
-    either = replace(sight, releases=("4.1", "3.9"), dialects=("kraft-3.9", "kraft-4.1"))
+    assert sent(make_plan(view, intent, own)) == [together]
+    either = replace(view, releases=("4.1", "3.9"), dialects=("kraft-3.9", "kraft-4.1"))
     apart = [{name: ends} for name, ends in together.items()]
     assert sent(make_plan(either, intent, own)) == apart
 
 
 def test_whom_the_likeliest_generation_stands_for_is_asked_too() -> None:
     """2.7 to 3.2 lower a level under any flag, 3.3 and later under SAFE_DOWNGRADE only."""
-    sight = sample("zk-roll-282-332")
-    wide = replace(sight.cluster, finalized={"search.index": (1, 4), "tiering": (1, 2)})
+    view = sample("zk-roll-282-332")
+    wide = replace(view.cluster, finalized={"search.index": (1, 4), "tiering": (1, 2)})
     intent = Intent(command=Command.DOWNGRADE, down={"tiering": "1"}, unsafe=True)
-    planned = make_plan(replace(sight, cluster=wide), intent, CATALOGUE)
+    planned = make_plan(replace(view, cluster=wide), intent, CATALOGUE)
     assert codes(planned) == {("zk-3.3", "tiering", "downgrade_without_safe_type")}
 
 
 def test_without_a_release_nobody_knows_what_controllers_answer() -> None:
-    sight = replace(sample("k41-forgotten"), releases=(), dialects=())
+    view = replace(sample("k41-forgotten"), releases=(), dialects=())
     intent = Intent(command=Command.UPGRADE, up={METADATA_VERSION: "21"})
-    assert codes(make_plan(sight, intent, CATALOGUE)) == {("strict", "", "release_unknown")}
+    assert codes(make_plan(view, intent, CATALOGUE)) == {("strict", "", "release_unknown")}
 
 
 def test_releases_that_map_otherwise_are_told() -> None:
-    sight = replace(
+    view = replace(
         sample("k41-forgotten"), releases=("4.1", "4.0"), dialects=("kraft-4.0", "kraft-4.1")
     )
-    latest = make_plan(sight, Intent(command=Command.UPGRADE), CATALOGUE)
+    latest = make_plan(view, Intent(command=Command.UPGRADE), CATALOGUE)
     assert any("4.0 would map them otherwise" in warning for warning in latest.warnings)
-    exact = make_plan(sight, Intent(command=Command.UPGRADE, up={GROUP: "1"}), CATALOGUE)
+    exact = make_plan(view, Intent(command=Command.UPGRADE, up={GROUP: "1"}), CATALOGUE)
     assert not any("map them" in warning for warning in exact.warnings)
 
 
@@ -264,9 +264,9 @@ def test_nothing_is_planned_over_missing_evidence(
 def test_evidence_that_is_too_old_refuses() -> None:
     lines = (SAMPLES / "k42-dynamic" / "landing.jsonl").read_bytes().splitlines()
     later = read_samples().newest + 2 * HOURS_72
-    sight = see(lines, catalogue=CATALOGUE, as_of=later, max_age=HOURS_72)
+    view = see(lines, catalogue=CATALOGUE, as_of=later, max_age=HOURS_72)
     intent = Intent(command=Command.DISABLE, delete=(GROUP,))
-    found = codes(make_plan(sight, intent, CATALOGUE))
+    found = codes(make_plan(view, intent, CATALOGUE))
     assert {("evidence", "", "evidence_too_old"), ("evidence", "", "levels_too_old")} <= found
 
 
@@ -279,7 +279,7 @@ def test_a_metadata_version_that_witnesses_disagree_about_holds_every_level() ->
         return json.dumps(document).encode()
 
     lines = (SAMPLES / "mixed-42-39" / "landing.jsonl").read_bytes().splitlines()
-    sight = see(map(other, lines), catalogue=CATALOGUE, as_of=None, max_age=HOURS_72)
+    view = see(map(other, lines), catalogue=CATALOGUE, as_of=None, max_age=HOURS_72)
     unsure = {("evidence", METADATA_VERSION, "witnesses_disagree")}
     # Broker 3 does not know group.version, whatever is finalized.
     refused = {(judge, GROUP, "unsupported_by_node") for judge in ("strict", "kraft-4.2")}
@@ -288,7 +288,7 @@ def test_a_metadata_version_that_witnesses_disagree_about_holds_every_level() ->
         (Intent(command=Command.UPGRADE, up={METADATA_VERSION: "22"}), unsure),
         (Intent(command=Command.DOWNGRADE, down={METADATA_VERSION: "20"}), unsure),
     ):
-        planned = make_plan(sight, intent, CATALOGUE)
+        planned = make_plan(view, intent, CATALOGUE)
         if planned.goal.moves:
             assert codes(planned) == told
         else:

@@ -166,8 +166,8 @@ def verdicts(
         left_out = set(without)
         lines = [line for i, line in enumerate(capture.lines) if i not in left_out]
         states.append((str(number), fold_lines(lines, known, latest(capture.as_of))))
-    terms = Conditions(as_of=capture.as_of, max_age=MAX_AGE)
-    table = judge(snapshot_rows(states), terms, known, dialect).readiness
+    inputs = Conditions(as_of=capture.as_of, max_age=MAX_AGE)
+    table = judge(snapshot_rows(states), inputs, known, dialect).readiness
     found = [dict[str, Verdict]() for _ in variants]
     for row in table.to_pylist():
         found[int(row["cluster"])][row["feature"]] = row["verdict"], row["target"] or 0

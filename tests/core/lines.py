@@ -479,9 +479,9 @@ def judge_lines(
     """What the core says of one cluster's lines, of which the inventory says what is expected;
     `under`: other conditions than those of all tests."""
     inventory = {} if expected is None else {name: expected}
-    terms = Conditions(**{"as_of": NOW, "max_age": MAX_AGE, "inventory": inventory} | under)
+    inputs = Conditions(**{"as_of": NOW, "max_age": MAX_AGE, "inventory": inventory} | under)
     known, rows = catalogue or load_catalogue(), snapshot({name: list(lines)})
-    return judge(rows, terms, known, load_dialect("strict"))
+    return judge(rows, inputs, known, load_dialect("strict"))
 
 
 # --- Readers of what is judged: tests look at its tables by these, as rows -----------------------

@@ -281,15 +281,15 @@ def recorded(name: str, *, read: bool = True) -> ClusterView:
 
 
 def test_a_removed_and_unregistered_controller_that_was_left_in_the_configuration_blocks() -> None:
-    sight = recorded("left-behind")
-    assert verdicts(sight.judged)[SHARE] == "BLOCKED"
-    [row] = findings(sight.judged, "configured_voter_not_registered")
+    view = recorded("left-behind")
+    assert verdicts(view.judged)[SHARE] == "BLOCKED"
+    [row] = findings(view.judged, "configured_voter_not_registered")
     assert (row["role"], row["node_id"], row["feature"], first_fact(row)) == (
         "controller", 2, SHARE, "1",
     )  # fmt: skip
-    [warned] = findings(sight.judged, "dynamic_quorum_with_static_voters")
+    [warned] = findings(view.judged, "dynamic_quorum_with_static_voters")
     assert (warned["node_id"], first_fact(warned)) == (1, "1, 2; 2 not registered")
-    way = unlock(sight.cluster, CATALOGUE, SHARE, 2)
+    way = unlock(view.cluster, CATALOGUE, SHARE, 2)
     assert way.fixes == (Fix(role=Role.CONTROLLER, node_id=2, action=Action.RECONFIGURE),)
     assert way.remaining_rules == ()
 
@@ -306,13 +306,13 @@ def test_where_its_configuration_was_not_read_that_is_unknown_and_never_ready(na
 
 
 def test_an_empty_configuration_asks_for_nobody_and_the_policy_still_wants_every_voter() -> None:
-    sight = recorded("voter-unregistered")
-    assert verdicts(sight.judged)[SHARE] == "BLOCKED"
-    assert "voter_not_registered" in codes(sight.judged)
+    view = recorded("voter-unregistered")
+    assert verdicts(view.judged)[SHARE] == "BLOCKED"
+    assert "voter_not_registered" in codes(view.judged)
     request = Request(updates=(Update(feature=SHARE, level=2),), validate_only=True)
-    own = answer(sight.cluster, request, load("kraft-4.2"), CATALOGUE.tables)
+    own = answer(view.cluster, request, load("kraft-4.2"), CATALOGUE.tables)
     assert own.reply.code == 0  # as the real controller answered
-    [refused] = refused_by([(sight.cluster, request)], load(STRICT), CATALOGUE.tables)
+    [refused] = refused_by([(view.cluster, request)], load(STRICT), CATALOGUE.tables)
     assert "voter_not_registered" in refused
 
 
@@ -387,9 +387,9 @@ def test_no_plan_ends_where_a_leftover_lets_nothing_move_any_more() -> None:
     node = half(1, ranges={METADATA_VERSION: (1, 21)}, levels=levels)
     cluster = Described(name="c", registry="log", nodes=(node,), voters=(1,), stored=levels)
     lines = [*lines_of(cluster), voters("1@h:1,9@h:1")]
-    sight = see(lines, catalogue=CATALOGUE, as_of=None, max_age=ANY_AGE)
-    assert verdicts(sight.judged) == {METADATA_VERSION: "BLOCKED"}
-    assert make_plan(sight, Intent(command=Command.UPGRADE_ALL), CATALOGUE).plan is None
+    view = see(lines, catalogue=CATALOGUE, as_of=None, max_age=ANY_AGE)
+    assert verdicts(view.judged) == {METADATA_VERSION: "BLOCKED"}
+    assert make_plan(view, Intent(command=Command.UPGRADE_ALL), CATALOGUE).plan is None
 
 
 @pytest.mark.parametrize("level", [14, 20])
@@ -402,9 +402,9 @@ def test_who_is_configured_and_vouched_for_is_in_no_plans_way(level: int) -> Non
     cluster = described(nodes=nodes, voters=(1, 9))
     fleet = Fleet(cluster=(FleetEntry(id="c", controllers_complete=True),))
     lines = [*lines_of(cluster), voters("1@h:1,9@h:1")]
-    sight = see(lines, catalogue=CATALOGUE, as_of=None, max_age=ANY_AGE, fleet=fleet)
-    assert verdicts(sight.judged)[METADATA_VERSION] == "READY"
-    planned = make_plan(sight, Intent(command=Command.UPGRADE_ALL), CATALOGUE)
+    view = see(lines, catalogue=CATALOGUE, as_of=None, max_age=ANY_AGE, fleet=fleet)
+    assert verdicts(view.judged)[METADATA_VERSION] == "READY"
+    planned = make_plan(view, Intent(command=Command.UPGRADE_ALL), CATALOGUE)
     assert planned.plan is not None, planned.refusals
 
 

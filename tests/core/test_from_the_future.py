@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from featurelib.audit.cluster_view import ClusterView, Terms
+from featurelib.audit.cluster_view import ClusterView, Inputs
 from featurelib.audit.columns import SKEW
 from featurelib.config.fleet import Fleet, FleetEntry
 from featurelib.errors import NoEvidenceError
@@ -45,7 +45,7 @@ def rolled_back(lines: Sequence[bytes]) -> list[bytes]:
     return [line.replace(b'"max_version":27', b'"max_version":25') for line in wire]
 
 
-def sight(lines: Sequence[bytes], as_of: int | None) -> ClusterView:
+def view(lines: Sequence[bytes], as_of: int | None) -> ClusterView:
     owner = FleetEntry(id=ID, release="4.0", registrations_complete=True)
     fleet = Fleet(cluster=(owner,))
     return see(lines, catalogue=CATALOGUE, as_of=as_of, max_age=3 * DAY, fleet=fleet)
@@ -68,8 +68,8 @@ def test_lines_of_a_clock_that_is_ahead_do_not_outweigh_what_was_seen_after_them
     right = moved(rolled_back(LINES), timedelta(hours=1))
     now = NEWEST + 3 * 3_600_000_000
     for lines in (wrong + right, right + wrong, right + wrong + right):
-        seen = sight(lines, now)
-        assert target(seen) == target(sight(right, now))
+        seen = view(lines, now)
+        assert target(seen) == target(view(right, now))
         assert target(seen)[1] in (None, 7, 25)
         [row] = findings(seen.judged, "evidence_from_the_future")
         assert first_fact(row).startswith(f"{len(wrong)} lines, the latest dated 202")
@@ -80,15 +80,15 @@ def test_lines_of_a_clock_that_is_ahead_do_not_outweigh_what_was_seen_after_them
         assert planned.plan is None
     # Its time has come: the same lines count, as the newest there are.
     later = now + int(ahead.total_seconds()) * 1_000_000
-    assert "evidence_from_the_future" not in found(sight(right + wrong, later))
-    assert sight(right + wrong, later).newest > now
+    assert "evidence_from_the_future" not in found(view(right + wrong, later))
+    assert view(right + wrong, later).newest > now
 
 
 def test_a_few_minutes_are_the_difference_of_two_clocks() -> None:
-    at = sight(LINES, None).newest
-    assert "evidence_from_the_future" not in found(sight(LINES, at - SKEW))
-    assert target(sight(LINES, at - SKEW)) == target(sight(LINES, None))
-    late = sight([*LINES, *moved(LINES[:1], timedelta(minutes=6))], at)
+    at = view(LINES, None).newest
+    assert "evidence_from_the_future" not in found(view(LINES, at - SKEW))
+    assert target(view(LINES, at - SKEW)) == target(view(LINES, None))
+    late = view([*LINES, *moved(LINES[:1], timedelta(minutes=6))], at)
     [row] = findings(late.judged, "evidence_from_the_future")
     assert first_fact(row) == "1 line, the latest dated 2026-11-21T05:50:33Z"
 
@@ -96,16 +96,16 @@ def test_a_few_minutes_are_the_difference_of_two_clocks() -> None:
 def test_what_is_judged_as_of_a_time_past_is_judged_by_the_lines_before_it() -> None:
     after = moved(rolled_back(LINES), timedelta(days=2))
     for lines in (LINES + after, after + LINES):
-        assert target(sight(lines, NEWEST)) == target(sight(LINES, NEWEST))
+        assert target(view(lines, NEWEST)) == target(view(LINES, NEWEST))
     with pytest.raises(NoEvidenceError, match=r"expected lines of before .*found later ones only"):
-        sight(after, NEWEST)
+        view(after, NEWEST)
 
 
 def test_a_stored_row_that_holds_the_future_is_never_ready() -> None:
     accepted = list(map(read, moved(LINES, timedelta(hours=48))))
     rows: list[tuple[str, ClusterState]] = []
     rows.append((ID, fold_lines([(one, i) for i, one in enumerate(accepted, 1)], CATALOGUE)))  # type: ignore[misc]
-    seen = Terms(catalogue=CATALOGUE, as_of=NEWEST, max_age=3 * DAY).see(snapshot_rows(rows))
+    seen = Inputs(catalogue=CATALOGUE, as_of=NEWEST, max_age=3 * DAY).see(snapshot_rows(rows))
     assert target(seen)[0] == "UNKNOWN"
     assert {"evidence_too_new", "levels_too_new"} <= found(seen)
     assert "too_old" not in " ".join(found(seen))

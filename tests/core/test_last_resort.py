@@ -10,7 +10,7 @@ import pytest
 
 from featurelib.audit import audit
 from featurelib.audit.audit import Judged
-from featurelib.audit.cluster_view import Terms
+from featurelib.audit.cluster_view import Inputs
 from featurelib.catalogue import load
 from featurelib.landing import kinds
 from featurelib.rows import TableRows
@@ -100,13 +100,13 @@ def test_without_spark_the_line_is_quarantined_with_its_number(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     fail_for(monkeypatch, lambda content: content.error is not None)
-    terms = Terms(catalogue=load(), as_of=NOW, max_age=MAX_AGE)
+    inputs = Inputs(catalogue=load(), as_of=NOW, max_age=MAX_AGE)
     lines = [*LINES["a"], *LINES["bad"], BAD]
-    result, _, rejected = terms.judge_lines(lines, (), every=True)
+    result, _, rejected = inputs.judge_lines(lines, (), every=True)
     reason = "featurelib cannot use this line (OverflowError): please report it"
     assert rejected == [(len(lines), reason)]
     assert verdicts(result, "bad") == verdicts(result, "a") == {"READY"}
-    assert terms.see_lines([*LINES["bad"], BAD]).rejected == ((len(LINES["bad"]) + 1, reason),)
+    assert inputs.see_lines([*LINES["bad"], BAD]).rejected == ((len(LINES["bad"]) + 1, reason),)
 
 
 def test_a_cluster_whose_fold_fails_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,8 +136,8 @@ def test_a_cluster_whose_fold_fails_is_unknown(monkeypatch: pytest.MonkeyPatch) 
     assert ("snapshot_malformed", reason) in facts_of(result, "bad")
     assert known_of(table, 1, None).ahead == ("bad",)  # the next run folds it again
 
-    terms = Terms(catalogue=load(), as_of=NOW, max_age=MAX_AGE)
-    plain, _, _ = terms.judge_lines(
+    inputs = Inputs(catalogue=load(), as_of=NOW, max_age=MAX_AGE)
+    plain, _, _ = inputs.judge_lines(
         [line for some in lines.values() for line in some], (), every=True
     )
     assert ("snapshot_malformed", reason) in facts_of(plain, "bad")

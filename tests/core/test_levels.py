@@ -227,8 +227,8 @@ def test_the_generation_of_a_cluster_is_its_own() -> None:
     }
     for known in lines:
         own = {known: Expected(generation=Generation.ZK_2_7)}
-        terms = replace(conditions([]), inventory=own)
-        judged = judge(snapshot(lines), terms, load_catalogue(), load_dialect("strict"))
+        inputs = replace(conditions([]), inventory=own)
+        judged = judge(snapshot(lines), inputs, load_catalogue(), load_dialect("strict"))
         rows = findings(judged, "features_node_ambiguous")
         assert [row["cluster"] for row in rows] == [name for name in lines if name != known]
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from featurelib.audit.audit import Judged
-from featurelib.audit.cluster_view import ClusterView, Terms
+from featurelib.audit.cluster_view import ClusterView, Inputs
 from featurelib.audit.evidence import Expected
 from featurelib.catalogue import load as load_catalogue
 from featurelib.errors import ConfigError
@@ -200,13 +200,13 @@ def test_before_a_migration_has_ended_no_release_without_zookeeper_mode_may_join
     [row] = rows_of(judged(night(phase, 1)), "plans")
     has_ended = phase == "ended"
     assert row["may_join"] == ["3.8", "3.9", *["4.0", "4.1", "4.2", "4.3", "4.4"] * has_ended]
-    terms = Terms(catalogue=load_catalogue(), as_of=None, max_age=10**15)
+    inputs = Inputs(catalogue=load_catalogue(), as_of=None, max_age=10**15)
     if has_ended:
-        assert roll(look(night(phase, 1)), "4.0", terms).may_join
+        assert roll(look(night(phase, 1)), "4.0", inputs).may_join
     else:
         with pytest.raises(ConfigError, match="finish the migration to KRaft first"):
-            roll(look(night(phase, 1)), "4.0", terms)
-    assert roll(look(night(phase, 1)), "3.9", terms).may_join
+            roll(look(night(phase, 1)), "4.0", inputs)
+    assert roll(look(night(phase, 1)), "3.9", inputs).may_join
 
 
 def test_a_cluster_that_migrates_says_so_where_nothing_else_is_to_be_said() -> None:

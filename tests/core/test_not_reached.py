@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from featurelib.audit.audit import Judged
-from featurelib.audit.cluster_view import ClusterView, Terms
+from featurelib.audit.cluster_view import ClusterView, Inputs
 from featurelib.audit.evidence import Expected
 from featurelib.audit.findings import FindingWords
 from featurelib.errors import NoEvidenceError
@@ -71,7 +71,7 @@ def judged(*more: bytes, of: Cluster = GOOD, **under: Any) -> Judged:
     return judge_lines([*lines_of(of), *more], **under)
 
 
-def sight(*lines: bytes, as_of: int | None = None) -> ClusterView:
+def view(*lines: bytes, as_of: int | None = None) -> ClusterView:
     return see(lines, catalogue=CATALOGUE, as_of=as_of, max_age=MAX_AGE)
 
 
@@ -172,22 +172,22 @@ def test_lines_may_come_in_any_order_and_by_night(
 def test_it_counts_from_its_time_on() -> None:
     """As of a time before it, it decides nothing, as any line from the future."""
     later, lines = not_reached_line("c", -2), lines_of(GOOD)
-    found = sight(*lines, later, as_of=NOW)
+    found = view(*lines, later, as_of=NOW)
     assert verdicts(found.judged) == READY
     assert codes(found.judged) == {"evidence_from_the_future"}
-    assert verdicts(sight(*lines, later, as_of=NOW + 2 * HOUR).judged) == UNKNOWN
-    newest = sight(*lines, later)  # as of the newest line, which it is
+    assert verdicts(view(*lines, later, as_of=NOW + 2 * HOUR).judged) == UNKNOWN
+    newest = view(*lines, later)  # as of the newest line, which it is
     assert (newest.newest, verdicts(newest.judged)) == (NOW + 2 * HOUR, UNKNOWN)
-    assert describe(newest, CATALOGUE).seen_at == describe(sight(*lines), CATALOGUE).seen_at
+    assert describe(newest, CATALOGUE).seen_at == describe(view(*lines), CATALOGUE).seen_at
     known = fold_lines(landings([*lines, later]), CATALOGUE)
-    terms = Terms(catalogue=CATALOGUE, as_of=NOW, max_age=MAX_AGE)
-    assert verdicts(terms.see(snapshot_rows([("c", known)])).judged) == UNKNOWN  # folded further
+    inputs = Inputs(catalogue=CATALOGUE, as_of=NOW, max_age=MAX_AGE)
+    assert verdicts(inputs.see(snapshot_rows([("c", known)])).judged) == UNKNOWN  # folded further
 
 
 def test_no_plan_is_made_of_what_landed_before() -> None:
     up = Intent(command=Command.UPGRADE, up={METADATA: "27"})
-    assert make_plan(sight(*lines_of(GOOD)), up, CATALOGUE).plan is not None
-    planned = make_plan(sight(*lines_of(GOOD), LOST), up, CATALOGUE)
+    assert make_plan(view(*lines_of(GOOD)), up, CATALOGUE).plan is not None
+    planned = make_plan(view(*lines_of(GOOD), LOST), up, CATALOGUE)
     assert planned.plan is None
     assert [reason.code for reason in planned.refusals] == [CODE]
 
@@ -198,7 +198,7 @@ def test_a_cluster_that_never_landed_has_the_reason_beside_it() -> None:
     [plan] = found.plans.to_pylist()
     assert (plan["verdict"], plan["newest_line"]) == ("UNKNOWN", None)
     with pytest.raises(NoEvidenceError, match="no data was ever collected from this cluster"):
-        sight(LOST)
+        view(LOST)
 
 
 def test_it_is_of_its_own_cluster_alone() -> None:

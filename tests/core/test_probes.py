@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from featurelib.audit.cluster_view import Terms
+from featurelib.audit.cluster_view import Inputs
 from featurelib.audit.columns import SKEW
 from featurelib.catalogue import load as load_catalogue
 from featurelib.core.dialect import GENERATIONS, load
@@ -255,9 +255,9 @@ def test_the_controller_decides_about_a_ghost_whose_range_was_never_seen(
 ) -> None:
     """It asks every registered broker; controllers from metadata.version 15 on (KIP-919)."""
     lines = lines_of(its_ceiling(ghost, level=level, **HIDDEN))
-    terms = Terms(catalogue=OWN, as_of=None, max_age=MAX_AGE)
+    inputs = Inputs(catalogue=OWN, as_of=None, max_age=MAX_AGE)
     seen, decided = (
-        replace(terms, controller_decides=decides).see_lines(lines) for decides in (False, True)
+        replace(inputs, controller_decides=decides).see_lines(lines) for decides in (False, True)
     )
     found = [set(one.judged.findings["code"].to_pylist()) for one in (seen, decided)]
     assert ["range_unknown" in some for some in found] == [True, not expected]

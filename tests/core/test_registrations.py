@@ -222,8 +222,8 @@ def test_a_node_that_a_newer_list_names_was_lost_from_that_look() -> None:
 
 def test_a_plan_misses_what_the_verdict_misses() -> None:
     for name, (verdict, lines) in SCENES.items():
-        sight = see(lines, catalogue=catalogue(), as_of=None, max_age=MAX_AGE)
-        missing = [*Reasons(sight, catalogue()).of_unknown({METADATA: 29})]
+        view = see(lines, catalogue=catalogue(), as_of=None, max_age=MAX_AGE)
+        missing = [*Reasons(view, catalogue()).of_unknown({METADATA: 29})]
         assert verdict == "BLOCKED" or bool(missing) == (verdict == "UNKNOWN"), name
 
 

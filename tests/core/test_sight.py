@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from featurelib.audit.cluster_view import ClusterView, Terms
+from featurelib.audit.cluster_view import ClusterView, Inputs
 from featurelib.config.fleet import Fleet
 from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.errors import InputError, NoEvidenceError
@@ -42,7 +42,7 @@ def test_every_sample_alone_is_judged_as_in_the_night(name: str) -> None:
     """And so is its row as the tables store it, of which Spark does not hand over the state."""
     seen = look(*lines(name), as_of=NEWEST)
     stored = seen.rows.replace(state=nulls(BYTES, 1))
-    again = Terms(catalogue=CATALOGUE, as_of=NEWEST, max_age=72 * HOUR).see(stored)
+    again = Inputs(catalogue=CATALOGUE, as_of=NEWEST, max_age=72 * HOUR).see(stored)
     assert (NAMES[seen.cluster_id], seen.rejected) == (name, ())
     for table in TABLES:
         mine = rows_of(judge_samples(), table, cluster=seen.cluster_id)
@@ -67,10 +67,10 @@ def test_the_order_of_lines_and_lines_twice_change_nothing() -> None:
 
 def test_a_broken_line_is_set_aside_with_its_number_and_the_rest_goes_on() -> None:
     said = lines(GHOST)
-    sight = look(said[0], b"{", *said[1:], b'{"kind":"guess"}')
-    assert [number for number, _ in sight.rejected] == [2, len(said) + 2]
-    assert "kind" in sight.rejected[1][1]
-    assert sight.cluster == look(*said).cluster
+    view = look(said[0], b"{", *said[1:], b'{"kind":"guess"}')
+    assert [number for number, _ in view.rejected] == [2, len(said) + 2]
+    assert "kind" in view.rejected[1][1]
+    assert view.cluster == look(*said).cluster
 
 
 def test_it_is_judged_as_of_its_newest_line_or_as_of_the_time_given() -> None:
@@ -84,15 +84,15 @@ def test_it_is_judged_as_of_its_newest_line_or_as_of_the_time_given() -> None:
 def test_the_inventory_counts_as_in_the_night() -> None:
     name = look(*lines("k42-dynamic")).cluster_id
     fleet = Fleet(cluster=(Entry(id=name, brokers=(1, 9), release="4.1.2"),))
-    sight = look(*lines("k42-dynamic"), fleet=fleet)
-    assert "expected_node_missing" in codes(sight.judged)
-    assert (sight.releases, sight.cluster.release) == (("4.1.2",), "4.1.2")
-    assert sight.dialects == ("kraft-4.1",)
+    view = look(*lines("k42-dynamic"), fleet=fleet)
+    assert "expected_node_missing" in codes(view.judged)
+    assert (view.releases, view.cluster.release) == (("4.1.2",), "4.1.2")
+    assert view.dialects == ("kraft-4.1",)
 
 
 def test_severities_of_the_caller_are_used() -> None:
-    sight = look(*lines(GHOST), severities={"ghost_broker": Severity.CRITICAL})
-    assert findings(sight.judged, "ghost_broker")[0]["severity"] == "critical"
+    view = look(*lines(GHOST), severities={"ghost_broker": Severity.CRITICAL})
+    assert findings(view.judged, "ghost_broker")[0]["severity"] == "critical"
 
 
 def test_lines_of_several_clusters_are_refused_by_name_until_one_is_chosen() -> None:
@@ -121,10 +121,10 @@ def test_no_accepted_line_is_no_evidence_and_the_reasons_are_said() -> None:
 def test_a_stored_row_has_to_be_one_and_to_have_landed() -> None:
     rows = BATCH
     with pytest.raises(InputError, match=r"expected one row of silver\.cluster_snapshot, found 26"):
-        Terms(catalogue=CATALOGUE, as_of=None, max_age=HOUR).see(rows)
+        Inputs(catalogue=CATALOGUE, as_of=None, max_age=HOUR).see(rows)
     never = some(rows, 0).replace(observed_at=np.array([NONE]))
     with pytest.raises(NoEvidenceError, match="no data was ever collected from this cluster"):
-        Terms(catalogue=CATALOGUE, as_of=None, max_age=HOUR).see(never)
+        Inputs(catalogue=CATALOGUE, as_of=None, max_age=HOUR).see(never)
 
 
 def test_seeing_needs_neither_spark_nor_a_terminal() -> None:

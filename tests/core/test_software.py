@@ -52,16 +52,16 @@ def look(lines: list[Line], fleet: Fleet = NO_FLEET) -> ClusterView:
     return see(texts, catalogue=CATALOGUE, as_of=None, max_age=MAX_AGE, fleet=fleet)
 
 
-def releases(sight: ClusterView, told: str = "") -> dict[str, str]:
+def releases(view: ClusterView, told: str = "") -> dict[str, str]:
     """The release of each node half."""
-    assert sight.judged.evidence is not None
-    plain = PlainCluster(sight.judged.evidence, told, CATALOGUE).cluster()
+    assert view.judged.evidence is not None
+    plain = PlainCluster(view.judged.evidence, told, CATALOGUE).cluster()
     return {f"{node.role.text} {node.node_id}": node.release for node in plain.nodes}
 
 
-def metadata_version(sight: ClusterView) -> tuple[str, int]:
+def metadata_version(view: ClusterView) -> tuple[str, int]:
     """Verdict and ceiling."""
-    rows = sight.judged.readiness.to_pylist()
+    rows = view.judged.readiness.to_pylist()
     (row,) = (row for row in rows if row["feature"] == METADATA_VERSION)
     return row["verdict"], row["ceiling"]
 
@@ -90,15 +90,15 @@ def metadata_version(sight: ClusterView) -> tuple[str, int]:
 def test_each_node_is_of_the_release_that_really_ran(
     name: str, runs: dict[str, str], verdict: tuple[str, int]
 ) -> None:
-    sight = look(lines_of(name))
-    assert releases(sight) == runs
-    assert set(sight.releases) == {r for who, r in runs.items() if who.startswith("controller")}
-    assert metadata_version(sight) == verdict
+    view = look(lines_of(name))
+    assert releases(view) == runs
+    assert set(view.releases) == {r for who, r in runs.items() if who.startswith("controller")}
+    assert metadata_version(view) == verdict
 
 
 def test_a_line_without_requests_is_read_by_its_ranges_as_before() -> None:
-    sight = look(lines_of("stock42", without="api_keys"))
-    assert sight.releases == ("4.2", "4.1")
+    view = look(lines_of("stock42", without="api_keys"))
+    assert view.releases == ("4.2", "4.1")
     unstable = look(lines_of("unstablebrokers42", without="api_keys"))
     assert releases(unstable)["broker 1"] == "4.3"
     assert metadata_version(unstable)[1] == 30
@@ -243,10 +243,10 @@ def test_where_no_node_tells_its_release_the_inventory_does() -> None:
 
 def test_software_that_goes_further_than_the_catalogue_is_called_newer_and_no_release() -> None:
     text = json.dumps(lines_of("stock42")).replace('"max_version": 29', '"max_version": 99')
-    sight = look(json.loads(text))
-    [row] = sight.judged.plans.to_pylist()
+    view = look(json.loads(text))
+    [row] = view.judged.plans.to_pylist()
     assert (row["release"], row["newest_release"]) == (None, None)
     newer = f"newer than {CATALOGUE.releases[-1].release}"
-    assert {node.release for node in describe(sight, CATALOGUE).nodes} == {newer}
-    [shown] = summarize(sight.judged, report_run(CATALOGUE, 1, 0), CATALOGUE).clusters
+    assert {node.release for node in describe(view, CATALOGUE).nodes} == {newer}
+    [shown] = summarize(view.judged, report_run(CATALOGUE, 1, 0), CATALOGUE).clusters
     assert (shown.release, shown.newest_release) == (None, newer)

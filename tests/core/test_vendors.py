@@ -43,7 +43,7 @@ def with_feature(sample: str, name: str, low: int, high: int, level: int) -> lis
     return found
 
 
-def sight(lines: list[bytes], catalogue: Catalogue | None = None) -> ClusterView:
+def view(lines: list[bytes], catalogue: Catalogue | None = None) -> ClusterView:
     return see(lines, catalogue=catalogue or load(), as_of=None, max_age=10**12)
 
 
@@ -52,7 +52,7 @@ def verdicts(seen: ClusterView) -> dict[str, str]:
 
 
 def test_a_feature_that_no_catalogue_knows_is_unknown_and_never_planned() -> None:
-    seen = sight(with_feature("k42-dynamic", "acme.tiering.version", 0, 2, 1))
+    seen = view(with_feature("k42-dynamic", "acme.tiering.version", 0, 2, 1))
     assert verdicts(seen)["acme.tiering.version"] == "UNKNOWN"
     [said] = findings(seen.judged, "feature_not_catalogued")
     assert (said["feature"], said["level"], said["severity"]) == (
@@ -81,7 +81,7 @@ def test_a_cluster_of_a_vendor_s_shape_moves_nothing(overlay: bool) -> None:
     plain = b'{"name": "metadata.version", "max_version_level": 7, "min_version_level": 7}, '
     lines = [line.replace(plain, b"") for line in lines]
     assert not any(b'"max_version_level": 7' in line for line in lines)
-    seen = sight(lines, catalogue)
+    seen = view(lines, catalogue)
     found = verdicts(seen)
     assert {found["confluent.metadata.version"], found["metadata.version"]} == {"UNKNOWN"}
     assert "READY" not in found.values()
@@ -101,7 +101,7 @@ def test_a_vendor_s_controllers_are_described_in_an_overlay_and_not_in_the_inven
     sample: str, feature: str
 ) -> None:
     """In k40-fresh everything is at its target, so the audit itself asks no controller."""
-    seen = sight(with_feature(sample, "acme.version", 0, 1, 0))
+    seen = view(with_feature(sample, "acme.version", 0, 1, 0))
     assert ("release_unknown" in codes(seen.judged)) is (sample == "k41-forgotten")
     asked = Intent(command=Command.UPGRADE, up={feature: "1"})
     planned = make_plan(seen, asked, load()).refusals
@@ -122,7 +122,7 @@ def test_the_inventory_s_word_does_not_make_a_vendor_s_build_apache() -> None:
 
 def test_in_zookeeper_mode_features_are_the_owner_s() -> None:
     text = (LABORATORY / "zk-332-ranges" / "landing.jsonl").read_bytes()
-    assert "feature_not_catalogued" not in codes(sight(text.splitlines()).judged)
+    assert "feature_not_catalogued" not in codes(view(text.splitlines()).judged)
 
 
 def test_our_overlays_are_named_without_a_path(
@@ -145,7 +145,7 @@ def test_our_overlays_are_named_without_a_path(
 @pytest.mark.parametrize("overlay", [False, True])
 def test_the_overlay_of_automq_makes_its_build_known(overlay: bool) -> None:
     catalogue = with_overlay(load(), AUTOMQ.read_bytes(), str(AUTOMQ)) if overlay else load()
-    seen = sight(with_feature("k39-static", "automq.version", 1, 5, 3), catalogue)
+    seen = view(with_feature("k39-static", "automq.version", 1, 5, 3), catalogue)
     assert ("feature_not_catalogued" in codes(seen.judged)) is not overlay
     assert ("kraft-3.9" in seen.dialects) is overlay
     row = next(r for r in seen.judged.readiness.to_pylist() if r["feature"] == "automq.version")
@@ -156,7 +156,7 @@ def test_the_overlay_of_automq_makes_its_build_known(overlay: bool) -> None:
 @pytest.mark.parametrize("newest", [5, 6])
 def test_a_build_above_the_levels_of_its_overlay_has_no_known_release(newest: int) -> None:
     catalogue = with_overlay(load(), AUTOMQ.read_bytes(), str(AUTOMQ))
-    seen = sight(with_feature("k39-static", "automq.version", 1, newest, 3), catalogue)
+    seen = view(with_feature("k39-static", "automq.version", 1, newest, 3), catalogue)
     assert bool(seen.dialects) is (newest <= 5)
 
 
@@ -199,7 +199,7 @@ LOGGED = Cluster(name="c", nodes=(node(1), node(1, CONTROLLER)), stored=ACME)
     ids=["controllers alone", "at an older epoch", "one broker", "the log of another day"],
 )
 def test_a_vendor_s_level_counts_whoever_shows_it(lines: list[bytes]) -> None:
-    assert verdicts(sight(STOCK)) == {METADATA: "READY"}
-    seen = sight(lines)
+    assert verdicts(view(STOCK)) == {METADATA: "READY"}
+    seen = view(lines)
     assert verdicts(seen)[METADATA] == "UNKNOWN"
     assert "release_unknown" in codes(seen.judged)

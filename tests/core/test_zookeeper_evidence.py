@@ -194,11 +194,11 @@ def cut(line: bytes) -> bytes:
 def test_a_damaged_line_of_a_znode_makes_its_path_unknown_and_not_gone(
     lines: list[bytes], verdict: str, found: set[str]
 ) -> None:
-    sight = see(lines, catalogue=load(), as_of=None, max_age=MAX_AGE)
-    assert len(sight.rejected) == 1
-    assert readiness(sight.judged, "f")["verdict"] == verdict
+    view = see(lines, catalogue=load(), as_of=None, max_age=MAX_AGE)
+    assert len(view.rejected) == 1
+    assert readiness(view.judged, "f")["verdict"] == verdict
     lost = {"range_unknown", "registration_gone", "no_trustworthy_witness"}
-    assert lost & codes(sight.judged) == found
+    assert lost & codes(view.judged) == found
 
 
 def test_a_cluster_of_damaged_lines_alone_is_none() -> None:

@@ -177,15 +177,15 @@ class Stage:
     def plan(self, feature: str, level: int, *, timeout_ms: int) -> tuple[Path, Path]:
         """The files of a plan that moves one feature, and of its files."""
         live = self.connected()
-        sight = live.source().sight
-        down = level < sight.cluster.finalized.get(feature, (0, 0))[1]
+        view = live.source().view
+        down = level < view.cluster.finalized.get(feature, (0, 0))[1]
         intent = Intent(
             command=Command.UPDATE,
             up={} if down else {feature: str(level)},
             down={feature: str(level)} if down and level else {},
             delete=(feature,) if down and not level else (),
         )
-        made = make_plan(sight, intent, live.catalogue, timeout_ms=timeout_ms)
+        made = make_plan(view, intent, live.catalogue, timeout_ms=timeout_ms)
         assert made.plan is not None, made.refusals
         plan, approved = self.home / "plan.json", self.home / "plan.files.json"
         plan.write_text(files.write_plan(made.plan))

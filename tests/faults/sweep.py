@@ -41,7 +41,7 @@ class Play:
     """One shape of cluster with what may go wrong there."""
 
     stage: Stage
-    leader: int  # at last sight
+    leader: int  # at last view
     controllers: tuple[int, ...]
     broker: int
     line: Line | None = None

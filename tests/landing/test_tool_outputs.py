@@ -462,9 +462,9 @@ def test_a_refusal_blocks_what_read_ready_until_something_newer_lands() -> None:
 
     cluster_id = json.loads(lines[0])["cluster_id"]
     assert verdict(judged(lines)) == verdict(judged([*lines, refused(at - 1)])) == "READY"
-    sight = judged([*lines, refused(at + 1)])
-    assert verdict(sight) == "BLOCKED"
-    found = findings(sight)["probe_refused", None, None]
+    view = judged([*lines, refused(at + 1)])
+    assert verdict(view) == "BLOCKED"
+    found = findings(view)["probe_refused", None, None]
     assert "Broker 9 only supports" in first_fact(found)
 
 

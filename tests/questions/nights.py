@@ -15,7 +15,7 @@ from deltalake import write_deltalake
 
 from featurelib.arrow import schema_of, table_of
 from featurelib.audit.audit import Judged, judge
-from featurelib.audit.cluster_view import ClusterView, Terms
+from featurelib.audit.cluster_view import ClusterView, Inputs
 from featurelib.audit.evidence import Conditions
 from featurelib.catalogue import load as load_catalogue
 from featurelib.core.dialect import load as load_dialect
@@ -41,7 +41,7 @@ from tests.seeing import see
 
 CATALOGUE = load_catalogue()
 RUN = 20261121080000
-TERMS = Terms(catalogue=CATALOGUE, as_of=None, max_age=HOURS_72)
+TERMS = Inputs(catalogue=CATALOGUE, as_of=None, max_age=HOURS_72)
 NAMES = sorted(path.parent.name for path in SAMPLES.glob("*/landing.jsonl"))
 PARTS = {
     "findings": FINDINGS,
@@ -56,7 +56,7 @@ def lines_of(name: str) -> list[bytes]:
 
 
 @cache
-def sight(name: str) -> ClusterView:
+def view(name: str) -> ClusterView:
     """A sample as of its newest line."""
     return see(lines_of(name), catalogue=CATALOGUE, as_of=None, max_age=HOURS_72)
 

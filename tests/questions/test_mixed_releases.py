@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from featurelib.audit.cluster_view import Terms
+from featurelib.audit.cluster_view import Inputs
 from featurelib.extras.predictions.what_if import Changes, what_if
 from featurelib.feature import METADATA_VERSION
 from featurelib.planning.goal import Command, Intent
@@ -22,7 +22,7 @@ from tests.questions.test_plan_agrees import see_lines
 from tests.report.samples import CATALOGUE
 
 NOW = microseconds(AS_OF)
-TERMS = Terms(catalogue=CATALOGUE, as_of=NOW, max_age=MAX_AGE)
+TERMS = Inputs(catalogue=CATALOGUE, as_of=NOW, max_age=MAX_AGE)
 MIXED = [pair for pair in PAIRS if pair[1] >= "4.0" and pair[0] >= "3.9"]
 SHARE = "share.version"
 

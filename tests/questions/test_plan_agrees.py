@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from featurelib.audit.cluster_view import ClusterView, Terms
+from featurelib.audit.cluster_view import ClusterView, Inputs
 from featurelib.audit.findings import wordings
 from featurelib.config.fleet import Fleet, FleetEntry
 from featurelib.core.dialect import STRICT, load
@@ -31,7 +31,7 @@ from tests.core.scale import WHOLE, some
 from tests.core.test_agreement import SCENES
 from tests.core.test_target import PAIRS, mixed
 from tests.laboratory import LABORATORY
-from tests.questions.nights import NAMES, TERMS, sight
+from tests.questions.nights import NAMES, TERMS, view
 from tests.report.samples import CATALOGUE, HOURS_72, read_samples
 from tests.seeing import see
 
@@ -126,7 +126,7 @@ def test_a_stored_row_s_plans_are_those_of_its_lines() -> None:
         assume(lines_of(cluster))
         rows: list[tuple[str, ClusterState]] = []
         rows.append((cluster.name, fold_lines(landings(lines_of(cluster)), CATALOGUE)))
-        stored = Terms(catalogue=CATALOGUE, as_of=microseconds(AS_OF), max_age=MAX_AGE).see(
+        stored = Inputs(catalogue=CATALOGUE, as_of=microseconds(AS_OF), max_age=MAX_AGE).see(
             snapshot_rows(rows)
         )
         live = see_lines(cluster)
@@ -142,7 +142,7 @@ def test_a_stored_row_s_plans_are_those_of_its_lines() -> None:
 @pytest.mark.parametrize("row", range(len(read_samples().batch)))
 def test_a_sample_s_plans_are_as_the_audit_says(row: int) -> None:
     one = of_rows.some(read_samples().batch, row)
-    expect_agreement(Terms(catalogue=CATALOGUE, as_of=None, max_age=HOURS_72).see(one))
+    expect_agreement(Inputs(catalogue=CATALOGUE, as_of=None, max_age=HOURS_72).see(one))
 
 
 @pytest.mark.parametrize("name", SCENES)
@@ -279,7 +279,7 @@ def test_what_runs_there_and_fits_may_join_again() -> None:
     """The policy and the controllers agree about the release of every sample's controllers."""
     checked = set()
     for name in set(NAMES) - {"k43-unstable", "refused-metadata"}:
-        one = sight(name)
+        one = view(name)
         if one.dialects[0].startswith("kraft") and not len(one.judged.incompatible):
             found = roll(one, one.releases[0], TERMS)
             assert found.may_join == (not found.misfits), name

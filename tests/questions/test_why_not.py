@@ -26,7 +26,7 @@ from tests.core.random_clusters import RELEASES, kraft, zookeeper
 from tests.core.scale import some
 from tests.core.test_probes import probe
 from tests.laboratory import LABORATORY
-from tests.questions.nights import CATALOGUE, NAMES, sight
+from tests.questions.nights import CATALOGUE, NAMES, view
 from tests.seeing import see
 from tests.test_collect import OK, WITH_UPGRADE, Fake, asked, contents, judged
 
@@ -66,7 +66,7 @@ def expect_as_the_audit(one: ClusterView) -> Iterator[LevelStatus]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_sample_s_answers_are_the_audit_s(name: str) -> None:
-    list(expect_as_the_audit(sight(name)))
+    list(expect_as_the_audit(view(name)))
 
 
 @settings(
@@ -158,8 +158,8 @@ def upgrade(level: int) -> Intent:
 
 
 def test_a_refusal_of_the_controller_is_proof_with_its_words_and_its_line() -> None:
-    sight, level, when = probed(REFUSED)
-    found = why_not(sight, METADATA_VERSION, level, CATALOGUE)
+    view, level, when = probed(REFUSED)
+    found = why_not(view, METADATA_VERSION, level, CATALOGUE)
     assert (found.answer, found.agreed) == (LevelStatus.BLOCKED, None)
     [proof] = found.proofs
     assert (proof.judge, proof.code, proof.level) == (PROBE, "probe_refused", level)
@@ -168,19 +168,19 @@ def test_a_refusal_of_the_controller_is_proof_with_its_words_and_its_line() -> N
 
 
 def test_a_level_that_was_not_asked_about_is_judged_as_ever() -> None:
-    sight, level, _ = probed(REFUSED)
-    lower = why_not(sight, METADATA_VERSION, level - 1, CATALOGUE)
+    view, level, _ = probed(REFUSED)
+    lower = why_not(view, METADATA_VERSION, level - 1, CATALOGUE)
     assert (lower.answer, lower.proofs, lower.agreed) == (LevelStatus.NOTHING, (), None)
 
 
 def test_an_agreement_is_said_with_when_it_was_given() -> None:
-    sight, level, when = probed(OK)
-    found = why_not(sight, METADATA_VERSION, level, CATALOGUE)
+    view, level, when = probed(OK)
+    found = why_not(view, METADATA_VERSION, level, CATALOGUE)
     assert found.answer is LevelStatus.NOTHING
     assert found.agreed is not None
     assert (found.agreed.code, found.agreed.seen_at) == ("probe_agreed", when)
     assert f"{METADATA_VERSION} {level}" in found.agreed.message
-    assert why_not(sight, METADATA_VERSION, level - 1, CATALOGUE).agreed is None
+    assert why_not(view, METADATA_VERSION, level - 1, CATALOGUE).agreed is None
 
 
 def test_an_agreement_to_one_level_proves_no_registration_for_another() -> None:
@@ -193,8 +193,8 @@ def test_an_agreement_to_one_level_proves_no_registration_for_another() -> None:
     )
     cluster = Cluster(name="c", registry="live", nodes=(one, two), voters=(9,))
     agreed = probe({METADATA_VERSION: (21, 25), "group.version": (0, 1)})
-    terms = {"catalogue": CATALOGUE, "as_of": microseconds(AS_OF), "max_age": MAX_AGE}
-    asked_of = see([*lines_of(cluster), agreed], **terms)
+    inputs = {"catalogue": CATALOGUE, "as_of": microseconds(AS_OF), "max_age": MAX_AGE}
+    asked_of = see([*lines_of(cluster), agreed], **inputs)
     for level, answer in ((25, LevelStatus.NOTHING), (24, LevelStatus.UNKNOWN)):
         found = why_not(asked_of, METADATA_VERSION, level, CATALOGUE)
         assert found.answer is answer, level
@@ -222,12 +222,12 @@ def test_a_printed_refusal_stands_in_the_way_although_nobody_says_the_level(tmp_
 
 
 def test_no_plan_is_made_of_what_the_controller_refused() -> None:
-    sight, level, _ = probed(REFUSED)
-    refused = make_plan(sight, upgrade(level), CATALOGUE)
+    view, level, _ = probed(REFUSED)
+    refused = make_plan(view, upgrade(level), CATALOGUE)
     assert refused.plan is None
     assert [reason.code for reason in refused.refusals] == ["probe_refused"]
-    assert make_plan(sight, upgrade(level - 1), CATALOGUE).plan is not None
-    everything = make_plan(sight, Intent(command=Command.UPGRADE_ALL), CATALOGUE)
+    assert make_plan(view, upgrade(level - 1), CATALOGUE).plan is not None
+    everything = make_plan(view, Intent(command=Command.UPGRADE_ALL), CATALOGUE)
     moved = {move.feature for move in everything.goal.moves}
     assert METADATA_VERSION not in moved
     assert "probe_refused" in [reason.code for reason in everything.refusals]

@@ -400,8 +400,8 @@ def test_a_damaged_line_of_a_znode_is_folded_as_the_command_line_folds_it(store:
     put_bronze(store, RUN + 1, [damaged, stranger])
     refine(store, lambda _: None)
     found = {row["cluster"]: row for row in store.fetch(CLUSTER_SNAPSHOT).to_pylist()}
-    sight = see([*lines, damaged], catalogue=load(), as_of=None, max_age=MAX_AGE)
-    [expected] = sight.rows.to_pylist()
+    view = see([*lines, damaged], catalogue=load(), as_of=None, max_age=MAX_AGE)
+    [expected] = view.rows.to_pylist()
     assert found.keys() == {"c"}
     assert {name: found["c"][name] for name in ("registrations", "state")} == {
         name: expected[name] for name in ("registrations", "state")

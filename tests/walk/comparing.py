@@ -67,7 +67,7 @@ class Compared:
 
 
 def compare(
-    sight: ClusterView,
+    view: ClusterView,
     catalogue: Catalogue,
     ask: Ask,
     rng: Random,
@@ -83,35 +83,35 @@ def compare(
     asked about although no node speaks of them; `everything`: no level is left to chance.
     """
     found = Compared()
-    rows = sight.judged.readiness.to_pylist()
+    rows = view.judged.readiness.to_pylist()
     for row in rows:
         found.counts[f"verdict {row['verdict']}"] += 1
-        _compare_row(sight, catalogue, row, ask, found)
+        _compare_row(view, catalogue, row, ask, found)
         if levels is not None and row["finalized_level"] is not None:
             _compare_level(row, levels, found)
-    _compare_plan(sight, ask, found)
+    _compare_plan(view, ask, found)
     names = {row["feature"]: row for row in rows}
     if not with_why_not:
         return found
     for feature in sorted({*names, *needed}):
-        for level in _drawn(sight, names.get(feature), feature, None if everything else rng):
-            _compare_why_not(why_not(sight, feature, level, catalogue), ask, found)
+        for level in _drawn(view, names.get(feature), feature, None if everything else rng):
+            _compare_why_not(why_not(view, feature, level, catalogue), ask, found)
     return found
 
 
-def unknown_codes(sight: ClusterView) -> list[str]:
+def unknown_codes(view: ClusterView) -> list[str]:
     """The findings that keep the cluster from a verdict."""
-    rows = sight.judged.findings.to_pylist()
+    rows = view.judged.findings.to_pylist()
     return sorted({r["code"] for r in rows if r["severity"] == Severity.UNKNOWN.value})
 
 
 def _compare_row(
-    sight: ClusterView, catalogue: Catalogue, row: dict[str, Any], ask: Ask, found: Compared
+    view: ClusterView, catalogue: Catalogue, row: dict[str, Any], ask: Ask, found: Compared
 ) -> None:
     feature, now = row["feature"], row["finalized_level"]
     if row["verdict"] == "READY":
         target = row["target"]
-        answer = why_not(sight, feature, target, catalogue)
+        answer = why_not(view, feature, target, catalogue)
         said = ask(_question(answer))
         if answer.answer is not LevelStatus.NOTHING:
             words = f"READY for {target}, and why-not: {answer.answer} ({_rules(answer)})"
@@ -122,7 +122,7 @@ def _compare_row(
                 found.disagreements.append(_differ(WRONG_READY, answer, "READY", said))
     elif row["verdict"] == "BLOCKED" and now is not None:
         for level in range(now + 1, row["ceiling"] + 1):
-            answer = why_not(sight, feature, level, catalogue)
+            answer = why_not(view, feature, level, catalogue)
             said = ask(_question(answer))
             if said is None:
                 continue
@@ -149,9 +149,9 @@ def _compare_level(row: dict[str, Any], levels: dict[str, int], found: Compared)
         )  # fmt: skip
 
 
-def _compare_plan(sight: ClusterView, ask: Ask, found: Compared) -> None:
+def _compare_plan(view: ClusterView, ask: Ask, found: Compared) -> None:
     """The first request of the night's plan, whole."""
-    [plan] = sight.judged.plans.select(["steps"]).to_pylist()
+    [plan] = view.judged.plans.select(["steps"]).to_pylist()
     first = [row for row in plan["steps"] or () if row["request"] == 1]
     if not first:
         return
@@ -232,12 +232,12 @@ def _question(answer: WhyNot) -> Question:
 
 
 def _drawn(
-    sight: ClusterView, row: dict[str, Any] | None, feature: str, rng: Random | None
+    view: ClusterView, row: dict[str, Any] | None, feature: str, rng: Random | None
 ) -> list[int]:
     """Levels to ask about: what is special, and some by chance; without chance all."""
     now = (row["finalized_level"] or 0) if row else 0
     ceiling = row["ceiling"] if row else 1
-    ends = [node.supported.get(feature, (0, 0))[1] for node in sight.cluster.nodes]
+    ends = [node.supported.get(feature, (0, 0))[1] for node in view.cluster.nodes]
     top = max([*ends, ceiling, now])
     below = [] if feature == KRAFT_VERSION else list(range(now))
     if rng is None:

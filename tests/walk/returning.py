@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from featurelib.audit.cluster_view import Terms
+from featurelib.audit.cluster_view import Inputs
 from featurelib.catalogue import Catalogue, load
 from featurelib.config.fleet import Fleet, FleetEntry
 from featurelib.errors import FeatureLibError
@@ -42,12 +42,12 @@ class Promises:
     def answer(self, world: World, release: str) -> Roll | None:
         """The product's answer by all that was ever collected; None: it has none."""
         entry = FleetEntry(id=world.cluster.cluster_id, registrations_complete=True)
-        terms = Terms(
+        inputs = Inputs(
             catalogue=self.catalogue, as_of=None, max_age=DAY, fleet=Fleet(cluster=(entry,))
         )
         with suppress(FeatureLibError):
-            sight = terms.see_lines(self.lines, None)
-            return ask_roll(sight, release.rpartition(".")[0], terms)
+            view = inputs.see_lines(self.lines, None)
+            return ask_roll(view, release.rpartition(".")[0], inputs)
         return None
 
     def start(self, world: World, member: Member, **change: object) -> str:

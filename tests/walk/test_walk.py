@@ -43,9 +43,7 @@ def replayed(case: Case) -> tuple[Compared, set[Question]]:
     """The recorded look judged anew, and the recorded answers that were asked for."""
     cluster_id = see(case.lines, catalogue=load(), as_of=None, max_age=DAY).cluster_id
     entry = FleetEntry(id=cluster_id, registrations_complete=case.vouched)
-    sight = see(
-        case.lines, catalogue=load(), as_of=None, max_age=DAY, fleet=Fleet(cluster=(entry,))
-    )
+    view = see(case.lines, catalogue=load(), as_of=None, max_age=DAY, fleet=Fleet(cluster=(entry,)))
     met = set[Question]()
 
     def ask(question: Question) -> Said | None:
@@ -53,7 +51,7 @@ def replayed(case: Case) -> tuple[Compared, set[Question]]:
             met.add(question)
         return case.answers.get(question)
 
-    return compare(sight, load(), ask, Random(1), levels=dict(case.levels), everything=True), met
+    return compare(view, load(), ask, Random(1), levels=dict(case.levels), everything=True), met
 
 
 def test_what_a_controller_did_not_bear_out_is_fixed() -> None:
@@ -81,18 +79,18 @@ def test_a_short_walk_and_its_controllers_agree(tmp_path: Path) -> None:
 def test_a_refusal_where_the_product_says_ready_is_found() -> None:
     """Whatever is asked is refused: every READY is wrong, and the plan and why-not with it."""
     lines = (SAMPLES / "k41-forgotten" / "landing.jsonl").read_bytes().splitlines()
-    sight = see(lines, catalogue=load(), as_of=None, max_age=DAY)
+    view = see(lines, catalogue=load(), as_of=None, max_age=DAY)
     no = Said(code=95, message=f"{PREFIX}No.", results={})
-    found = compare(sight, load(), lambda _: no, Random(1), levels={METADATA: 1})
+    found = compare(view, load(), lambda _: no, Random(1), levels={METADATA: 1})
     kinds = {one.kind for one in found.disagreements}
     assert kinds >= {WRONG_READY, WRONG_PLAN, WRONG_NOTHING, MISQUOTED, LEVEL}, kinds
 
 
 def test_an_acceptance_where_the_product_says_blocked_is_found() -> None:
     lines = (SAMPLES / "ghost-broker" / "landing.jsonl").read_bytes().splitlines()
-    sight = see(lines, catalogue=load(), as_of=None, max_age=DAY)
+    view = see(lines, catalogue=load(), as_of=None, max_age=DAY)
     yes = Said(code=0, message=None, results={})
-    found = compare(sight, load(), lambda _: yes, Random(1))
+    found = compare(view, load(), lambda _: yes, Random(1))
     assert WRONG_REFUSAL in {one.kind for one in found.disagreements}
 
 

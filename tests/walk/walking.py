@@ -179,7 +179,7 @@ class Walk:
             return None
         self.looks = [*self.looks[-NIGHTS:], lines]
         fleet = Fleet(cluster=(entry,))
-        sight = self._sight(lines, fleet)
+        view = self._view_of(lines, fleet)
         answers: dict[Question, Said | None] = {}
         try:
             with world.leader() as line:
@@ -191,16 +191,16 @@ class Walk:
                     return answers[question]
 
                 compared = compare(
-                    sight, self.catalogue, ask, rng, levels=levels, needed=(METADATA, *ORDINARY)
+                    view, self.catalogue, ask, rng, levels=levels, needed=(METADATA, *ORDINARY)
                 )
                 self._compare_history(fleet, ask, rng, compared)
         except OSError:
             self.tally.counts["judgements without an active controller"] += 1
-            self._nobody_leads(sight)
+            self._nobody_leads(view)
             return None
-        self._why_unknown(sight, compared, needless=needless)
+        self._why_unknown(view, compared, needless=needless)
         return _Judged(
-            lines=lines, fleet=fleet, sight=sight, answers=answers, levels=levels,
+            lines=lines, fleet=fleet, view=view, answers=answers, levels=levels,
             compared=compared,
         )  # fmt: skip
 
@@ -213,7 +213,7 @@ class Walk:
         probing = partial(_probe, self.catalogue) if with_probe else None
         return collect_one(entry, self.home / "landing", open_one, _quietly, probing)
 
-    def _sight(self, lines: Sequence[bytes], fleet: Fleet) -> ClusterView:
+    def _view_of(self, lines: Sequence[bytes], fleet: Fleet) -> ClusterView:
         return see(lines, catalogue=self.catalogue, as_of=None, max_age=DAY, fleet=fleet)
 
     def _compare_history(
@@ -222,25 +222,25 @@ class Walk:
         """The rows once more, from this look and those before it, as a night has them."""
         if len(self.looks) < 2 or rng.random() < 0.5:
             return
-        sight = self._sight([line for look in self.looks for line in look], fleet)
-        later = compare(sight, self.catalogue, ask, rng, with_why_not=False)
+        view = self._view_of([line for look in self.looks for line in look], fleet)
+        later = compare(view, self.catalogue, ask, rng, with_why_not=False)
         found.counts["judgements with history"] += 1
         for one in later.disagreements:
             found.disagreements.append(one.with_history())
 
-    def _why_unknown(self, sight: ClusterView, compared: Compared, *, needless: bool) -> None:
+    def _why_unknown(self, view: ClusterView, compared: Compared, *, needless: bool) -> None:
         """Counts judgements with an UNKNOWN by what is missing; `needless`: every node runs, the
         controllers' addresses were given, all answered, and no registration is hidden."""
-        rows = sight.judged.readiness.to_pylist()
+        rows = view.judged.readiness.to_pylist()
         if not any(row["verdict"] == "UNKNOWN" for row in rows):
             return
         what = "UNKNOWN with every node up" if needless else "UNKNOWN"
         compared.counts[f"{what}: judgements"] += 1
-        for code in unknown_codes(sight):
+        for code in unknown_codes(view):
             compared.counts[f"{what}: {code}"] += 1
 
-    def _nobody_leads(self, sight: ClusterView) -> None:
-        rows = sight.judged.readiness.to_pylist()
+    def _nobody_leads(self, view: ClusterView) -> None:
+        rows = view.judged.readiness.to_pylist()
         if any(row["verdict"] == "READY" for row in rows):
             self.tally.counts["READY while nobody leads"] += 1
 
@@ -273,7 +273,7 @@ class Walk:
 class _Judged:
     lines: list[bytes]
     fleet: Fleet
-    sight: ClusterView
+    view: ClusterView
     answers: dict[Question, Said | None]
     levels: dict[str, int]
     compared: Compared

@@ -18,7 +18,7 @@ import numpy as np
 
 from featurelib.api.clusters import Answer, AnyCluster, choose
 from featurelib.api.questions import answer_about
-from featurelib.audit.cluster_view import ClusterView, Terms
+from featurelib.audit.cluster_view import ClusterView, Inputs
 from featurelib.audit.evidence import Evidence, Expected
 from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.core.cluster import Features
@@ -121,11 +121,11 @@ class Foreseen:
         return replace(worst, ends=ends)
 
 
-def expect_protocol_version(sight: ClusterView, version: str, terms: Terms) -> None:
+def expect_protocol_version(view: ClusterView, version: str, inputs: Inputs) -> None:
     """Raise ConfigError for a cluster without inter.broker.protocol.version, for an unknown
     version, and for one that the inventory's release does not know."""
-    if mode_of(sight) not in ("zk", ""):
-        name = terms.fleet.names.get(sight.cluster_id) or sight.cluster_id
+    if mode_of(view) not in ("zk", ""):
+        name = inputs.fleet.names.get(view.cluster_id) or view.cluster_id
         raise ConfigError(
             f"{OPTION} {version}: expected a cluster in ZooKeeper mode, found {name} with a KRaft "
             "quorum. There is no inter.broker.protocol.version in KRaft, metadata.version stands "
@@ -136,7 +136,7 @@ def expect_protocol_version(sight: ClusterView, version: str, terms: Terms) -> N
             f"{OPTION} {version}: expected an inter.broker.protocol.version of ZooKeeper mode "
             f"({', '.join(STEPS)}; or one with a step, as 2.7-IV2), found none such. Name one."
         )
-    release = told_release(sight, terms)
+    release = told_release(view, inputs)
     if release_line(release) in zookeeper_releases() and is_before(release, version):
         raise ConfigError(
             f"{OPTION} {version}: expected one that Kafka {release} knows (the inventory), found a "
@@ -144,39 +144,39 @@ def expect_protocol_version(sight: ClusterView, version: str, terms: Terms) -> N
         )
 
 
-def told_release(sight: ClusterView, terms: Terms) -> str:
+def told_release(view: ClusterView, inputs: Inputs) -> str:
     """Return the release that the inventory names, "" = none."""
-    return terms.fleet.inventory.get(sight.cluster_id, Expected()).release
+    return inputs.fleet.inventory.get(view.cluster_id, Expected()).release
 
 
-def hold_election(sight: ClusterView, version: str, terms: Terms) -> tuple[Foreseen, ClusterView]:
+def hold_election(view: ClusterView, version: str, inputs: Inputs) -> tuple[Foreseen, ClusterView]:
     """Return the next election of the cluster, and the cluster afterwards."""
-    draft = Draft(sight.rows, sight.newest + 1)
-    then = _keep_dialect(sight, terms)
+    draft = Draft(view.rows, view.newest + 1)
+    then = _keep_dialect(view, inputs)
     if not is_before(version, load(GENERATIONS[0]).election.system_from):
         draft.register_features(on=True)  # they start with that protocol version, and then elect
-        sight = then.see(draft.row())
-    foreseen = foresee_election(sight, version)
+        view = then.see(draft.row())
+    foreseen = foresee_election(view, version)
     _write_down(draft, foreseen)
     return foreseen, then.see(draft.row())
 
 
-def _keep_dialect(sight: ClusterView, terms: Terms) -> Terms:
-    """Return the terms with the software that the znode shows now, and may not show afterwards."""
-    if told_release(sight, terms) or len(sight.dialects) != 1:
-        return terms
-    known = [entry for entry in terms.fleet.cluster if entry.id == sight.cluster_id]
-    release = load(sight.dialects[0]).releases[-1]  # represents its generation
-    return with_entry(terms, known[0] if known else Entry(id=sight.cluster_id), release=release)
+def _keep_dialect(view: ClusterView, inputs: Inputs) -> Inputs:
+    """Return the inputs with the software that the znode shows now, and may not show afterwards."""
+    if told_release(view, inputs) or len(view.dialects) != 1:
+        return inputs
+    known = [entry for entry in inputs.fleet.cluster if entry.id == view.cluster_id]
+    release = load(view.dialects[0]).releases[-1]  # represents its generation
+    return with_entry(inputs, known[0] if known else Entry(id=view.cluster_id), release=release)
 
 
-def foresee_election(sight: ClusterView, version: str) -> Foreseen:
+def foresee_election(view: ClusterView, version: str) -> Foreseen:
     """The next election of the cluster, in every dialect that its brokers may speak."""
-    evidence = sight.evidence
+    evidence = view.evidence
     [text] = evidence.snapshots.features_node
     before = None if text is None else int(evidence.levels.epoch[0])
-    brokers, silent = _brokers(sight, evidence)
-    able = [name for name in sight.dialects if knows(load(name), version)]
+    brokers, silent = _brokers(view, evidence)
+    able = [name for name in view.dialects if knows(load(name), version)]
     levels, membership = evidence.levels, evidence.membership
     doubts = {
         Doubt.MALFORMED: 0 in evidence.malformed,
@@ -215,7 +215,7 @@ def _read(text: str | None, dialect: str) -> ZnodeContent | None:
     return ZnodeContent(schema_version=node.schema_version, status=node.status, levels=node.levels)
 
 
-def _brokers(sight: ClusterView, evidence: Evidence) -> tuple[dict[int, Features], tuple[int, ...]]:
+def _brokers(view: ClusterView, evidence: Evidence) -> tuple[dict[int, Features], tuple[int, ...]]:
     """Return the ranges of brokers that may be alive, and those with unknown ranges. Brokers that
     only the inventory names are left out.
 
@@ -226,7 +226,7 @@ def _brokers(sight: ClusterView, evidence: Evidence) -> tuple[dict[int, Features
     off = evidence.levels.system_off[node.cluster]
     known = (profile >= 0) & ~(node.listed_nothing & ~(off & (node.answered_at > 0)))
     broker = (node.role == Role.BROKER) & ~node.expected_only
-    supported = {n.node_id: n.supported for n in sight.cluster.nodes if n.role is Role.BROKER}
+    supported = {n.node_id: n.supported for n in view.cluster.nodes if n.role is Role.BROKER}
     rows = np.flatnonzero(broker & known)
     ids = node.node_id[rows[np.argsort(profile[rows], kind="stable")]].tolist()
     return {i: supported[i] for i in ids}, tuple(node.node_id[broker & ~known].tolist())
@@ -391,9 +391,9 @@ def election(cluster: AnyCluster, ibp: str) -> Answer[Election]:
     Exit codes: 0 answered; 2 usage; 5 no evidence.
     """
     source = choose(cluster).question()
-    expect_protocol_version(source.sight, ibp, source.terms)
-    foreseen, after = hold_election(source.sight, ibp, source.terms)
-    differences = mark_muted(compare(source.sight, after), source)
+    expect_protocol_version(source.view, ibp, source.inputs)
+    foreseen, after = hold_election(source.view, ibp, source.inputs)
+    differences = mark_muted(compare(source.view, after), source)
     change = f"a controller is elected at inter.broker.protocol.version {ibp}"
     return answer_about(
         Election(election=foreseen, what_if=differences),

@@ -29,21 +29,21 @@ class KnownCluster:
     @property
     def metadata(self) -> int | None:
         """The finalized metadata.version; None if no trusted source says."""
-        sight = None if self.source is None else self.source.sight
-        levels = sight.cluster.finalized if sight and sight.is_trusted else {}
+        view = None if self.source is None else self.source.view
+        levels = view.cluster.finalized if view and view.is_trusted else {}
         return levels.get(METADATA_VERSION, (0, 0))[1] or None
 
     @property
     def kraft(self) -> int | None:
         """The kraft.version that the quorum uses; None if no trusted source says."""
         is_known = self.source is not None and self.metadata is not None
-        return self.source.sight.cluster.raft_level if self.source and is_known else None
+        return self.source.view.cluster.raft_level if self.source and is_known else None
 
     def refusals(self, version: str) -> tuple[str, ...] | None:
         """Return the reasons why software of this version cannot register; None: not known."""
         if self.source is None or self.catalogue.release_named(version) is None:
             return None
-        answer = roll(self.source.sight, version, self.source.terms)
+        answer = roll(self.source.view, version, self.source.inputs)
         if not answer.levels_known:
             return None
         reasons = [
@@ -60,10 +60,10 @@ class KnownCluster:
         registered; None: not known."""
         if self.source is None or self.metadata is None:
             return None
-        sight = self.source.sight
-        answer = why_not(sight, METADATA_VERSION, level, self.catalogue)
+        view = self.source.view
+        answer = why_not(view, METADATA_VERSION, level, self.catalogue)
         proofs = [proof for proof in answer.proofs if proof.judge == "strict"]
-        off = {f"{node.role.text} {node.node_id}" for node in sight.cluster.nodes if node.gone}
+        off = {f"{node.role.text} {node.node_id}" for node in view.cluster.nodes if node.gone}
         if not proofs and answer.answer is LevelStatus.UNKNOWN:
             return None
         stale = tuple(proof.message for proof in proofs if proof.node in off)

@@ -77,11 +77,11 @@ def what_if(
         added=add or {},
         release=release,
         finalized={
-            name: named_level(source.sight, name, str(level), catalogue)
+            name: named_level(source.view, name, str(level), catalogue)
             for name, level in (finalize or {}).items()
         },
     )
-    answer = mark_muted(ask_what_if(source.sight, changes, source.terms), source)
+    answer = mark_muted(ask_what_if(source.view, changes, source.inputs), source)
     return answer_about(
         answer,
         source,
@@ -129,8 +129,8 @@ def can_roll(cluster: AnyCluster, to: str, journal: str | None = None) -> Answer
     """
     chosen = choose(cluster)
     source = chosen.question()
-    sent = _levels_sent(source.sight.cluster_id, journal)
-    answer = ask_roll(source.sight, to, source.terms, sent)
+    sent = _levels_sent(source.view.cluster_id, journal)
+    answer = ask_roll(source.view, to, source.inputs, sent)
     software = software_of_release(answer.release, answer.mode, chosen.catalogue)
     misfits = {misfit.feature for misfit in answer.misfits}
     rows: list[Row] = [

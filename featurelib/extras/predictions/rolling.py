@@ -12,7 +12,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from featurelib.audit.cluster_view import ClusterView, Terms
+from featurelib.audit.cluster_view import ClusterView, Inputs
 from featurelib.catalogue import Catalogue, ReleaseCatalogue
 from featurelib.core.batch import NOT_HERE
 from featurelib.core.cluster import Cluster
@@ -156,44 +156,44 @@ class Roll:
 
 
 def roll(
-    sight: ClusterView, text: str, terms: Terms, journal: Iterable[tuple[str, int, int]] = ()
+    view: ClusterView, text: str, inputs: Inputs, journal: Iterable[tuple[str, int, int]] = ()
 ) -> Roll:
     """Predict a rolling upgrade of every node to software of the release `text`.
 
     `journal`: feature, level and time (microseconds) of each finalized level in a journal. Raises
     ConfigError for an unknown release, or if the cluster's mode is not known.
     """
-    mode, catalogue = mode_of(sight), terms.catalogue
-    release = release_of(text, sight, catalogue, "--to")
-    levels = _levels(sight, mode)
-    nodes = [with_release(node, release, mode, catalogue) for node in sight.cluster.nodes]
+    mode, catalogue = mode_of(view), inputs.catalogue
+    release = release_of(text, view, catalogue, "--to")
+    levels = _levels(view, mode)
+    nodes = [with_release(node, release, mode, catalogue) for node in view.cluster.nodes]
     misfits, unstable = _misfits(levels, release, mode, catalogue)
-    first = tuple(_first(sight, misfits, release, catalogue))
-    running = _running(sight.cluster, catalogue)
-    is_kraft, evidence = mode != "zk", sight.evidence
+    first = tuple(_first(view, misfits, release, catalogue))
+    running = _running(view.cluster, catalogue)
+    is_kraft, evidence = mode != "zk", view.evidence
     vendors = evidence.uncatalogued(catalogue), evidence.finalized_by_vendor(catalogue)
     is_stock = not any(which.any() for which in vendors)
     is_shown = is_kraft and is_stock and bool(levels)
-    state = thaw(sight.rows["state"].to_pylist()[0])
+    state = thaw(view.rows["state"].to_pylist()[0])
     software = software_of_release(release, mode, catalogue)
-    replays = tuple(_replays(sight, state, software, journal, release)) if is_kraft else ()
+    replays = tuple(_replays(view, state, software, journal, release)) if is_kraft else ()
     tool = format_with(catalogue.of(e) for e in {release, *running} - {""} if is_kraft)
     then = levels | _moved(first)
-    conditions = tuple(_conditions(sight.cluster, state, levels, release, running))
+    conditions = tuple(_conditions(view.cluster, state, levels, release, running))
     return Roll(
-        cluster_id=sight.cluster_id,
+        cluster_id=view.cluster_id,
         release=release,
         mode=mode,
         levels=levels,
-        levels_known=sight.is_trusted and bool(sight.evidence.questions.known.all()) and is_stock,
-        mend_first=tuple(Reasons(sight, catalogue).to_mend()),
+        levels_known=view.is_trusted and bool(view.evidence.questions.known.all()) and is_stock,
+        mend_first=tuple(Reasons(view, catalogue).to_mend()),
         replays=replays,
         conditions=conditions if is_kraft else (),
         misfits=misfits,
         only_unstable=unstable,
-        refused=tuple(refusals_of(sight.cluster, nodes, sight.releases, mode, catalogue)),
+        refused=tuple(refusals_of(view.cluster, nodes, view.releases, mode, catalogue)),
         first=first,
-        then=what_if(sight, Changes(release=release), terms),
+        then=what_if(view, Changes(release=release), inputs),
         joins_now=may_join(_known(levels, catalogue), catalogue) if is_shown else (),
         format_with=tool.release if tool else None,
         way_back=_way_back(then, release, running, catalogue) if is_shown else None,
@@ -226,11 +226,11 @@ def _moved(first: Iterable[First]) -> dict[str, int]:
     return {move.feature: move.to_level for step in steps for move in step.updates}
 
 
-def _levels(sight: ClusterView, mode: str) -> dict[str, int]:
+def _levels(view: ClusterView, mode: str) -> dict[str, int]:
     """Return the finalized levels. A KRaft cluster without a finalized metadata.version has the
     implied first one; without any source it is not known."""
-    levels = {name: level for name, (_, level) in sight.cluster.finalized.items() if level}
-    if mode != "zk" and (sight.is_trusted or levels):
+    levels = {name: level for name, (_, level) in view.cluster.finalized.items() if level}
+    if mode != "zk" and (view.is_trusted or levels):
         return {METADATA_VERSION: SILENT_METADATA_VERSION} | levels
     return levels
 
@@ -242,7 +242,7 @@ def _running(cluster: Cluster, catalogue: Catalogue) -> set[str]:
 
 
 def _replays(
-    sight: ClusterView,
+    view: ClusterView,
     state: ClusterState,
     software: Mapping[str, tuple[int, int]],
     journal: Iterable[tuple[str, int, int]],
@@ -254,15 +254,15 @@ def _replays(
     is enough if there is no other. If every controller has since run software without the level,
     each has replayed its log. Source: FeatureControlManager.replay.
     """
-    current = sight.cluster.levels
-    for name, level, proof, at in sorted(_proven_levels(state, sight.cluster, journal, release)):
+    current = view.cluster.levels
+    for name, level, proof, at in sorted(_proven_levels(state, view.cluster, journal, release)):
         ends = software.get(name)
         fits = ends is not None and ends[0] <= level <= ends[1]
         # Kafka keeps kraft.version in the log as a control record, which ends no controller.
         if not level or fits or level == current.get(name) or name == KRAFT_VERSION:
             continue
         if proof is not ReplayProof.BOOTSTRAP and _runs_without(
-            state, sight.cluster, name, level, at
+            state, view.cluster, name, level, at
         ):
             continue
         yield Replayed(feature=name, level=level, supported=ends, proof=proof, seen=at)
@@ -391,7 +391,7 @@ def _misfits(
 
 
 def _first(
-    sight: ClusterView, misfits: tuple[Misfit, ...], release: str, catalogue: Catalogue
+    view: ClusterView, misfits: tuple[Misfit, ...], release: str, catalogue: Catalogue
 ) -> Iterator[First]:
     """Yield the levels that must fall, and those that must rise, before the new software."""
     low = {
@@ -408,7 +408,7 @@ def _first(
     if low:
         intents.append(Intent(command=Command.UPGRADE, up=low))
     for intent in intents:
-        planned = make_plan(sight, intent, catalogue)
+        planned = make_plan(view, intent, catalogue)
         steps = () if planned.plan is None else planned.plan.steps
         yield First(intent=intent.text, steps=steps, refusals=planned.refusals)
 

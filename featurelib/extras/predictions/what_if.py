@@ -1,4 +1,4 @@
-"""Judge a cluster with other nodes or levels, by the same core and the same terms.
+"""Judge a cluster with other nodes or levels, by the same core and the same inputs.
 
 A node that cannot register is left out. The controller checks the range of a broker that
 registers. A controller reads the finalized levels, and ends over one that it does not support.
@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from featurelib.audit.cluster_view import ClusterView, Terms, without_nodes
+from featurelib.audit.cluster_view import ClusterView, Inputs, without_nodes
 from featurelib.audit.findings import without_blanks
 from featurelib.catalogue import Catalogue, Tables
 from featurelib.config.fleet import FleetEntry as Entry
@@ -117,22 +117,22 @@ class WhatIf:
         return _standing(self.after)
 
 
-def _standing(sight: ClusterView) -> Standing:
-    [row] = sight.judged.plans.to_pylist()
+def _standing(view: ClusterView) -> Standing:
+    [row] = view.judged.plans.to_pylist()
     return Standing(**{name: row[name] for name in Standing.__slots__})
 
 
-def what_if(sight: ClusterView, changes: Changes, terms: Terms) -> WhatIf:
-    """Judge the cluster of `sight` with and without `changes`, both under `terms`.
+def what_if(view: ClusterView, changes: Changes, inputs: Inputs) -> WhatIf:
+    """Judge the cluster of `view` with and without `changes`, both under `inputs`.
 
     Raises ConfigError for a missing node, for an added node that exists, and for an unknown
     release.
     """
-    _expect_nodes(sight, changes)
-    draft, state = _drafted(sight, changes)
-    halves, off, silent = _wanted(sight, changes, terms)
+    _expect_nodes(view, changes)
+    draft, state = _drafted(view, changes)
+    halves, off, silent = _wanted(view, changes, inputs)
     nodes = [*halves, *_readers(state, halves, changes)]
-    refused = tuple(refusals_of(state, nodes, sight.releases, mode_of(sight), terms.catalogue))
+    refused = tuple(refusals_of(state, nodes, view.releases, mode_of(view), inputs.catalogue))
     out = {(e.role, e.node_id) for e in refused}
     for node in nodes[len(halves) :]:
         if node.half in out:
@@ -145,15 +145,15 @@ def what_if(sight: ClusterView, changes: Changes, terms: Terms) -> WhatIf:
                 draft.run(node.node_id, node.role, node.supported)
         elif node.node_id not in changes.added:
             draft.stop(node.node_id, node.role)
-    after = _then(sight, changes, halves, terms).see(draft.row())
+    after = _then(view, changes, halves, inputs).see(draft.row())
     stay = {(role.text, node_id) for role, node_id in out}
     return replace(
-        compare(sight, after, stay),
+        compare(view, after, stay),
         refused=refused,
         joined=tuple(sorted({node.node_id for node in halves} - {node_id for _, node_id in out})),
         off=off,
         silent=silent,
-        runs=_running(sight, changes.removed),
+        runs=_running(view, changes.removed),
     )
 
 
@@ -197,38 +197,38 @@ def _readers(cluster: Cluster, halves: Sequence[Node], changes: Changes) -> list
     return [node for node in running if node.node_id not in touched]
 
 
-def _running(sight: ClusterView, removed: Sequence[int]) -> tuple[int, ...]:
+def _running(view: ClusterView, removed: Sequence[int]) -> tuple[int, ...]:
     """Return the running nodes among these: they respond, or Kafka sees them."""
-    node = sight.evidence.subjects
+    node = view.evidence.subjects
     running = node.node_id[node.answers | node.live | node.unregistered].tolist()
     return tuple(node_id for node_id in removed if node_id in running)
 
 
-def _findings(sight: ClusterView) -> dict[tuple[object, ...], Row]:
+def _findings(view: ClusterView) -> dict[tuple[object, ...], Row]:
     """Return findings by the keys that distinguish them, with the level they are about."""
-    rows = map(without_blanks, sight.judged.findings.to_pylist())
+    rows = map(without_blanks, view.judged.findings.to_pylist())
     return {tuple(row[name] for name in KEY): row for row in rows}
 
 
-def _drafted(sight: ClusterView, changes: Changes) -> tuple[Draft, Cluster]:
+def _drafted(view: ClusterView, changes: Changes) -> tuple[Draft, Cluster]:
     """Return the evidence, later than all other, without removed nodes and with other levels; and
     the cluster with those levels, for nodes that register."""
-    draft = Draft(without_nodes(sight.rows, changes.removed), sight.newest + 1)
+    draft = Draft(without_nodes(view.rows, changes.removed), view.newest + 1)
     if changes.finalized:
         draft.finalize(changes.finalized)
-    finalized = {n: e for n, e in sight.cluster.finalized.items() if n not in changes.finalized}
+    finalized = {n: e for n, e in view.cluster.finalized.items() if n not in changes.finalized}
     finalized |= {name: (level, level) for name, level in changes.finalized.items() if level}
-    return draft, replace(sight.cluster, finalized=finalized)
+    return draft, replace(view.cluster, finalized=finalized)
 
 
 def _wanted(
-    sight: ClusterView, changes: Changes, terms: Terms
+    view: ClusterView, changes: Changes, inputs: Inputs
 ) -> tuple[list[Node], tuple[int, ...], tuple[int, ...]]:
     """Return the halves of nodes that would start with other software; the nodes that do not run,
     as Kafka reports, and those that only did not respond."""
     named = {node_id: ("--node", text) for node_id, text in changes.nodes.items()}
     off, silent = set[int](), set[int]()
-    nodes = [node for node in sight.cluster.nodes if node.node_id not in changes.removed]
+    nodes = [node for node in view.cluster.nodes if node.node_id not in changes.removed]
     for node in nodes:
         if changes.release is not None and node.node_id not in changes.nodes:
             if node.running:
@@ -238,24 +238,24 @@ def _wanted(
     starting = [(node, *named[node.node_id]) for node in nodes if node.node_id in named]
     for node_id, text in changes.added.items():
         starting.append((Node(node_id=node_id, role=Role.BROKER), "--add", text))
-    mode, catalogue = mode_of(sight), terms.catalogue
+    mode, catalogue = mode_of(view), inputs.catalogue
     halves = [
-        with_release(node, release_of(text, sight, catalogue, option), mode, catalogue)
+        with_release(node, release_of(text, view, catalogue, option), mode, catalogue)
         for node, option, text in starting
     ]
     silent -= named.keys()
     return halves, tuple(sorted(off - named.keys() - silent)), tuple(sorted(silent))
 
 
-def _then(sight: ClusterView, changes: Changes, halves: Sequence[Node], terms: Terms) -> Terms:
-    """Return the terms with the inventory as its owner would then write it."""
-    entry = next((e for e in terms.fleet.cluster if e.id == sight.cluster_id), None)
+def _then(view: ClusterView, changes: Changes, halves: Sequence[Node], inputs: Inputs) -> Inputs:
+    """Return the inputs with the inventory as its owner would then write it."""
+    entry = next((e for e in inputs.fleet.cluster if e.id == view.cluster_id), None)
     if entry is None:
-        return terms
-    leads = Role.BROKER if mode_of(sight) == "zk" else Role.CONTROLLER
+        return inputs
+    leads = Role.BROKER if mode_of(view) == "zk" else Role.CONTROLLER
     release = "" if any(node.role is leads for node in halves) else entry.release
     return with_entry(
-        terms,
+        inputs,
         entry,
         release=release if changes.release is None else changes.release,
         brokers=tuple(n for n in entry.brokers if n not in changes.removed),
@@ -263,17 +263,17 @@ def _then(sight: ClusterView, changes: Changes, halves: Sequence[Node], terms: T
     )
 
 
-def with_entry(terms: Terms, entry: Entry, **changes: object) -> Terms:
-    """Return the terms with other values in a cluster's entry of the inventory."""
-    rest_of = tuple(e for e in terms.fleet.cluster if e is not entry)
+def with_entry(inputs: Inputs, entry: Entry, **changes: object) -> Inputs:
+    """Return the inputs with other values in a cluster's entry of the inventory."""
+    rest_of = tuple(e for e in inputs.fleet.cluster if e is not entry)
     new = msgspec.structs.replace(entry, **changes)
-    return replace(terms, fleet=msgspec.structs.replace(terms.fleet, cluster=(*rest_of, new)))
+    return replace(inputs, fleet=msgspec.structs.replace(inputs.fleet, cluster=(*rest_of, new)))
 
 
-def _expect_nodes(sight: ClusterView, changes: Changes) -> None:
-    known = sorted(set(sight.evidence.subjects.node_id.tolist()))
+def _expect_nodes(view: ClusterView, changes: Changes) -> None:
+    known = sorted(set(view.evidence.subjects.node_id.tolist()))
     known_text = ", ".join(map(str, known)) or "none"
-    counted = {node.node_id for node in sight.cluster.nodes}  # not only in the inventory
+    counted = {node.node_id for node in view.cluster.nodes}  # not only in the inventory
     for option, ids in (("--node", changes.nodes), ("--remove", changes.removed)):
         for node_id in ids:
             if option == "--node" and node_id in set(known) - counted:
@@ -284,14 +284,14 @@ def _expect_nodes(sight: ClusterView, changes: Changes) -> None:
                 )
             if node_id not in known:
                 raise ConfigError(
-                    f"{option} {node_id}: expected a node of cluster {sight.cluster_id}, found "
+                    f"{option} {node_id}: expected a node of cluster {view.cluster_id}, found "
                     f"these: {known_text}. A new broker comes with --add {node_id}=RELEASE."
                 )
     for node_id in changes.added:
         if node_id in counted:
             raise ConfigError(
                 f"--add {node_id}: expected a node that is not there yet, found {node_id} among "
-                f"the nodes of cluster {sight.cluster_id}. It runs other software with --node "
+                f"the nodes of cluster {view.cluster_id}. It runs other software with --node "
                 f"{node_id}=RELEASE."
             )
     twice = sorted(set(changes.nodes) & set(changes.removed))
@@ -299,10 +299,10 @@ def _expect_nodes(sight: ClusterView, changes: Changes) -> None:
         raise ConfigError(f"--node and --remove both name {twice[0]}. Keep one of them.")
 
 
-def release_of(text: str, sight: ClusterView, catalogue: Catalogue, option: str) -> str:
+def release_of(text: str, view: ClusterView, catalogue: Catalogue, option: str) -> str:
     """Return the release of a version, in the cluster's mode. Raises ConfigError."""
     with_zk, kind = zookeeper_releases(), "with ZooKeeper mode"
-    if mode_of(sight) == "zk":
+    if mode_of(view) == "zk":
         named, known, hint = (
             release_line(text),
             with_zk,
@@ -310,7 +310,7 @@ def release_of(text: str, sight: ClusterView, catalogue: Catalogue, option: str)
         )
     else:
         named, known = catalogue.release_named(text) or "", [r.release for r in catalogue.releases]
-        if sight.cluster.migrating:
+        if view.cluster.migrating:
             known = [r for r in known if catalogue.of(r).based_on in with_zk]
             hint = f"{_NONE_LEFT} finish the migration to KRaft first"
         else:

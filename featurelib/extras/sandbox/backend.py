@@ -18,7 +18,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import UNSET
 
-from featurelib.audit.cluster_view import Terms
+from featurelib.audit.cluster_view import Inputs
 from featurelib.audit.evidence import KAFKAS_DEFAULT, OWN_FILE
 from featurelib.backends.base import Abilities, Backend, Check, Say
 from featurelib.catalogue import Catalogue, ReleaseCatalogue
@@ -414,11 +414,11 @@ def captured(path: str, lines: Iterable[bytes], catalogue: Catalogue) -> Made:
     advice = "Keep the lines of one of them in a file of their own."
     if Path(path).is_dir():
         advice = f"Name the file or the sub-folder of one of them: --capture {Path(path) / 'NAME'}."
-    sight = Terms(catalogue=catalogue, as_of=None, max_age=ANY_AGE).see_lines(lines, None, advice)
-    mode = sight.dialects[0].partition("-")[0] if sight.dialects else ""
-    if not mode or not sight.releases:
+    view = Inputs(catalogue=catalogue, as_of=None, max_age=ANY_AGE).see_lines(lines, None, advice)
+    mode = view.dialects[0].partition("-")[0] if view.dialects else ""
+    if not mode or not view.releases:
         raise ConfigError(
             f"--capture {path}: expected a cluster whose controllers' release shows, found none. "
             "Collect the controllers too."
         )
-    return Made(mode, sight.cluster_id, sight.cluster)
+    return Made(mode, view.cluster_id, view.cluster)

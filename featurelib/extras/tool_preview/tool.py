@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 
 from featurelib.api.clusters import Answer, AnyCluster, choose
 from featurelib.api.questions import answer_about
-from featurelib.audit.cluster_view import ClusterView, Terms
+from featurelib.audit.cluster_view import ClusterView, Inputs
 from featurelib.audit.side_effects import side_effects
 from featurelib.catalogue import Catalogue, ReleaseCatalogue
 from featurelib.core.cluster import Cluster, Request, Update
@@ -309,10 +309,10 @@ def _moves(before: Cluster, after: Cluster, command: ToolCommand) -> tuple[Move,
     )
 
 
-def tool_of(release: str | None, sight: ClusterView, catalogue: Catalogue) -> Tool:
+def tool_of(release: str | None, view: ClusterView, catalogue: Catalogue) -> Tool:
     """Return the tool of a release; without one, of the active controller's software. Raises
     ConfigError for a release whose tool cannot name a feature."""
-    text = sight.releases[0] if release is None else release
+    text = view.releases[0] if release is None else release
     tools = {own.release: Tool(own=own, catalogue=catalogue) for own in catalogue.releases}
     known = [release for release, tool in tools.items() if tool.has(FIRST)]
     if (named := catalogue.release_named(text)) not in known:
@@ -324,30 +324,30 @@ def tool_of(release: str | None, sight: ClusterView, catalogue: Catalogue) -> To
 
 
 def run_tool(
-    sight: ClusterView, command: ToolCommand, release: str | None, terms: Terms
+    view: ClusterView, command: ToolCommand, release: str | None, inputs: Inputs
 ) -> tuple[ToolRun, ...]:
-    """Return the results of a command on `sight`: one for each different response of a possible
+    """Return the results of a command on `view`: one for each different response of a possible
     active controller, the likeliest first. Raises ConfigError for an unknown tool or option,
     NoEvidenceError without trustworthy finalized levels."""
-    catalogue = terms.catalogue
-    tool = tool_of(release, sight, catalogue)
+    catalogue = inputs.catalogue
+    tool = tool_of(release, view, catalogue)
     if command.release_version is not None and not tool.has(_RELEASES_FROM):
         raise ConfigError(
             f"{OPTION}: expected options of kafka-features.sh {tool.own.release}, found "
             f"--release-version, which came with {_RELEASES_FROM}. Use --metadata, or name a newer "
             f"tool: --tool {catalogue.releases[-1].release}."
         )
-    if not sight.is_trusted:
+    if not view.is_trusted:
         raise NoEvidenceError(
-            f"cluster {sight.cluster_id}: expected levels that somebody can be trusted with, found "
+            f"cluster {view.cluster_id}: expected levels that somebody can be trusted with, found "
             "none that are recent, so nobody can say what the tool would do. Collect it again."
         )
-    mode, runs = mode_of(sight), list[ToolRun]()
-    for name in sight.releases:
+    mode, runs = mode_of(view), list[ToolRun]()
+    for name in view.releases:
         own = dialect_of(name, mode, catalogue)
-        for led in who_may_lead(sight.cluster, mode):
+        for led in who_may_lead(view.cluster, mode):
             runs.append(tool.run(command, replace(led, release=name), own))
-    return tuple(_looked_ahead(run, sight, catalogue) for run in _distinct(runs))
+    return tuple(_looked_ahead(run, view, catalogue) for run in _distinct(runs))
 
 
 def _distinct(runs: Sequence[ToolRun]) -> Iterator[ToolRun]:
@@ -359,22 +359,22 @@ def _distinct(runs: Sequence[ToolRun]) -> Iterator[ToolRun]:
         yield replace(run, dialects=tuple(dict.fromkeys(dialects)))
 
 
-def _looked_ahead(run: ToolRun, sight: ClusterView, catalogue: Catalogue) -> ToolRun:
+def _looked_ahead(run: ToolRun, view: ClusterView, catalogue: Catalogue) -> ToolRun:
     """Return the run with the effects of its moves, as for a plan of one request."""
     steps = (Step(updates=run.moves, timeout_ms=_TIMEOUT_MS),)
     if not run.moves:
         return run
     meaning = Plan(
-        cluster=sight.cluster_id,
+        cluster=view.cluster_id,
         intent=OPTION,
         dialect=STRICT,
         own_dialects=run.dialects,
         catalogue=catalogue.label,
         steps=steps,
-        requirements=require(sight.evidence, 0, features_of(steps), catalogue),
-        side_effects=side_effects(catalogue, steps, sight.evidence),
+        requirements=require(view.evidence, 0, features_of(steps), catalogue),
+        side_effects=side_effects(catalogue, steps, view.evidence),
     )
-    [ahead] = look_ahead(meaning, catalogue, sight.site.address)
+    [ahead] = look_ahead(meaning, catalogue, view.site.address)
     return replace(run, ahead=ahead)
 
 
@@ -400,9 +400,9 @@ def kafka_features(
     Exit codes: 0 answered; 2 usage; 5 no evidence.
     """
     source, words = choose(cluster).question(), read_command(tool_command)
-    runs = run_tool(source.sight, words, tool, source.terms)
+    runs = run_tool(source.view, words, tool, source.inputs)
     levels = {move.feature: move.to_level for move in runs[0].moves}
-    differences = what_if(source.sight, Changes(finalized=levels), source.terms)
+    differences = what_if(source.view, Changes(finalized=levels), source.inputs)
     answer = ToolPreview(runs=runs, what_if=mark_muted(differences, source))
 
     def show_runs(page: QuestionPage) -> None:

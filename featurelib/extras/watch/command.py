@@ -180,7 +180,7 @@ def _keep_reading(
                 try:
                     source = read()
                     entry, made_from = source.entry, source.made_from
-                    watched = watching.see(source.sight)
+                    watched = watching.see(source.view)
                 except BackendError as failed:
                     error = failed
                     watched = watching.lose(str(failed), datetime.now(UTC), entry.id)
@@ -219,8 +219,8 @@ def _next(watched: Watched, source: Source | None) -> tuple[str, Sequence[LeftOv
     levels = {goal.feature: str(goal.wanted) for goal in goals}
     if source is None or not watched.ready or not levels:
         return "", ()
-    intent, catalogue = Intent(command=Command.UPGRADE, up=levels), source.terms.catalogue
-    planned = make_plan(source.sight, intent, catalogue, guards=source.guards)
+    intent, catalogue = Intent(command=Command.UPGRADE, up=levels), source.inputs.catalogue
+    planned = make_plan(source.view, intent, catalogue, guards=source.guards)
     unplanned = tuple(left_over(planned.shares, source.entry, catalogue))
     if planned.plan is None:
         return "", unplanned

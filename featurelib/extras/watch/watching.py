@@ -99,21 +99,21 @@ class Watch:
         self._until: dict[str, int] | None = None
         self._last: Watched | None = None
 
-    def see(self, sight: ClusterView) -> Watched:
+    def see(self, view: ClusterView) -> Watched:
         """Add a reading. Raises ConfigError if `until` has an unknown name."""
-        at = moment(sight.newest)
+        at = moment(view.newest)
         assert at is not None  # a reading has a time
         if self._texts and self._until is None:
-            self._until = read_target(self._texts, sight, self._catalogue)
-        features = tuple(_features(sight, self._until))
+            self._until = read_target(self._texts, view, self._catalogue)
+        features = tuple(_features(view, self._until))
         goal = {f.feature: f.wanted for f in features if f.wanted is not None}
-        nodes = (*self._nodes(sight, goal, at), *self._gone(sight, at))
-        ready, refusals = self._judged(sight, goal)
+        nodes = (*self._nodes(view, goal, at), *self._gone(view, at))
+        ready, refusals = self._judged(view, goal)
         lost = [n for n in nodes if n.state is NodeState.GONE]
         missing = () if ready else tuple(_missing(refusals, nodes))
         self._last = Watched(
-            cluster_id=sight.cluster_id,
-            mode=list(ClusterMode)[sight.evidence.membership.mode[0]].value,
+            cluster_id=view.cluster_id,
+            mode=list(ClusterMode)[view.evidence.membership.mode[0]].value,
             started=at if self._last is None else self._last.started,
             at=at,
             nodes=nodes,
@@ -179,10 +179,10 @@ class Watch:
             )
             yield self._since(now, at)
 
-    def _gone(self, sight: ClusterView, at: datetime) -> Iterator[NodeNow]:
+    def _gone(self, view: ClusterView, at: datetime) -> Iterator[NodeNow]:
         """Yield brokers that were listed before and are not now, if that may be a restart: no list
         shows registered, fenced brokers (DescribeCluster below version 2)."""
-        lists, subjects = sight.evidence.snapshots["members"], sight.evidence.subjects
+        lists, subjects = view.evidence.snapshots["members"], view.evidence.subjects
         shows_all = (lists.field("role") == Role.BROKER) & (lists.field("fenced_shown") > 0)
         if self._last is None or shows_all.any():
             return
@@ -211,9 +211,9 @@ def _state(node: NodeShown, *, answers: bool) -> NodeState:
     return NodeState.FENCED if node.is_fenced else NodeState.RUNNING
 
 
-def _features(sight: ClusterView, until: Mapping[str, int] | None) -> Iterator[FeatureNow]:
+def _features(view: ClusterView, until: Mapping[str, int] | None) -> Iterator[FeatureNow]:
     """Yield every feature that is finalized, possible or awaited."""
-    rows = {row["feature"]: row for row in sight.judged.readiness.to_pylist()}
+    rows = {row["feature"]: row for row in view.judged.readiness.to_pylist()}
     for name in sorted({*rows, *(until or ())}, key=lambda name: (name != METADATA_VERSION, name)):
         row = rows.get(name, {})
         finalized = row.get("finalized_level") if row else 0
@@ -251,13 +251,13 @@ def _no_longer_listed(node: NodeNow) -> Reason:
     )
 
 
-def read_target(texts: Sequence[str], sight: ClusterView, catalogue: Catalogue) -> dict[str, int]:
+def read_target(texts: Sequence[str], view: ClusterView, catalogue: Catalogue) -> dict[str, int]:
     """Return the awaited levels, feature → level above 0: of each `FEATURE=LEVEL`, and the defaults
     of a release. Raises ConfigError for unknown names, and for a feature named twice."""
     levels: dict[str, int] = {}
     for text in texts:
         name, sign, level = text.partition("=")
-        target = {name: _level(name, level, sight, catalogue)} if sign else _of(text, catalogue)
+        target = {name: _level(name, level, view, catalogue)} if sign else _of(text, catalogue)
         if twice := sorted(target.keys() & levels.keys()):
             raise ConfigError(
                 f"--until {text}: expected {twice[0]} once, found it twice. Keep one of them."
@@ -266,13 +266,13 @@ def read_target(texts: Sequence[str], sight: ClusterView, catalogue: Catalogue) 
     return levels
 
 
-def _level(name: str, text: str, sight: ClusterView, catalogue: Catalogue) -> int:
+def _level(name: str, text: str, view: ClusterView, catalogue: Catalogue) -> int:
     """Return the level of one feature, whatever release its controllers run now."""
     known = catalogue.of(ANY).level_of(text) if name == METADATA_VERSION else None
-    level = named_level(sight, name, text if known is None else str(known), catalogue)
+    level = named_level(view, name, text if known is None else str(known), catalogue)
     if not level:
         raise ConfigError(f"--until {name}={text}: expected a level above 0, found 0.")
-    ends = (node.supported[name][1] for node in sight.cluster.nodes if name in node.supported)
+    ends = (node.supported[name][1] for node in view.cluster.nodes if name in node.supported)
     newest = max(catalogue.newest_known(name), *ends, 0)
     if name in catalogue.features and level > newest:  # it would be awaited without an end
         raise ConfigError(

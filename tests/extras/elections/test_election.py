@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from featurelib.audit.cluster_view import ClusterView, Terms
+from featurelib.audit.cluster_view import ClusterView, Inputs
 from featurelib.config.fleet import Fleet
 from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.core.features_znode import ZnodeChange, ZnodeReason
@@ -21,30 +21,30 @@ from featurelib.extras.predictions.what_if import compare
 from tests.core.lines import AS_OF, MAX_AGE, microseconds
 from tests.core.lines import lines_of as lines_of_cluster
 from tests.core.oracle import Cluster, Node
-from tests.questions.nights import CATALOGUE, TERMS, lines_of, sight
+from tests.questions.nights import CATALOGUE, TERMS, lines_of, view
 from tests.seeing import see
 
 ZOOKEEPER = (
     "zk-282-disabled", "zk-282-ignored-broker", "zk-282-min-above-one", "zk-282-ranges",
     "zk-282-stock", "zk-332-ranges", "zk-392-many", "zk-392-stock", "zk-roll-282-332",
 )  # fmt: skip
-THEN = Terms(catalogue=CATALOGUE, as_of=microseconds(AS_OF), max_age=MAX_AGE)
+THEN = Inputs(catalogue=CATALOGUE, as_of=microseconds(AS_OF), max_age=MAX_AGE)
 WIDE, NARROW = {"f": (1, 5), "g": (1, 2)}, {"f": (1, 3)}
 
 
-def ask(name: str, version: str, terms: Terms = TERMS) -> Election:
-    return foresee(sight(name), version, terms)
+def ask(name: str, version: str, inputs: Inputs = TERMS) -> Election:
+    return foresee(view(name), version, inputs)
 
 
-def foresee(one: ClusterView, version: str, terms: Terms) -> Election:
-    expect_protocol_version(one, version, terms)
-    foreseen, after = hold_election(one, version, terms)
+def foresee(one: ClusterView, version: str, inputs: Inputs) -> Election:
+    expect_protocol_version(one, version, inputs)
+    foreseen, after = hold_election(one, version, inputs)
     return Election(election=foreseen, what_if=compare(one, after))
 
 
-def told(name: str, release: str) -> Terms:
-    entry = Entry(id=sight(name).cluster_id, release=release)
-    return Terms(
+def told(name: str, release: str) -> Inputs:
+    entry = Entry(id=view(name).cluster_id, release=release)
+    return Inputs(
         catalogue=CATALOGUE, as_of=None, max_age=TERMS.max_age, fleet=Fleet(cluster=(entry,))
     )
 
@@ -77,9 +77,9 @@ def test_at_2_6_all_is_lost_and_the_verdicts_are_those_of_what_would_land_then(n
 
 def same_dialect(name: str) -> Fleet:
     """Who knows the release now knows it then."""
-    only = len(sight(name).dialects) == 1
+    only = len(view(name).dialects) == 1
     release = "3.9" if only else ""
-    return Fleet(cluster=(Entry(id=sight(name).cluster_id, release=release),))
+    return Fleet(cluster=(Entry(id=view(name).cluster_id, release=release),))
 
 
 def landed_at_2_6(name: str, text: str, version: int) -> list[bytes]:
@@ -93,7 +93,7 @@ def landed_at_2_6(name: str, text: str, version: int) -> list[bytes]:
             last[line["path"]] = line
         if line["kind"] == "api_versions" and line.get("error_code") == 0:
             last["answer", line["node_id"], line["asked_version"]] = line
-    here = {n.node_id for n in sight(name).cluster.nodes if n.registered}
+    here = {n.node_id for n in view(name).cluster.nodes if n.registered}
     for line in last.values():
         node_id = int(line["path"].split("/")[-1]) if "path" in line else line["node_id"]
         if node_id not in here:
@@ -113,15 +113,15 @@ def landed_at_2_6(name: str, text: str, version: int) -> list[bytes]:
 def made(*nodes: Node, told: str = "", **changes: Any) -> Election:
     version = changes.pop("version", "2.8")
     described = Cluster(name="z", zookeeper=True, nodes=nodes, **changes)
-    terms = Terms(
+    inputs = Inputs(
         catalogue=CATALOGUE, as_of=THEN.as_of, max_age=MAX_AGE,
         fleet=Fleet(cluster=(Entry(id="z", release=told),)),
     )  # fmt: skip
     one = see(
         lines_of_cluster(described), catalogue=CATALOGUE, as_of=THEN.as_of, max_age=MAX_AGE,
-        fleet=terms.fleet,
+        fleet=inputs.fleet,
     )  # fmt: skip
-    return foresee(one, version, terms)
+    return foresee(one, version, inputs)
 
 
 def broker(node_id: int, ranges: dict[str, tuple[int, int]], **changes: Any) -> Node:

@@ -21,7 +21,7 @@ from featurelib.lake import Lake
 from featurelib.schema import FINDING
 from tests.cli.commands import run
 from tests.controller.test_journal import STEP, UPDATE, intent
-from tests.questions.nights import NAMES, sight
+from tests.questions.nights import NAMES, view
 from tests.report.samples import read_samples
 from tests.rows import make
 
@@ -140,7 +140,7 @@ def test_levels_and_epochs_that_went_back_are_counted() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_sample_s_timeline_ends_where_its_snapshot_is(tables: Path, name: str) -> None:
-    one = sight(name)
+    one = view(name)
     found = read_timeline(Lake(str(tables)), one.cluster_id)
     state: dict[str, int] = {}
     for change in found.levels:

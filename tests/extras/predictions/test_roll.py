@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from featurelib.audit.cluster_view import Terms
+from featurelib.audit.cluster_view import Inputs
 from featurelib.extras.predictions.rolling import ReplayProof, Roll, roll
 from featurelib.feature import METADATA_VERSION
 from featurelib.source import SAMPLES
@@ -69,8 +69,10 @@ def dumped(like: Line, hours: int, *files: list[str]) -> list[Line]:
 
 
 def ask(lines: Iterable[Line], to: str, sent: Iterable[tuple[str, int, int]] = ()) -> Roll:
-    terms: Terms = TERMS
-    return roll(terms.see_lines([json.dumps(one).encode() for one in lines], None), to, terms, sent)
+    inputs: Inputs = TERMS
+    return roll(
+        inputs.see_lines([json.dumps(one).encode() for one in lines], None), to, inputs, sent
+    )
 
 
 def replays(found: Roll) -> set[tuple[str, int, ReplayProof]]:

@@ -19,12 +19,12 @@ from tests.core.oracle import Cluster, Node
 from tests.core.random_clusters import RELEASES, kraft, zookeeper
 from tests.core.test_software import lines_of as recorded
 from tests.core.test_software import look
-from tests.questions.nights import CATALOGUE, NAMES, TERMS, sight
+from tests.questions.nights import CATALOGUE, NAMES, TERMS, view
 from tests.seeing import see
 
 
 def ask(name: str, changes: Changes) -> WhatIf:
-    return what_if(sight(name), changes, TERMS)
+    return what_if(view(name), changes, TERMS)
 
 
 def verdicts(found: WhatIf, feature: str) -> tuple[object, ...]:
@@ -37,27 +37,27 @@ def codes(rows: tuple[dict[str, object], ...]) -> list[tuple[object, ...]]:
 
 
 def test_the_inventory_s_word_is_as_its_owner_would_write_it_then() -> None:
-    one = sight("ghost-broker")
+    one = view("ghost-broker")
     entry = Entry(id=one.cluster_id, release="4.1", brokers=(1, 2))
-    terms = replace(TERMS, fleet=Fleet(cluster=(entry,)))
-    before = terms.see(one.rows)
-    found = what_if(before, Changes(removed=(2,)), terms)
+    inputs = replace(TERMS, fleet=Fleet(cluster=(entry,)))
+    before = inputs.see(one.rows)
+    found = what_if(before, Changes(removed=(2,)), inputs)
     assert "expected_node_missing" not in {row["code"] for row in found.new}
-    rolled = what_if(before, Changes(release="4.2", removed=(2,)), terms)
+    rolled = what_if(before, Changes(release="4.2", removed=(2,)), inputs)
     assert rolled.after.releases[0] == "4.2"
 
 
 def test_a_node_that_only_the_inventory_has_runs_nothing_and_can_come() -> None:
-    one = sight("ghost-broker")
+    one = view("ghost-broker")
     entry = Entry(id=one.cluster_id, brokers=(1, 2, 7))
-    terms = replace(TERMS, fleet=Fleet(cluster=(entry,)))
-    before = terms.see(one.rows)
+    inputs = replace(TERMS, fleet=Fleet(cluster=(entry,)))
+    before = inputs.see(one.rows)
     with pytest.raises(ConfigError, match=r"it is not registered.*--add 7=RELEASE"):
-        what_if(before, Changes(nodes={7: "4.1"}), terms)
-    came = what_if(before, Changes(added={7: "4.1"}), terms)
+        what_if(before, Changes(nodes={7: "4.1"}), inputs)
+    came = what_if(before, Changes(added={7: "4.1"}), inputs)
     missing = ("expected_node_missing", 7, "")
     assert (came.joined, missing in codes(came.resolved)) == ((7,), True)
-    assert missing in codes(what_if(before, Changes(removed=(7,)), terms).resolved)
+    assert missing in codes(what_if(before, Changes(removed=(7,)), inputs).resolved)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -74,12 +74,12 @@ def test_no_change_changes_nothing_of_a_sample(name: str) -> None:
 )
 @given(cluster=st.one_of(kraft(), zookeeper()))
 def test_no_change_changes_nothing_of_a_random_cluster(cluster: Cluster) -> None:
-    terms = replace(TERMS, as_of=microseconds(AS_OF), max_age=MAX_AGE)
+    inputs = replace(TERMS, as_of=microseconds(AS_OF), max_age=MAX_AGE)
     try:
-        one = see(lines_of(cluster), catalogue=CATALOGUE, as_of=terms.as_of, max_age=MAX_AGE)
+        one = see(lines_of(cluster), catalogue=CATALOGUE, as_of=inputs.as_of, max_age=MAX_AGE)
     except NoEvidenceError:
         return
-    found = what_if(one, Changes(), terms)
+    found = what_if(one, Changes(), inputs)
     before, after = found.before.judged, found.after.judged
     assert before.findings.to_pylist() == after.findings.to_pylist()
     assert before.readiness.to_pylist() == after.readiness.to_pylist()
@@ -172,5 +172,5 @@ def test_what_is_critical_before_and_after_is_said_and_who_runs_is_not_gone() ->
         assert (codes(found.critical), codes(found.new)) == (unfit, [])
     found = what_if(one, Changes(removed=(2,)), THEN)
     assert (found.critical, found.runs) == ((), (2,))
-    off = what_if(sight("ghost-broker"), Changes(removed=(2,)), TERMS)
+    off = what_if(view("ghost-broker"), Changes(removed=(2,)), TERMS)
     assert off.runs == ()

@@ -18,7 +18,7 @@ import featurelib as fl
 from featurelib.api.tables import AuditInputs
 from featurelib.arrow import table_of
 from featurelib.audit.audit import judge
-from featurelib.audit.cluster_view import ClusterView, Terms
+from featurelib.audit.cluster_view import ClusterView, Inputs
 from featurelib.audit.evidence import Conditions, Expected
 from featurelib.audit.findings import FindingWords
 from featurelib.backends.base import open_backend, read_cluster
@@ -122,7 +122,7 @@ def test_what_is_in_a_ring_can_be_planned_on_the_same_evidence() -> None:
 def test_samples_in_a_ring_can_be_planned(target: str) -> None:
     for row in range(len(read_samples().batch)):
         rows = of_rows.some(read_samples().batch, row)
-        one = Terms(catalogue=CATALOGUE, as_of=None, max_age=HOURS_72).see(rows)
+        one = Inputs(catalogue=CATALOGUE, as_of=None, max_age=HOURS_72).see(rows)
         expect_place(one, target, of_rows.newest(rows), HOURS_72)
 
 
@@ -197,13 +197,13 @@ def test_every_step_is_accepted_by_the_controller_one_after_the_other(
     file = str(tmp_path / "c.db")
     sandbox(file, capture=str(SAMPLES / name))
     rows = snapshot_rows([landed(file)])
-    one = Terms(catalogue=CATALOGUE, as_of=None, max_age=HOURS_72).see(rows)
+    one = Inputs(catalogue=CATALOGUE, as_of=None, max_age=HOURS_72).see(rows)
     [there] = standing(one, "upgrade-all", of_rows.newest(rows), HOURS_72).candidates
     for _, work in there.works:
         for does in work.does:
             send(file, does.moves)
     rows = snapshot_rows([landed(file)])
-    one = Terms(catalogue=CATALOGUE, as_of=None, max_age=HOURS_72).see(rows)
+    one = Inputs(catalogue=CATALOGUE, as_of=None, max_age=HOURS_72).see(rows)
     assert standing(one, "upgrade-all", of_rows.newest(rows), HOURS_72).reached
 
 
