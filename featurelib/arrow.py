@@ -103,7 +103,7 @@ def _array(column: Column, kind: pa.DataType) -> pa.Array:
         case Lists(size=size, of=entries):
             ends = np.concatenate(([0], np.cumsum(np.maximum(size, 0)))).astype(np.int32)
             values = _array(entries, kind.value_type)
-            buffers = [_there(size < 0), pa.py_buffer(ends)]
+            buffers = [_valid_bits(size < 0), pa.py_buffer(ends)]
             return pa.Array.from_buffers(kind, len(size), buffers, children=[values])
         case TableRows():
             arrays = [_array(column[field.name], field.type) for field in kind]
@@ -116,11 +116,11 @@ def _array(column: Column, kind: pa.DataType) -> pa.Array:
 
 def _plain(values: Int, missing: Bool) -> pa.Array:
     """Return an array as Arrow's int64, with null for missing values."""
-    buffers = [_there(missing), pa.py_buffer(np.ascontiguousarray(values))]
+    buffers = [_valid_bits(missing), pa.py_buffer(np.ascontiguousarray(values))]
     return pa.Array.from_buffers(pa.int64(), len(values), buffers)
 
 
-def _there(missing: Bool) -> pa.Buffer | None:
+def _valid_bits(missing: Bool) -> pa.Buffer | None:
     """Return a bit for each value that is not missing; None = no value is missing."""
     return pa.py_buffer(np.packbits(~missing, bitorder="little")) if missing.any() else None
 
@@ -128,7 +128,7 @@ def _there(missing: Bool) -> pa.Buffer | None:
 def bytes_of(values: Sequence[bytes | None]) -> pa.Array:
     """Return these bytes as an Arrow array."""
     missing = np.array([value is None for value in values], dtype=bool)
-    return _bytes(cells_of([value or b"" for value in values]), pa.binary(), _there(missing))
+    return _bytes(cells_of([value or b"" for value in values]), pa.binary(), _valid_bits(missing))
 
 
 def _bytes(cells: Cells, kind: pa.DataType, validity: pa.Buffer | None = None) -> pa.Array:

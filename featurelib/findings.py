@@ -107,7 +107,7 @@ class When(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     def holds(self, known: Mapping[str, object]) -> bool:
         """Return true if the circumstances meet the conditions."""
-        return all(_meets(of, known.get(name)) for name, of in _conditions(self))
+        return all(_fits_condition(of, known.get(name)) for name, of in _conditions(self))
 
 
 @cache
@@ -117,7 +117,7 @@ def _conditions(of: When) -> tuple[tuple[str, object], ...]:
     return tuple((name, value) for name, value in conditions if value is not None)
 
 
-def _meets(condition: object, known: object) -> bool:
+def _fits_condition(condition: object, known: object) -> bool:
     if isinstance(known, frozenset):
         return condition in known
     if isinstance(condition, str) and condition.startswith(">="):

@@ -454,7 +454,7 @@ class Chosen:
         if options.capture is not None:
             lines, as_of = landing_lines("--capture", options.capture), parse_as_of(options.as_of)
             see = partial(Inputs.see_lines, lines=lines, cluster_id=entry.id or None)
-            return self._seen(see, as_of, fleet, entry, "landing files in", options.capture)
+            return self._make_source(see, as_of, fleet, entry, "landing files in", options.capture)
         lake = Lake(options.tables or "")
         run_time = options.as_of == RUN_TIME
         as_of = lake.as_of(options.run) if run_time else parse_as_of(options.as_of)
@@ -468,7 +468,7 @@ class Chosen:
             lake.expect_cluster(entry.id, run, [e.name for e in fleet.cluster if e.name])
         see = partial(Inputs.see, row=lake.snapshot(entry.id, run))
         place = f"{options.tables}, run {run}"
-        return replace(self._seen(see, as_of, fleet, entry, "tables in", place), lake=lake)
+        return replace(self._make_source(see, as_of, fleet, entry, "tables in", place), lake=lake)
 
     @contextmanager
     def reader(self) -> Iterator[tuple[Callable[[], Source], Backend]]:
@@ -484,10 +484,10 @@ class Chosen:
         lines = read_cluster(backend, entry, self.say)
         see, place = partial(Inputs.see_lines, lines=lines), backend.where
         # The data is new, so no age counts.
-        source = self._seen(see, None, reached.fleet, entry, "a reading of", place)
+        source = self._make_source(see, None, reached.fleet, entry, "a reading of", place)
         return replace(source, view=replace(source.view, site=entry.site))
 
-    def _seen(
+    def _make_source(
         self,
         see: Callable[[Inputs], ClusterView],
         as_of: int | None,

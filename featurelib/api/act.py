@@ -237,7 +237,7 @@ def apply(
         chosen = replace(chosen, wanted=replace(options, cluster=entry.id))
     try:
         content = approval.content if isinstance(approval, Approved) else approval
-        return _carry_out(
+        return _apply_file(
             file, chosen, person, mode, wait, journal=journal, approval=content, path=path or "PLAN"
         )
     except UnreachableError as error:
@@ -245,7 +245,7 @@ def apply(
         raise
 
 
-def _carry_out(
+def _apply_file(
     file: PlanFile,
     chosen: Chosen,
     person: Person,
@@ -268,7 +268,7 @@ def _carry_out(
         again = files.approve_command(words, settings.longest_approval)
         raw, source = approval, "the approval"
         if isinstance(approval, str):
-            remedy = "" if Path(approval).exists() else _gone(file, again, journal)
+            remedy = "" if Path(approval).exists() else _withdrawn_text(file, again, journal)
             raw, source = read_bytes(approval, "an approval", remedy), approval
         check = partial(check_approval, file, raw, settings=settings, source=source, path=path)
     order = ApplyOrder(
@@ -314,10 +314,10 @@ def _carry_out(
         raise
     command = person.command
     says = sentence(ending, known, name, order.way, again=command, approve=again)
-    return _carried(ending, plan, says, partial(document, clearance))
+    return _apply_answer(ending, plan, says, partial(document, clearance))
 
 
-def _carried(
+def _apply_answer(
     ending: Ending, plan: Plan, says: str, document: Callable[..., ApplyDocument]
 ) -> Carried:
     kind, text = ending.kind, says + before_return(ending, plan)
@@ -332,7 +332,7 @@ def _carried(
     )
 
 
-def _gone(file: PlanFile, again: str, journal: str | None) -> str:
+def _withdrawn_text(file: PlanFile, again: str, journal: str | None) -> str:
     """Return the text about the approval's withdrawal, if the journal has it, and the remedy."""
     taken, path = list[Withdrawal](), journal_path(journal)
     if path.exists():

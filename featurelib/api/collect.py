@@ -143,7 +143,7 @@ def collect(
         )
         return _take(kind, source, open_fleet(options.fleet, None)[1], Path(out), say)
     given.expect_none()
-    read_one, by_metrics = _way_to_read(reading, options, Path(out), say), bool(reading.prometheus)
+    read_one, by_metrics = _reader_of(reading, options, Path(out), say), bool(reading.prometheus)
     entries = choose_entries(clusters or [], choice, options, say, by_metrics=by_metrics)
     return _collect(entries, Path(out), read_one, reading.parallel, say)
 
@@ -247,13 +247,13 @@ def _take_resources(source: ToolOutput, inventory: Fleet, out: Path, say: Say) -
         done.append(Collected(entry=entry, id=id_, file=str(path), lines=lines))
         known = inventory.names.get(id_) or id_
         say(f"{resource.resource}: {resource.text}; cluster {known}")
-    return _end(done, out)
+    return _round_answer(done, out)
 
 
 # --- Live clusters --------------------------------------------------------------------------------
 
 
-def _way_to_read(reading: LiveReading, options: Wanted, out: Path, say: Say) -> ReadOne:
+def _reader_of(reading: LiveReading, options: Wanted, out: Path, say: Say) -> ReadOne:
     """Return the reader of a cluster: its listeners, or the metrics of its nodes in a Prometheus
     server. Raises ConfigError."""
     timeout, probe = options.timeout, reading.probe
@@ -288,10 +288,10 @@ def _collect(
             seconds = (now - began) / len(done) * waiting
             say(f"collect: {progress(len(done), len(entries), 'cluster', seconds)}")
             reported_at = now
-    return _end(done, out)
+    return _round_answer(done, out)
 
 
-def _end(done: list[Collected], out: Path) -> Answer[Round]:
+def _round_answer(done: list[Collected], out: Path) -> Answer[Round]:
     """Return the result of a round."""
     failed = [result for result in done if result.error]
     read = f"{count(len(done) - len(failed), 'cluster')} read"

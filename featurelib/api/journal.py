@@ -246,7 +246,7 @@ def resume(
                 done = replace(done, lost=lost)
         if is_named or part:
             more_open = [
-                (entry, _way(entry, inventory, options, journal))
+                (entry, _settle_by(entry, inventory, options, journal))
                 for entry in opened.entries(only_open=True)
                 if entry.intent.cluster not in (part or (done.cluster,))
             ]
@@ -276,7 +276,7 @@ def _reachable(
             options = replace(chosen.wanted, cluster=cluster)
             targets[cluster] = replace(chosen, wanted=options).reached()
         elif entry.is_open:
-            command = _way(entry, inventory, chosen.wanted, path)
+            command = _settle_by(entry, inventory, chosen.wanted, path)
             lost.append((entry, f"the inventory has no way to reach it. Run: {command}"))
     return list(targets.values()), Resumed(lost=tuple(lost))
 
@@ -302,7 +302,7 @@ def _settle(
     return replace(resumed, unexplained=(*resumed.unexplained, *levels))
 
 
-def _way(entry: JournalEntry, inventory: Fleet, options: Wanted, journal: str | None) -> str:
+def _settle_by(entry: JournalEntry, inventory: Fleet, options: Wanted, journal: str | None) -> str:
     """Return the command that settles a request, with the inventory's address or the options of the
     sender. A name alone does not reach a cluster that the inventory lacks."""
     cluster, used = entry.intent.cluster, entry.intent.reach

@@ -123,7 +123,7 @@ def judge(
     unsure |= (hangs & (target > judge.asked.current)) | unread
     _unstable(judge, report)
     report_strimzi(report, software, catalogue, conditions)
-    _unlisted(report, conditions)
+    _report_unlisted(report, conditions)
     _unrecorded(judge, report)
     beyond_target = beyond_ceiling(judge)
     _side_effects(judge, beyond_target, report)
@@ -230,7 +230,7 @@ def _side_effects(judge: Judge, beyond: Bool, report: BatchFindings) -> None:
         )
         step, cluster = Step(updates=(update,), timeout_ms=1), int(query.cluster[question])
         if effects := side_effects(catalogue, [step], judge.evidence, cluster):
-            needs = _unmet(judge, update, cluster)
+            needs = _unmet_dependencies(judge, update, cluster)
             first.append(needs or None)
             depends = f" First finalize {needs}: it depends on that." if needs else ""
             texts[question] = " ".join(map(say_briefly, effects)) + depends
@@ -240,7 +240,7 @@ def _side_effects(judge: Judge, beyond: Bool, report: BatchFindings) -> None:
     report.of_questions("side_effect_by_name", questions, details, **columns)
 
 
-def _unmet(judge: Judge, move: Move, cluster: int) -> str:
+def _unmet_dependencies(judge: Judge, move: Move, cluster: int) -> str:
     """Return the levels that this update depends on and that are not finalized in its cluster, as
     `metadata.version 23`; of several levels of a feature the highest."""
     query = judge.asked
@@ -261,7 +261,7 @@ def _unrecorded(judge: Judge, report: BatchFindings) -> None:
     report.of_questions("metadata_version_not_recorded", first & query.known & kraft[query.cluster])
 
 
-def _unlisted(report: BatchFindings, conditions: Conditions) -> None:
+def _report_unlisted(report: BatchFindings, conditions: Conditions) -> None:
     """Report clusters with data that are missing in the inventory, if the inventory has any
     entry."""
     names, listed = report.evidence.clusters, conditions.inventory

@@ -241,11 +241,11 @@ def _choose(
     """Return the id of the cluster to judge, among those with accepted lines."""
     if own_id is None and len(ids) > 1:
         raise InputError(
-            f"expected lines of one cluster, found {len(ids)}: {_some(sorted(ids))}. {choosing}"
+            f"expected lines of one cluster, found {len(ids)}: {_list_of(sorted(ids))}. {choosing}"
         )
     if ids and (own_id is None or own_id in ids):
         return next(iter(ids)) if own_id is None else own_id
-    hint = f"; there are lines of {_some(sorted(ids))}" if ids else ""
+    hint = f"; there are lines of {_list_of(sorted(ids))}" if ids else ""
     if rejected and not ids:
         number, reason = rejected[0]
         hint = f" in {count(len(rejected), 'line')}, so this is no landing file. Line {number}: "
@@ -256,7 +256,7 @@ def _choose(
     )
 
 
-def _some(texts: Sequence[str]) -> str:
+def _list_of(texts: Sequence[str]) -> str:
     rest_count = len(texts) - _SHOWN
     return ", ".join(texts[:_SHOWN]) + (f" and {rest_count} more" if rest_count > 0 else "")
 
@@ -368,7 +368,7 @@ class PlainCluster:
     def _release_of(self, subject: int) -> str:
         """Return the release of a node; "" if unknown, as in ZooKeeper mode."""
         code = int(self._software.likeliest(np.array([subject]))[0])
-        return "" if code < 0 else self._as_told(self._tables.releases[code])
+        return "" if code < 0 else self._as_in_inventory(self._tables.releases[code])
 
     def _releases(self, may_lead: Int) -> tuple[str, ...]:
         """Return the releases that the cluster's controllers may run, first those of the nodes
@@ -381,9 +381,9 @@ class PlainCluster:
         weight = dict(zip(self._tables.releases, against, strict=True))
         age = self._tables.release_code  # older releases know fewer features
         order = sorted(spoken, key=lambda name: (weight.get(name, RULED_OUT), age(name)))
-        return tuple(self._as_told(name, spoken[name]) for name in order)
+        return tuple(self._as_in_inventory(name, spoken[name]) for name in order)
 
-    def _as_told(self, release: str, dialect: str = "") -> str:
+    def _as_in_inventory(self, release: str, dialect: str = "") -> str:
         """Return the release as the inventory writes it (4.1.2 for 4.1), if it means the same."""
         named = generation_of(self._told, "zk", "") if self._zookeeper else self._named
         return self._told if named == (dialect if self._zookeeper else release) else release

@@ -67,7 +67,7 @@ class Software:
         sets = np.where(agree, sets & offers, np.where(vendors, offers, sets))
         sets[self.foreign] = 0
         # The release in the inventory decides for each node that may run it.
-        code = pick(self._told_codes(), evidence.subjects.cluster, NOBODY)
+        code = pick(self._inventory_codes(), evidence.subjects.cluster, NOBODY)
         named = pick(self._bits, code, 0)
         fits = (sets & named) != 0
         self._sets: Int = np.where(fits, named, sets)
@@ -149,7 +149,7 @@ class Software:
             offered_at[at[hit]] = told_at[hit]
         return offers, offered_at
 
-    def _told_codes(self) -> Int:
+    def _inventory_codes(self) -> Int:
         """Return by cluster the release that the inventory's text means; -1 = none."""
         codes = {text: self._tables.release_code(text) for text in set(self._told)}
         return np.array([codes[text] for text in self._told], dtype=np.int64)
@@ -168,7 +168,7 @@ class Software:
             weight += newest.astype(np.int16)[:, None] != stable
         stable_end = node.stable_metadata[subjects].astype(np.int16)
         weight += np.int8(2) * ((stable_end[:, None] != stable) & (stable_end > 0)[:, None])
-        codes = pick(self._told_codes(), node.cluster[subjects], NOBODY)
+        codes = pick(self._inventory_codes(), node.cluster[subjects], NOBODY)
         named = np.flatnonzero(codes >= 0)
         weight += np.int8(4)
         weight[named, codes[named]] -= 4
@@ -267,7 +267,7 @@ class Software:
         spoken = [pair for pair, which in self.spoken.items() if which[cluster]]
         first = self._tables.releases[leads] if (leads := self._leading[cluster]) >= 0 else ""
         own = (name for name, release in spoken if release == first)
-        return list(_unlike((*sorted({name for name, _ in spoken}), *own)))
+        return list(_distinct_dialects((*sorted({name for name, _ in spoken}), *own)))
 
     def propose(self, fleet: FleetColumns, level: Int) -> Iterator[Proposed]:
         """Evaluate `level` of every question, if it is above the current level, with each dialect
@@ -292,7 +292,7 @@ class Software:
         sets[node.cluster[speaks & self.foreign]] = 0
         possible = (sets[:, None] & self._bits) > 0
         # The inventory decides between candidates, or adds a candidate.
-        codes = self._told_codes()
+        codes = self._inventory_codes()
         named = np.flatnonzero(codes >= 0)
         possible[named] &= ~possible[named, codes[named]][:, None]
         possible[named, codes[named]] = True
@@ -300,7 +300,7 @@ class Software:
 
 
 @cache
-def _unlike(names: tuple[str, ...]) -> tuple[str, ...]:
+def _distinct_dialects(names: tuple[str, ...]) -> tuple[str, ...]:
     """Return one dialect, the last, of each group of dialects that judge alike; sorted."""
     return tuple(sorted({load(name).judges_by: name for name in names}.values()))
 

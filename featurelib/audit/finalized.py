@@ -286,14 +286,14 @@ def _epochs_back(listeners: Records, witnesses: Records) -> Int:
 def _readings(text: str, known: Generation | None) -> tuple[DecodedNode, ...]:
     """Return the contents of the `/feature` znode as read by each generation that may run there."""
     generations = tuple(Generation) if known is None else (known,)
-    readings = [_as_taken(decode(text, generation)) for generation in generations]
+    readings = [_as_brokers_read(decode(text, generation)) for generation in generations]
     if known is None and any(node.schema_version == 2 and _is_good(node) for node in readings[1:]):
         # Only 3.3 and later write schema 2, so no older broker runs there.
         readings = readings[1:]
     return tuple(readings)
 
 
-def _as_taken(node: DecodedNode) -> DecodedNode:
+def _as_brokers_read(node: DecodedNode) -> DecodedNode:
     """Return levels as brokers read them: a broker stops at a level below 1, after it is cut to 16
     bits. Kafka 3.3 and later check the number before they truncate it (class C: 65536 becomes
     0)."""

@@ -175,7 +175,7 @@ class InForce:
         node = np.array([NONE if node_id is None else node_id])
         columns: dict[str, Column | Int] = {name: texts_of([text]) for name, text in texts.items()}
         row = make_rows(FINDING, 1, columns | {"node_id": node})
-        row = row.replace(**_in_force(row, self.mutes, self.as_of))
+        row = row.replace(**_mutes_of(row, self.mutes, self.as_of))
         [reason], [until] = (row[name].to_pylist() for name in ("muted", "muted_until"))
         if reason is None:
             return None
@@ -200,7 +200,7 @@ def covered(mute: Mute, findings: TableRows) -> Bool:
     return hit
 
 
-def _in_force(findings: TableRows, mutes: Sequence[Mute], as_of: int) -> dict[str, Column | Int]:
+def _mutes_of(findings: TableRows, mutes: Sequence[Mute], as_of: int) -> dict[str, Column | Int]:
     """Return reason and last day of each row's mute, null without one; of several mutes the one
     with the latest last day."""
     known = sorted((m for m in mutes if m.ends > as_of), key=lambda m: m.ends)
@@ -223,7 +223,7 @@ def set_aside(
     rows = columns.rows()
     if not mutes:
         return rows
-    rows = rows.replace(**_in_force(rows, mutes, as_of))
+    rows = rows.replace(**_mutes_of(rows, mutes, as_of))
     _add_expired(columns, clusters, [m for m in mutes if m.ends <= as_of], rows)
     return join_rows([rows, columns.rows(EXPIRED)])
 
@@ -318,7 +318,7 @@ class FindingWords:
     ) -> NodeAdvice:
         """Return the texts of a finding's code, filled in for the cluster at this site. `ghost`:
         the finding that calls the node stale, if any; its remedy also fixes blocked levels."""
-        row = self._wordings.get(columns["code"]) or _unworded(columns["code"])
+        row = self._wordings.get(columns["code"]) or _bare_row(columns["code"])
         known, values = _circumstances(columns, site), self._values(columns, row, site)
         remedy = first_fit(row.remedies, known | {"stale": ghost is not None})
         text, command = remedy.text, remedy.command
@@ -346,7 +346,7 @@ class FindingWords:
         facts and site are worded once. `sites` by cluster id; a cluster without one is called by
         its id."""
         codes, at = findings.texts("code"), findings.numbers("observed_at")
-        rows = [self._wordings.get(code) or _unworded(code) for code in codes.words]
+        rows = [self._wordings.get(code) or _bare_row(code) for code in codes.words]
         dated = np.array(["{observed_at}" in row.message for row in rows], dtype=bool)
         named, sited = np.array([_place_names(row) for row in rows], dtype=bool).reshape(-1, 2).T
         clusters = findings.texts("cluster")
@@ -362,7 +362,7 @@ class FindingWords:
         assert isinstance(facts, TableRows)
         known = {**seen.select(_OF_WORDS.split()).columns, **facts.columns}
         first, kind = _kinds([site, *map(_numbers, known.values())])
-        dead = _gone(findings)
+        dead = _stale_rows(findings)
         if (dead >= 0).any():
             first, kind = _kinds([kind, np.where(dead >= 0, kind[dead], -1)])
         found, stale = seen.take(first).to_pylist(), np.unique(dead[first])
@@ -379,14 +379,14 @@ class FindingWords:
 
     def facts(self, columns: FindingColumns) -> dict[str, str]:
         """Return the facts of a finding, safe to show."""
-        row = self._wordings.get(columns["code"]) or _unworded(columns["code"])
+        row = self._wordings.get(columns["code"]) or _bare_row(columns["code"])
         return {
-            name: self._shown(row.facts.get(name, "value"), str(fact))
+            name: self._as_text(row.facts.get(name, "value"), str(fact))
             for name, fact in columns["facts"].items()
             if fact not in (None, "")
         }
 
-    def _shown(self, kind: Kind, text: str) -> str:
+    def _as_text(self, kind: Kind, text: str) -> str:
         """Return a fact, safe to show, with names of metadata.version levels in sentences."""
         if kind not in ("text", "sentences"):
             return clean(text)
@@ -413,12 +413,12 @@ class FindingWords:
         )
         values |= {
             "role": columns["role"] or "node",
-            "node": _or("?", node),
+            "node": _value_or("?", node),
             "nodes": _NODES,
-            "feature": _or("a feature", feature),
+            "feature": _value_or("a feature", feature),
             "range": range_text(catalogue, feature, ends),
             "level": named(level, "?"),
-            "number": _or("LEVEL", level),
+            "number": _value_or("LEVEL", level),
             "version": _argument(catalogue.level_name(METADATA_VERSION, finalized), "VERSION"),
             "finalized": named(finalized, "an unknown level"),
             "dated": catalogue.label,
@@ -444,7 +444,7 @@ class FindingWords:
             parts = {"namespace": _argument(space, "NAMESPACE"), "name": _argument(own, "NAME")}
             return parts | {name: clean(text) or "?"}
         if kind in ("text", "sentences"):  # an empty text adds nothing; null = missing
-            return {name: "?" if value is None else text and self._shown(kind, text)}
+            return {name: "?" if value is None else text and self._as_text(kind, text)}
         if kind == "argument":
             return {name: _argument(text, BLANKS[name])}
         return {name: text or BLANKS.get(name, "")}
@@ -454,7 +454,7 @@ class FindingWords:
         return f"{METADATA_VERSION} {named}"
 
 
-def _or(unknown: str, value: str | int | None) -> str:
+def _value_or(unknown: str, value: str | int | None) -> str:
     """Return a value, safe to show, or the text for an unknown value."""
     return unknown if value is None else clean(str(value))
 
@@ -483,7 +483,7 @@ def ghosts(findings: TableRows) -> dict[tuple[str, str | None, int | None], int]
     return dict(zip(zip(*keys, strict=True), at.tolist(), strict=True))
 
 
-def _gone(findings: TableRows) -> Int:
+def _stale_rows(findings: TableRows) -> Int:
     """Return for each row about a node's range the row that calls the node stale; -1 = none."""
     dead = np.flatnonzero(_is_one_of(findings, tagged("stale")))
     keys = node_key(*(_numbers(findings[name]) for name in ("cluster", "role", "node_id")))
@@ -571,7 +571,7 @@ def _open_sentence(template: str, values: dict[str, str]) -> str:
     return text[:1].upper() + text[1:] if template.startswith(("{role}", _WAY)) else text
 
 
-def _unworded(code: str) -> FindingRow:
+def _bare_row(code: str) -> FindingRow:
     """Return a row for a code without texts in this release: another release wrote the finding."""
     return FindingRow(
         severity=Severity.WARNING,

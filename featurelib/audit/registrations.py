@@ -386,7 +386,7 @@ def _describe(
 ) -> Subjects:
     """Return the nodes with these ascending keys; `way` is the reason why each must respond."""
     cluster, role, node_id = split_key(keys)
-    listener, own, answered_at, by_broker_half, stable = _own_word(base, profiles, keys)
+    listener, own, answered_at, by_broker_half, stable = _own_responses(base, profiles, keys)
     failed_at = pick(base.listeners.field("failed_at"), listener, 0)
     answered = (answered_at > 0) & (answered_at >= failed_at)
     flat = base.registrations  # ZooKeeper's come first: a migrating broker is also in the log
@@ -397,7 +397,7 @@ def _describe(
     # While the feature system is off, brokers register no features, and respond from memory.
     unused = (entry_profile == profiles.empty) & (own.profile >= 0) & system_off[cluster]
     entry_word = Answers(entry_profile, entry_at < 0, entry_at, entry_line)
-    word, by_entry = _newer_word(own, entry_word, in_zookeeper, unused)
+    word, by_entry = _ranges_of(own, entry_word, in_zookeeper, unused)
     stands = fresh(word.at) & (answered | by_entry)
     metrics = profiles.of_metrics(base.listeners).of(listener)
     word, alive, by_metrics, scraped = _beside_metrics(word, stands, metrics, failed_at, fresh)
@@ -447,7 +447,7 @@ def _describe(
     )
 
 
-def _newer_word(own: Answers, entry: Answers, stored: Bool, unused: Bool) -> tuple[Answers, Bool]:
+def _ranges_of(own: Answers, entry: Answers, stored: Bool, unused: Bool) -> tuple[Answers, Bool]:
     """Return the range of each node, from its own response or its registration `entry`, and a mask
     of ranges from registrations. `stored`: registered in ZooKeeper; `unused`: without features, as
     the system is off."""
@@ -485,7 +485,7 @@ class _Own(NamedTuple):
     stable: Int  # the newest stable metadata.version, if a controller half shows it; else -1
 
 
-def _own_word(base: Sources, profiles: Profiles, keys: Int) -> _Own:
+def _own_responses(base: Sources, profiles: Profiles, keys: Int) -> _Own:
     """Return the newest response of each node about itself.
 
     A response of the other half counts only if it is of the same reading, and that half runs. A

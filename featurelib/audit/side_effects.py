@@ -60,7 +60,7 @@ def effects_of(meaning: Plan, catalogue: Catalogue) -> tuple[SideEffect, ...]:
 
 def _values(evidence: Evidence, cluster: int, key: str) -> tuple[ValueChange, ...]:
     """Split brokers by value: return each group's value, and the value of all afterwards."""
-    half, after = evidence.subjects, _after(evidence, cluster, key)
+    half, after = evidence.subjects, _value_after(evidence, cluster, key)
     own = slice(*np.searchsorted(half.cluster, (cluster, cluster + 1)))
     brokers: dict[str | None, list[int]] = {}
     for node in half.node_id[own][half.role[own] == int(Role.BROKER)].tolist():
@@ -72,7 +72,7 @@ def _values(evidence: Evidence, cluster: int, key: str) -> tuple[ValueChange, ..
     )
 
 
-def _after(evidence: Evidence, cluster: int, key: str) -> str | None:
+def _value_after(evidence: Evidence, cluster: int, key: str) -> str | None:
     """Return the value after the update: an existing cluster default; else the active controller's
     own value, from its file or Kafka's default
     (ConfigurationControlManager.maybeGenerateElrSafetyRecords). If its value is unknown, a common

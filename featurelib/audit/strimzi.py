@@ -85,7 +85,7 @@ def report_strimzi(
                 by_code[code].append((view, f"{view.name}: {text}"))
     for code, rows in by_code.items():
         _report_views(report, code, rows, catalogue)
-    _unlisted(report, views)
+    _report_unlisted(report, views)
 
 
 def _report_views(
@@ -129,7 +129,7 @@ def _unpinned(view: _View, catalogue: Catalogue) -> Iterator[str]:
     if goal <= now:
         return
     own = catalogue.release_named(release or "") or newest.release
-    point = _no_return(own, now, goal, catalogue)
+    point = _point_of_no_return(own, now, goal, catalogue)
     phrase = f"with Kafka {clean(release)}" if release else f"with Kafka {clean(own)}, for one,"
     back = f", and cannot be downgraded without loss from {_level(point, catalogue)} on"
     yield (
@@ -140,7 +140,7 @@ def _unpinned(view: _View, catalogue: Catalogue) -> Iterator[str]:
         yield "Kafka's own version is left to the operator, too"
 
 
-def _no_return(release: str, now: int, goal: int, catalogue: Catalogue) -> int:
+def _point_of_no_return(release: str, now: int, goal: int, catalogue: Catalogue) -> int:
     """Return the first level up to `goal` that cannot be downgraded; 0 or less = none."""
     software = catalogue.of(release)
     at = position(
@@ -198,7 +198,7 @@ def _other_software(
     return texts
 
 
-def _unlisted(report: BatchFindings, views: Sequence[_View]) -> None:
+def _report_unlisted(report: BatchFindings, views: Sequence[_View]) -> None:
     """Report nodes that Kafka counts and that newer, complete resources do not include. Stale nodes
     have a finding that says more."""
     evidence, node = report.evidence, report.evidence.subjects

@@ -343,7 +343,7 @@ def remember(
     at = np.flatnonzero(waits[cluster.codes])
     names = ("cluster", "feature", "verdict", "finalized_level", "target")
     moments = [
-        _since(verdict, level, target, waits_left[name].pop(feature, None), as_of)
+        _ready_since(verdict, level, target, waits_left[name].pop(feature, None), as_of)
         for name, feature, verdict, level, target in zip(
             *(rows[name].take(at).to_pylist() for name in names), strict=True
         )
@@ -353,7 +353,7 @@ def remember(
     times[1][verdicts.equal(Verdict.UP_TO_DATE)] = NONE
     rows = rows.replace(ready_since=times[0], verdict_since=times[1])
     gap_waits = [
-        (name, feature, *_since(Verdict.UNKNOWN, None, None, wait, as_of))
+        (name, feature, *_ready_since(Verdict.UNKNOWN, None, None, wait, as_of))
         for name, gap in zip(evidence.clusters, unknown.tolist(), strict=True)
         if gap
         for feature, wait in waits_left.get(name, {}).items()
@@ -375,7 +375,7 @@ def remember(
     return join_rows([rows, make_rows(READINESS, len(gap_waits), columns)])
 
 
-def _since(
+def _ready_since(
     verdict: str, level: int | None, target: int | None, before: Waiting | None, as_of: int
 ) -> tuple[int, int]:
     """Return two times per question in microseconds: since when it is READY (NONE = not READY), and

@@ -310,7 +310,7 @@ def _expect_cluster(
     if actual != expected:
         raise RefusedError(
             f"{watcher.backend.where}: this is cluster {actual}, the plan is of cluster "
-            f"{expected}. Nothing was sent. {_right_way(order, watcher, journal)}"
+            f"{expected}. Nothing was sent. {_cluster_options(order, watcher, journal)}"
         )
 
 
@@ -325,7 +325,7 @@ def _by_inventory(order: ApplyOrder, watcher: Watcher) -> str:
     return f"The inventory reaches cluster {cluster}{how}: leave {reach} out."
 
 
-def _right_way(order: ApplyOrder, watcher: Watcher, journal: Journal) -> str:
+def _cluster_options(order: ApplyOrder, watcher: Watcher, journal: Journal) -> str:
     """Return the options that reach the plan's cluster, from inventory or journal."""
     cluster = order.plan.cluster
     if known := _by_inventory(order, watcher):

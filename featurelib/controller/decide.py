@@ -67,7 +67,7 @@ def decide(plan: Plan, done: int, now: Situation) -> Decision:
     final, levels = {move.feature: move.to_level for move in plan.moves}, now.requirements.levels
     if final and all(levels.get(f, 0) == n and f not in now.unknown for f, n in final.items()):
         return None
-    odd = [*_judges(plan, done, now), *_world(after(plan, done), now), *_besides(plan, done, now)]
+    odd = [*_judges(plan, done, now), *_state(after(plan, done), now), *_unseen(plan, done, now)]
     if not odd:  # the rules would only repeat the differences that were found
         odd = [Mismatch("judged again", "nothing against the plan", text) for text in now.against]
     if odd:
@@ -101,7 +101,7 @@ def _judges(plan: Plan, done: int, now: Situation) -> Iterator[Mismatch]:
         yield Mismatch("controllers' dialects", expected, actual, is_unseen=not live)
 
 
-def _world(expected: Requirements, now: Situation) -> Iterator[Mismatch]:
+def _state(expected: Requirements, now: Situation) -> Iterator[Mismatch]:
     """Yield differences of levels, of the znode's version, and of the nodes and their ranges."""
     levels_now = now.requirements.levels
     for name in sorted(expected.levels.keys() | levels_now.keys()):
@@ -120,7 +120,7 @@ def _world(expected: Requirements, now: Situation) -> Iterator[Mismatch]:
     yield from _nodes(expected.nodes, now.requirements.nodes)
 
 
-def _besides(plan: Plan, done: int, now: Situation) -> Iterator[Mismatch]:
+def _unseen(plan: Plan, done: int, now: Situation) -> Iterator[Mismatch]:
     """Yield side effects that the approver has not seen, of steps still to send, and missing
     evidence."""
     moved = {move.feature for step in plan.steps[done:] for move in step.updates}

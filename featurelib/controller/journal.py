@@ -469,7 +469,7 @@ class Journal:
         match = None if kept is None else ""
         for at, table, place, stored in seals:
             row = rows.pop((table, place), None)
-            name = f"{_called(table)} {place}"
+            name = f"{_table_title(table)} {place}"
             which = name if table == "intent" or not before else f"{name} (written after {before})"
             if at != number + 1:
                 faults.append(f"digests after number {number}: taken out")
@@ -481,7 +481,7 @@ class Journal:
             number, digest, before = at, stored, name
         if newest is not None and newest[0] != number:
             faults.append(f"digests after number {number}: taken out")
-        faults += [f"{_called(table)} {place}: it has no digest" for table, place in rows]
+        faults += [f"{_table_title(table)} {place}: it has no digest" for table, place in rows]
         faults += [
             f"outcome {place}: its entry {entry} is missing"
             for (table, place), (_, entry, *_) in records_by_place.items()
@@ -575,7 +575,7 @@ class Lock:
             self.journal._put(self, self.seconds)
 
 
-def _called(table: str) -> str:
+def _table_title(table: str) -> str:
     return "entry" if table == "intent" else table
 
 

@@ -107,7 +107,7 @@ def sign(message: bytes, key: str | None, *, agent: bool, terminal: bool) -> str
     )
     which = "--agent" if key is None else f"--key {key}"
     raise ApprovalError(
-        f"{which}: expected a key that signs, found: {_said(done)}. Nothing was written. {hint}"
+        f"{which}: expected a key that signs, found: {_last(done)}. Nothing was written. {hint}"
     )
 
 
@@ -116,7 +116,7 @@ def agent_key() -> str:
     done = _run([AGENT_PROGRAM, "-L"], seconds=_VERIFY_SECONDS)
     keys = done.stdout.decode("utf-8", "replace").splitlines() if done.returncode == 0 else []
     if len(keys) != 1:
-        actual = f"{len(keys)} keys" if keys else _said(done)
+        actual = f"{len(keys)} keys" if keys else _last(done)
         raise ApprovalError(
             f"--agent: expected one key in ssh-agent, found: {actual}. Nothing was written. "
             "Name the one to sign with: --agent --key FILE.pub"
@@ -163,7 +163,7 @@ def verify(
             return clean(done.stdout.decode("utf-8", "replace").strip().rpartition(" with ")[2])
         bare = _keygen("check-novalidate", check, message)
         names = _keygen("find-principals", ["-f", signers, "-s", str(path), time], b"")
-    raise ApprovalError(_why(approval, signers, again, done, bare, names))
+    raise ApprovalError(_refusal(approval, signers, again, done, bare, names))
 
 
 def find_writable(file: Path) -> Path | None:
@@ -178,7 +178,7 @@ def find_writable(file: Path) -> Path | None:
 _Done = subprocess.CompletedProcess[bytes]
 
 
-def _why(
+def _refusal(
     approval: files.Approval, signers: str, again: str, done: _Done, bare: _Done, names: _Done
 ) -> str:
     """Return why ssh-keygen did not accept a signature."""
@@ -186,7 +186,7 @@ def _why(
     if bare.returncode:
         return (
             f"expected {by}'s signature over this approval in the namespace {NAMESPACE}, found "
-            f"another ({_said(bare)}). Nothing was sent. Sign it again: {again} --key FILE"
+            f"another ({_last(bare)}). Nothing was sent. Sign it again: {again} --key FILE"
         )
     key = bare.stdout.decode("utf-8", "replace").strip().rpartition(" with ")[2]
     known = names.stdout.decode("utf-8", "replace").replace(",", "\n").splitlines()
@@ -196,7 +196,7 @@ def _why(
             f"sent. Give the name that {signers} has for the key: "
             f"{again} --key FILE --by {quote(known[0])}"
         )
-    detail = _said(done) if done.stderr.strip() else "it has no such key"
+    detail = _last(done) if done.stderr.strip() else "it has no such key"
     return (
         f"expected {by}'s signature, by a key that {signers} allows at "
         f"{files.say_time(approval.approved_at)}, found {key} ({detail}). Nothing was sent. "
@@ -239,7 +239,7 @@ def _run(
         ) from error
 
 
-def _said(done: _Done) -> str:
+def _last(done: _Done) -> str:
     """Return the last line that a program printed."""
     lines = ((done.stderr or b"") + b"\n" + (done.stdout or b"")).decode("utf-8", "replace")
     lines = lines.replace("Enter passphrase: ", "")

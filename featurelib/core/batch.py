@@ -134,7 +134,7 @@ class UpdateColumns:
         self.metadata_needed = np.int32(can.metadata_needed)
         self.register_from = np.int32(can.controllers_register_from)
 
-    def _of(self, values: Levels) -> Levels:
+    def _by_update(self, values: Levels) -> Levels:
         """Return one value per update from a table [R, F]."""
         column: Levels = values[self.request, self.feature]
         return column
@@ -142,7 +142,7 @@ class UpdateColumns:
     @cached_property
     def current(self) -> Levels:
         state = self._batch.state
-        current = self._of(state.cached if self._can.judges == "cached" else state.finalized)
+        current = self._by_update(state.cached if self._can.judges == "cached" else state.finalized)
         if self._can.absent_metadata_version:
             absent = self.is_metadata_version & (current == 0)
             current = np.where(absent, np.int32(self._can.absent_metadata_version), current)
@@ -154,7 +154,7 @@ class UpdateColumns:
 
     @cached_property
     def finalized_min(self) -> Levels:
-        return self._of(self._batch.state.cached_min)
+        return self._by_update(self._batch.state.cached_min)
 
     @cached_property
     def nameless(self) -> Flags:

@@ -198,7 +198,7 @@ def _ends(maps: Iterable[Features], at: dict[str, int]) -> tuple[Levels, Levels,
 def table(clusters: Sequence[Cluster], position: Callable[[Features], int]) -> Nodes:
     """Return the nodes of these clusters in the order of registration, and after those of each the
     nodes that only its configuration names; `position` gives the profile of a map of ranges."""
-    every = [(i, node, known) for i, c in enumerate(clusters) for node, known in _halves(c)]
+    every = [(i, node, known) for i, c in enumerate(clusters) for node, known in _all_nodes(c)]
     nodes = [node for _, node, _ in every]
     places = [_configured(cluster) for cluster in clusters]
     # The active controller is a broker where there are no controllers (ZooKeeper mode).
@@ -231,11 +231,11 @@ def unregistered(cluster: Cluster, asks: Asks) -> list[Node]:
     """Return the nodes that a counting rule names: asked, and never registered."""
     nodes = table([cluster], lambda _: 0)
     rows = np.flatnonzero(are_asked(nodes, asks) & ~nodes.registered)
-    halves = [node for node, _ in _halves(cluster)]
+    halves = [node for node, _ in _all_nodes(cluster)]
     return [halves[i] for i in rows[np.argsort(nodes.configured[rows])].tolist()]
 
 
-def _halves(cluster: Cluster) -> list[tuple[Node, bool]]:
+def _all_nodes(cluster: Cluster) -> list[tuple[Node, bool]]:
     """Return nodes, configured and never registered ids, and whether more than the id is known."""
     ids = {node.node_id for node in cluster.nodes if node.role is Role.CONTROLLER}
     unknown = [i for i in dict.fromkeys(cluster.configured_voters or ()) if i not in ids]

@@ -117,7 +117,7 @@ class Stopped:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Meeting:
+class _LevelsAndNode:
     """The F finalized levels of a cluster beside the ranges of one node."""
 
     node: Node
@@ -138,23 +138,23 @@ class _Meeting:
     def code(self, name: str) -> int:
         return self.names.index(name)
 
-    def at(self, levels: Mapping[str, Range]) -> _Meeting:
+    def at(self, levels: Mapping[str, Range]) -> _LevelsAndNode:
         """Return a copy of the node with these finalized levels: feature → (minimum, level)."""
         minimum, level = _ends(levels, self.names)
         minimum = np.where(minimum == 0, level, minimum)
         return replace(self, level=level, minimum=minimum, stored=level != 0)
 
 
-def _meeting(
+def _levels_and_node(
     cluster: Cluster, node: Node, dialect: Dialect, also: Collection[str] = ()
-) -> _Meeting:
+) -> _LevelsAndNode:
     """Return `node` beside the levels of `cluster`; `also` names further features."""
     mentioned = (METADATA_VERSION, KRAFT_VERSION, *also, *cluster.finalized, *node.supported)
     names = tuple(dict.fromkeys(mentioned))
     minimum, level = _ends(cluster.finalized, names)
     low, high = _ends(node.supported, names)
     stored = np.array([name in cluster.finalized for name in names], dtype=bool)
-    return _Meeting(
+    return _LevelsAndNode(
         node=node,
         own=_own_generation(node, dialect),
         # A registered broker that is ignored and still runs never checks (protocol below 2.7).
@@ -195,7 +195,7 @@ def range_refused(
     return range_unsupported_by_node(lowest, level, low, high, silent)
 
 
-def _unfit(at: _Meeting, tables: Tables) -> Flags:
+def _unfit(at: _LevelsAndNode, tables: Tables) -> Flags:
     """Return [F] a mask of finalized levels that a node itself does not accept.
 
     Source: BrokerFeatures.hasIncompatibleFeatures; FeatureControlManager.replay; FeaturesDelta.
@@ -240,7 +240,7 @@ def stopped(
     for node in cluster.nodes:
         if not node.running and moment is not Moment.NEXT_START:
             continue
-        before = at = _meeting(cluster, node, dialect, also=tuple(proposed or ()))
+        before = at = _levels_and_node(cluster, node, dialect, also=tuple(proposed or ()))
         if moment is Moment.AFTER_UPDATE:
             at = at.at(cluster.finalized if proposed is None else proposed)
         own, refused = _unfit(at, tables), None
@@ -262,7 +262,7 @@ def stopped(
     return tuple(stops)
 
 
-def _log_line(at: _Meeting, feature: int, tables: Tables) -> Unfit:
+def _log_line(at: _LevelsAndNode, feature: int, tables: Tables) -> Unfit:
     """Return the message that a node logs about a feature that it refuses."""
     table, release = at.own.protection, tables.release_code(at.node.release)
     known = low, high = int(at.low[feature]), int(at.high[feature])
@@ -277,7 +277,7 @@ def _log_line(at: _Meeting, feature: int, tables: Tables) -> Unfit:
     )  # fmt: skip
 
 
-def _unfit_words(says: str, at: _Meeting, feature: int, **values: object) -> Unfit:
+def _unfit_words(says: str, at: _LevelsAndNode, feature: int, **values: object) -> Unfit:
     name = at.names[feature]
     text = says.format(
         feature=name,
@@ -290,7 +290,7 @@ def _unfit_words(says: str, at: _Meeting, feature: int, **values: object) -> Unf
     return Unfit(feature=name, text=text)
 
 
-def _as_read(cluster: Cluster, at: _Meeting, dialect: Dialect) -> _Meeting:
+def _with_substitutes(cluster: Cluster, at: _LevelsAndNode, dialect: Dialect) -> _LevelsAndNode:
     """Return the ranges with the values that a controller assumes for absent features."""
     code, (least, most) = at.code(METADATA_VERSION), dialect.registration.absent_metadata_version
     level, low, high, lists = at.level.copy(), at.low.copy(), at.high.copy(), at.lists.copy()
@@ -312,17 +312,17 @@ def join(cluster: Cluster, newcomer: Newcomer, dialect: Dialect, tables: Tables)
     node, guarded = newcomer.node, not newcomer.unguarded
     if is_before(newcomer.protocol_version, dialect.election.system_from):
         node, guarded = replace(node, supported={}), False  # it lists no ranges and never checks
-    at = replace(_meeting(cluster, node, dialect), guarded=guarded)
+    at = replace(_levels_and_node(cluster, node, dialect), guarded=guarded)
     return _registration(cluster, at, dialect, tables)
 
 
-def _registration(cluster: Cluster, at: _Meeting, dialect: Dialect, tables: Tables) -> Joined:
+def _registration(cluster: Cluster, at: _LevelsAndNode, dialect: Dialect, tables: Tables) -> Joined:
     """Judge a node's registration, whether or not the node is registered now.
 
     Source: ClusterControlManager.registerBroker and registerController;
     FinalizedFeatureChangeListener, KafkaController.partitionOnFeatureCompatibility.
     """
-    read, table, by = _as_read(cluster, at, dialect), dialect.registration, dialect
+    read, table, by = _with_substitutes(cluster, at, dialect), dialect.registration, dialect
     metadata_version = int(read.level[read.code(METADATA_VERSION)])
     entry, bare, unfit = Admission.ACCEPTED, False, np.zeros(len(at.names), dtype=bool)
     if table.at_start:  # ZooKeeper mode: each broker checks itself, the controller the others
@@ -359,7 +359,7 @@ def _registration(cluster: Cluster, at: _Meeting, dialect: Dialect, tables: Tabl
     return Joined(entry=entry, code=code, message=message, unfit=tuple(words))
 
 
-def _refused_features(read: _Meeting, table: RegistrationTable) -> Flags:
+def _refused_features(read: _LevelsAndNode, table: RegistrationTable) -> Flags:
     """Return [F] a mask of features over which a controller in KRaft mode refuses a broker."""
     compared = np.ones(len(read.names), dtype=bool)
     if table.absence is Absence.SKIP:
@@ -369,7 +369,7 @@ def _refused_features(read: _Meeting, table: RegistrationTable) -> Flags:
     return unsupported_by_node(read.level, read.low, read.high, np.False_) & compared
 
 
-def _unfit_for_controller(at: _Meeting, dialect: Dialect, tables: Tables) -> Flags:
+def _unfit_for_controller(at: _LevelsAndNode, dialect: Dialect, tables: Tables) -> Flags:
     """Return [F] a mask of features over which a controller in ZooKeeper mode refuses a broker."""
     broker = replace(at.node, role=Role.BROKER)
     return _unfit(replace(at, node=broker, own=dialect, guarded=True), tables)

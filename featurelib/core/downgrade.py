@@ -86,7 +86,7 @@ def _needed_by_others(tables: Tables, release: int, at: Position) -> Levels:
     return needed
 
 
-def _held(tables: Tables, release: int, at: Position, needed: Levels, can: Capability) -> Flags:
+def _refused(tables: Tables, release: int, at: Position, needed: Levels, can: Capability) -> Flags:
     """Return [R, W] a mask of metadata.versions below the finalized one that some rule refuses.
 
     One request for a safe downgrade is judged; several in a row never get further, because each
@@ -112,7 +112,7 @@ def floors(tables: Tables, release: int, at: Position, can: Capability) -> Level
     none, -1 if software of `release` does not know the present one."""
     needed = _needed_by_others(tables, release, at)
     level = np.arange(tables.width, dtype=np.int32)
-    free = ~_held(tables, release, at, needed, can) & (level < at.level[:, None])
+    free = ~_refused(tables, release, at, needed, can) & (level < at.level[:, None])
     lowest = np.where(free.any(axis=1), free.argmax(axis=1), at.level)
     inside = (at.level >= 0) & (at.level < tables.width)
     known = inside & tables.level_known[release, 0, np.where(inside, at.level, 0)]
@@ -132,7 +132,7 @@ def no_returns(tables: Tables, release: int, at: Position, target: Ints, can: Ca
     present = np.minimum(starts.level, tables.width - 1)
     starts = replace(starts, level=step.astype(np.int32))
     lost = np.zeros_like(steps)
-    lost[row, step] = _held(tables, release, starts, needed, can)[np.arange(len(row)), present]
+    lost[row, step] = _refused(tables, release, starts, needed, can)[np.arange(len(row)), present]
     return np.where(lost.any(axis=1), lost.argmax(axis=1), NOT_HERE).astype(np.int32)
 
 
@@ -319,7 +319,7 @@ def fitting_after_lowering(
     """
     tables, no_need = catalogue.tables, np.zeros(1, dtype=np.int32)
     wide = np.arange(tables.width, dtype=np.int32)
-    held = _held(tables, tables.release_code(release), at, no_need, can)[0]
+    held = _refused(tables, tables.release_code(release), at, no_need, can)[0]
     free = wide[~held & (wide <= at.level[0])]
     ranges = advertised(catalogue, [METADATA_VERSION])
     somewhere = ~misfits(free[:, None], ranges)[:, :, 0].all(axis=0)

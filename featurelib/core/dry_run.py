@@ -92,7 +92,7 @@ def try_requests(
         after = replace(after, nodes=_registering(case[0], after, own))
         if not refusals:
             failed = bool(judged.outcome.failed_write[i])
-            refusals = list(_astray(case, after, own, failed=failed))
+            refusals = list(_other_effects(case, after, own, failed=failed))
         tried.append(Tried(refusals=tuple(refusals), after=after))
     return tried
 
@@ -120,7 +120,7 @@ def _registering(before: Cluster, after: Cluster, own: Dialect) -> tuple[Node, .
     )
 
 
-def _astray(case: Case, after: Cluster, own: Dialect, *, failed: bool) -> Iterator[Reason]:
+def _other_effects(case: Case, after: Cluster, own: Dialect, *, failed: bool) -> Iterator[Reason]:
     """Yield the effects of an accepted request that differ from its updates.
 
     3.9 and 4.0 record a kraft.version that the raft layer does not take up (KRaftVersion). A
@@ -131,15 +131,15 @@ def _astray(case: Case, after: Cluster, own: Dialect, *, failed: bool) -> Iterat
     recorded = {KRAFT_VERSION} if own.can.kraft_version in _RECORD_ONLY else set[str]()
     for name in sorted(requested):
         if after.level(name) != requested[name] or name in recorded:
-            yield _in_vain(own, NOTHING_CHANGES, name, requested[name])
+            yield _without_effect(own, NOTHING_CHANGES, name, requested[name])
         elif failed:
-            yield _in_vain(own, FAILS_AFTER_WRITING, name, requested[name])
+            yield _without_effect(own, FAILS_AFTER_WRITING, name, requested[name])
     for name in sorted((set(after.finalized) | set(before.finalized)) - set(requested)):
         if after.level(name) != before.level(name):
-            yield _in_vain(own, OTHERS_CHANGE, name, after.level(name))
+            yield _without_effect(own, OTHERS_CHANGE, name, after.level(name))
 
 
-def _in_vain(own: Dialect, code: str, feature: str, level: int) -> Reason:
+def _without_effect(own: Dialect, code: str, feature: str, level: int) -> Reason:
     message = _SAYS[code].format(title=own.title, feature=feature, level=level)
     return Reason(judge=own.name, code=code, feature=feature, level=level, message=message)
 

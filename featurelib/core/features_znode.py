@@ -137,7 +137,7 @@ def _entries(members: dict[str, object]) -> dict[str, dict[str, int]]:
 
 def _range_2_7(name: str, entry: dict[str, int]) -> tuple[int, int]:
     """Return minimum and level, truncated first and checked then (BaseVersionRange)."""
-    shorts = {key: _as_short(number) for key, number in entry.items()}
+    shorts = {key: _as_int16(number) for key, number in entry.items()}
     least = _bounded(name, shorts, "min_version_level", 1)
     return least, _bounded(name, shorts, "max_version_level", least)
 
@@ -145,7 +145,7 @@ def _range_2_7(name: str, entry: dict[str, int]) -> tuple[int, int]:
 def _range_3_3(name: str, entry: dict[str, int], version: int) -> tuple[int, int]:
     """Return the level twice, checked first and truncated then: 32768 passes and becomes -32768."""
     least = _bounded(name, entry, "min_version_level", 1) if version == 1 else 1
-    level = _as_short(_bounded(name, entry, "max_version_level", least))
+    level = _as_int16(_bounded(name, entry, "max_version_level", least))
     return level, level
 
 
@@ -157,7 +157,7 @@ def _bounded(name: str, entry: dict[str, int], key: str, least: int) -> int:
     return level
 
 
-def _as_short(number: int) -> int:
+def _as_int16(number: int) -> int:
     return (number + 0x8000 & 0xFFFF) - 0x8000  # the number that Java keeps in 16 bits
 
 

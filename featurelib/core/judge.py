@@ -147,7 +147,7 @@ def decide(batch: Batch, dialect: Dialect, judged: Offences) -> Consequences:
         earlier = (refused_by >= 0) & (updates.rank < updates.rank[np.maximum(refused_by, 0)])
         moves = columns.is_kraft_version & (updates.level > columns.current)
         leaked = moves & passed & earlier & wet
-    after, after_min = _after(batch, can, columns, applied | leaked)
+    after, after_min = _levels_after(batch, can, columns, applied | leaked)
     writing = applied
     if can.kraft_version == "raft":  # the raft layer writes no record if nothing changes
         idle = columns.is_kraft_version & (columns.kind != UpgradeType.UPGRADE)
@@ -172,7 +172,7 @@ def decide(batch: Batch, dialect: Dialect, judged: Offences) -> Consequences:
     )
 
 
-def _after(
+def _levels_after(
     batch: Batch, can: Capability, columns: UpdateColumns, moved: Flags
 ) -> tuple[Levels, Levels]:
     """Return the levels and minimum levels that nodes report after the request has settled."""

@@ -61,20 +61,20 @@ SCOPES: dict[str, Rule] = {}
 
 def of_nodes(source: str) -> Callable[[Function], Function]:
     """Register a mask over NODE_COLUMNS as a rule."""
-    return partial(_enter, RULES, NODE_COLUMNS, source)
+    return partial(_add_rule, RULES, NODE_COLUMNS, source)
 
 
 def of_updates(source: str) -> Callable[[Function], Function]:
     """Register a mask over UPDATE_COLUMNS as a rule."""
-    return partial(_enter, RULES, UPDATE_COLUMNS, source)
+    return partial(_add_rule, RULES, UPDATE_COLUMNS, source)
 
 
 def scope(mask: Function) -> Function:
     """Register a mask over UPDATE_COLUMNS as a scope."""
-    return _enter(SCOPES, UPDATE_COLUMNS, "", mask)
+    return _add_rule(SCOPES, UPDATE_COLUMNS, "", mask)
 
 
-def _enter(
+def _add_rule(
     registry: dict[str, Rule], known: dict[str, str], source: str, mask: Function
 ) -> Function:
     columns = tuple(inspect.signature(mask).parameters)

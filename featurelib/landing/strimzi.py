@@ -47,7 +47,7 @@ _ROLES: dict[str, Listener] = {
 _PAUSED, _REFUSED = "ReconciliationPaused", "MetadataUpdateFailed"
 _LONGEST = 1000  # characters of the operator's message
 _POD = re.compile(r".*-(\d{1,10})", re.DOTALL | re.ASCII)
-_Key = tuple[int, str]  # a half of a node: its id and role
+_NodeKey = tuple[int, str]  # a half of a node: its id and role
 
 
 class StrimziNode(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
@@ -326,7 +326,7 @@ def _unfit(kafka: _Kafka, ids: Mapping[str | None, int]) -> str:
 def _cluster(kafka: _Kafka, by_resource: Mapping[str, Sequence[StrimziNode]]) -> StrimziCluster:
     assert kafka.spec is not None
     status, spec = kafka.status or _KafkaStatus(), kafka.spec.kafka
-    nodes: dict[_Key, StrimziNode] = {}
+    nodes: dict[_NodeKey, StrimziNode] = {}
     for node in sorted(chain.from_iterable(by_resource.values()), key=lambda of: not of.version):
         nodes.setdefault((node.node_id, node.role), node)
     pools = [of.name or "" for of in status.kafka_node_pools or ()]
@@ -358,7 +358,7 @@ def _cluster(kafka: _Kafka, by_resource: Mapping[str, Sequence[StrimziNode]]) ->
 def _of_pool(pool: _NodePool) -> Iterator[StrimziNode]:
     status, spec = pool.status or _PoolStatus(), pool.spec or _PoolSpec()
     for node_id in status.node_ids or ():
-        yield from _halves(node_id, status.roles or spec.roles or (), None)
+        yield from _node_roles(node_id, status.roles or spec.roles or (), None)
 
 
 def _of_pods(pods: _PodSet) -> Iterator[StrimziNode]:
@@ -372,10 +372,10 @@ def _of_pods(pods: _PodSet) -> Iterator[StrimziNode]:
         roles = [role for label, role in _ROLES.items() if labels.get(label) == "true"]
         own = (pod.metadata.annotations or {}).get(_VERSION) or version
         if number is not None:
-            yield from _halves(int(number[1]), roles or ["broker"], own or None)
+            yield from _node_roles(int(number[1]), roles or ["broker"], own or None)
 
 
-def _halves(node_id: int, roles: Iterable[str], version: str | None) -> Iterator[StrimziNode]:
+def _node_roles(node_id: int, roles: Iterable[str], version: str | None) -> Iterator[StrimziNode]:
     """Yield its halves; none if Kafka has no such id."""
     for role in _ROLES.values():
         if role in roles and 0 <= node_id <= INT32_MAX:

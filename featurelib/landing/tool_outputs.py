@@ -286,13 +286,13 @@ def _request_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
         )
     if offers is not None:
         raise source.fault("expected ')' after the requests of the last node, found the end.")
-    role = _half(answers, source)
+    role = _role_of(answers, source)
     for number, keys in nodes:
         members = {"role": role.text, "asked_version": 0, **keys}
         yield source.write("api_versions", members, number)
 
 
-def _half(offers: list[Offers], source: ToolOutput) -> Role:
+def _role_of(offers: list[Offers], source: ToolOutput) -> Role:
     """Return the role of the queried nodes, which the tool does not print."""
     of_brokers = {any(entry["api_key"] == _PRODUCE for entry in node) for node in offers}
     if len(of_brokers) == 1:
@@ -541,7 +541,7 @@ _OBJECT = msgspec.json.Decoder(dict[str, object])
 Reader = Callable[[Numbered, ToolOutput], Iterator[bytes]]
 
 
-def _either(kind: str, read_text: Reader, texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
+def _lines_in(kind: str, read_text: Reader, texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
     """Yield lines from JSON objects, one per line, or from a tool's text."""
     head = list[tuple[int, str]]()
     for number, text in texts:
@@ -564,4 +564,4 @@ for _kind, _reader in (
     ("probe", _refusal_lines),
     ("znode", _shell_lines),
 ):
-    _READERS[_kind] = partial(_either, _kind, _reader)
+    _READERS[_kind] = partial(_lines_in, _kind, _reader)

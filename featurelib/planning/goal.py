@@ -150,7 +150,7 @@ Part = Move | Reason | Stay  # the result for one feature, or for all
 
 def goal_of(intent: Intent, cluster: Cluster, catalogue: Catalogue) -> Goal:
     """Return the requested levels and every fault of a request on one cluster, without rules."""
-    of = _Ground(cluster=cluster, catalogue=catalogue, unsafe=intent.unsafe)
+    of = _ClusterOfRequest(cluster=cluster, catalogue=catalogue, unsafe=intent.unsafe)
     parts = list[Part]()
     if intent.command is Command.DOWNGRADE_ALL:
         parts += of.downgrade_all(intent.release_version or "")
@@ -168,7 +168,7 @@ def goal_of(intent: Intent, cluster: Cluster, catalogue: Catalogue) -> Goal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Ground:
+class _ClusterOfRequest:
     """The cluster of a request, and its catalogue."""
 
     cluster: Cluster

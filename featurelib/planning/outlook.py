@@ -80,11 +80,11 @@ def look_ahead(meaning: Plan, catalogue: Catalogue, address: str = "") -> tuple[
     cluster's brokers, as `filled` takes it."""
     levels, steps = dict(meaning.requirements.levels), []
     for step in meaning.steps:
-        before = _joins(meaning, levels, catalogue)
+        before = _compatible_releases(meaning, levels, catalogue)
         levels = levels_after(levels, [step])
         [floor], joins = (
             lowest_metadata([(meaning, levels)], catalogue),
-            _joins(meaning, levels, catalogue),
+            _compatible_releases(meaning, levels, catalogue),
         )
         steps.append(
             StepOutlook(
@@ -125,7 +125,7 @@ def _change(update: Move, meaning: Plan, catalogue: Catalogue, address: str) -> 
     )
 
 
-def _joins(meaning: Plan, levels: Levels, catalogue: Catalogue) -> tuple[str, ...]:
+def _compatible_releases(meaning: Plan, levels: Levels, catalogue: Catalogue) -> tuple[str, ...]:
     """Return the releases whose production software can register at these levels. In ZooKeeper mode
     production software lists none."""
     known = {name: level for name, level in levels.items() if name in catalogue.features}

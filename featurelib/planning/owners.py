@@ -172,7 +172,7 @@ def expect_ours(
         f"(managed_by in {place})"
         for (owner, place), own in owned.items()
     )
-    ways = (_ways(owner, own, entry, catalogue) for (owner, _), own in owned.items())
+    ways = (_owner_actions(owner, own, entry, catalogue) for (owner, _), own in owned.items())
     args = " ".join(map(option_of, kept))
     plan = f"\nThe rest is ours: featurelib plan {quote(entry.argument)} update {args}{options}"
     raise RefusedError(
@@ -181,7 +181,7 @@ def expect_ours(
     )
 
 
-def _ways(
+def _owner_actions(
     owner: str, moves: Sequence[Move], entry: FleetEntry, catalogue: Catalogue
 ) -> Iterator[str]:
     """Yield the owner's command for its moves, or whom to ask if none is known."""

@@ -113,14 +113,14 @@ def make_plan(
     stays = {stay.feature: stay.current for stay in goal.stays if stay.feature in unsure}
     missing = tuple(reasons.of_unknown(goal.levels | stays) if goal.moves or stays else ())
     if missing or probed:
-        known = _against(view, goal, unsure, catalogue) if missing else ()
+        known = _refusals_of(view, goal, unsure, catalogue) if missing else ()
         return replace(made, refusals=(*known, *probed, *missing))
     if not goal.moves:
         return made
     steps, refused = _route(view, goal, catalogue, stepwise=intent.stepwise, timeout_ms=timeout_ms)
     if refused:
         # Without a release no controller is judged; the policy's refusals are shown anyway.
-        known = () if view.releases else _against(view, goal, unsure, catalogue)
+        known = () if view.releases else _refusals_of(view, goal, unsure, catalogue)
         return replace(made, refusals=(*known, *reasons.of_refusals(refused)))
     shares = share(steps, guards, view.cluster.levels, catalogue)
     made = replace(made, shares=shares)
@@ -208,7 +208,7 @@ def _ready(
     return Goal(moves=tuple(moves), stays=tuple(stays)), tuple(dict.fromkeys(left_out))
 
 
-def _against(
+def _refusals_of(
     view: ClusterView, goal: Goal, unsure: Collection[str], catalogue: Catalogue
 ) -> tuple[Reason, ...]:
     """Return the refusals of these levels by known nodes, even if other evidence is missing.
@@ -411,7 +411,7 @@ class Router:
         if tried.refusals:
             return Route(refusals=tried.refusals, after=self.cluster)
         hops = {move.feature: self._split_into_known_levels(move) for move in moves}
-        return self._atomic(hops) if self.dialect.can.atomic else self._one_by_one(hops)
+        return self._atomic(hops) if self.dialect.can.atomic else self._single_moves(hops)
 
     def _try(self, cluster: Cluster, groups: Sequence[Sequence[Move]]) -> list[dry_run.Tried]:
         """Try each group of moves as one request, in the newest version that has results."""
@@ -437,7 +437,7 @@ class Router:
         hops = [move.from_level, *between, move.to_level]
         return [replace(move, from_level=a, to_level=b) for a, b in pairwise(hops)]
 
-    def _way(self, groups: Sequence[Sequence[Move]]) -> Route:
+    def _passing_groups(self, groups: Sequence[Sequence[Move]]) -> Route:
         """Return these groups of moves, one request each, up to the first refused request."""
         cluster, steps = self.cluster, list[Step]()
         for group in groups:
@@ -462,7 +462,7 @@ class Router:
             ways.append([*_groups(first), kraft, *_groups(late)])
         refused = list[Route]()
         for hop in ways:
-            route = self._way([group for group in hop if group])
+            route = self._passing_groups([group for group in hop if group])
             if not route.refusals:
                 return route
             refused.append(route)
@@ -479,7 +479,7 @@ class Router:
             moves = passing if len(passing) < len(moves) else []
         return {move.feature for move in moves}
 
-    def _one_by_one(self, hops: dict[str, list[Move]]) -> Route:
+    def _single_moves(self, hops: dict[str, list[Move]]) -> Route:
         """Return one feature per request, each as soon as it passes: dependencies rise before and
         fall after the features that need them. A move that passes once keeps passing."""
         cluster, steps = self.cluster, list[Step]()

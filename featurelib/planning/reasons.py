@@ -98,7 +98,7 @@ class Reasons:
         is_proven = evidence.membership.registrations_proven.all()
         if is_probed and not is_proven and moves - agreed_levels(evidence):
             unproven = Reason(judge=EVIDENCE, code=code_of("fenced_unseen"), message="")
-            yield self._worded(EVIDENCE, unproven, 0, detail="")
+            yield self._with_texts(EVIDENCE, unproven, 0, detail="")
 
     def of_probe(self, levels: Mapping[str, int]) -> Iterator[Reason]:
         """Yield the controller's own refusals of a probe of exactly these levels."""
@@ -125,7 +125,7 @@ class Reasons:
         for refusal in refusals:
             if refusal.judge == STRICT and refusal.code in tagged("names_nodes"):
                 for node in sorted(self._offending(refusal), key=lambda n: n.half):
-                    yield self._with_way(self._of_policy(refusal, node), node)
+                    yield self._with_remedy(self._of_policy(refusal, node), node)
             elif refusal.judge == STRICT and refusal.code in self._wordings:
                 yield self._of_policy(refusal)
             else:
@@ -144,7 +144,7 @@ class Reasons:
             return unregistered(cluster, Asks.CONFIGURED_ONLY)
         return refusing(cluster.nodes, refusal.feature, refusal.level or 0)
 
-    def _with_way(self, reason: Reason, node: Node) -> Reason:
+    def _with_remedy(self, reason: Reason, node: Node) -> Reason:
         """Return the reason with the remedy for this node in this cluster."""
         cluster, moves = self._view_of.cluster, {reason.feature: reason.level or 0}
         release = first_release(cluster, self._catalogue, moves)
@@ -158,7 +158,7 @@ class Reasons:
         of a level; here they may not be part of the request."""
         current = self._view_of.cluster.level(refusal.feature)
         detail = ", ".join(self._detail(refusal))
-        reason = self._worded(STRICT, refusal, current, detail=detail, node=node)
+        reason = self._with_texts(STRICT, refusal, current, detail=detail, node=node)
         if refusal.code in tagged("lossy"):
             return replace(reason, action=self._lossless(reason.feature, current) or reason.action)
         return self._of_dependency(reason) if refusal.code in tagged("consequence") else reason
@@ -210,7 +210,7 @@ class Reasons:
                     message="",
                 )
                 detail = f"error {code}: {message}" if message else f"error {code}"
-                yield self._worded(PROBE, refusal, move.from_level, detail=detail)
+                yield self._with_texts(PROBE, refusal, move.from_level, detail=detail)
                 named = read_refusal(message, move.feature)
                 for node in self._view_of.cluster.nodes if named else ():
                     if named and (node.role, node.node_id) == (named.role, named.node_id):
@@ -219,9 +219,9 @@ class Reasons:
                             replace(node, supported=known),
                             replace(refusal, code=code_of("unsupported")),
                         )
-                        yield self._with_way(self._of_policy(odd, lacking), lacking)
+                        yield self._with_remedy(self._of_policy(odd, lacking), lacking)
 
-    def _worded(
+    def _with_texts(
         self, judge: str, refusal: Reason, current: int, *, detail: str, node: Node | None = None
     ) -> Reason:
         """Return a refusal in the texts of its code's finding."""
@@ -268,7 +268,7 @@ class Reasons:
         nodes = (*cluster.nodes, *unregistered(cluster, Asks.CONFIGURED_ONLY))
         hit = [node for node in nodes if (node.role.text, node.node_id) == half]
         is_known = hit and row["code"] in tagged("names_nodes")
-        return self._with_way(reason, hit[0]) if is_known else reason
+        return self._with_remedy(reason, hit[0]) if is_known else reason
 
     def _is_missing(self, code: str) -> bool:
         unknown = self._wordings[code].severity is Severity.UNKNOWN
@@ -382,7 +382,7 @@ def _choices(cluster: Cluster, catalogue: Catalogue, moves: Moves) -> Iterator[M
     yield moves
 
 
-def _issue(cluster: Cluster, node: Node, codes: frozenset[str]) -> Issue | None:
+def _remedy_problem(cluster: Cluster, node: Node, codes: frozenset[str]) -> Issue | None:
     """Return why the usual action does not help; None = it does."""
     if node.gone and node.node_id in {other.node_id for other in cluster.nodes if other.running}:
         return Issue.HALF
@@ -398,7 +398,7 @@ def action_for(cluster: Cluster, node: Node, moves: Moves, codes: frozenset[str]
     levels = np.array(list(moves.values()), dtype=np.int32)
     lowest = np.array([node.range_of(name)[0] for name in moves], dtype=np.int32)
     known = {
-        "cause": _issue(cluster, node, codes),
+        "cause": _remedy_problem(cluster, node, codes),
         "role": node.role.text,
         "stale": not node.running and node.gone,
         "metadata_version": level if is_known else None,

@@ -173,7 +173,7 @@ def _nodes(
 ) -> Iterator[NodeShown]:
     nodes, member = evidence.subjects, evidence.membership
     releases = {(n.role, n.node_id): n.release for n in view.cluster.nodes}
-    called, leader = _called(findings), (_leading_role(evidence), view.cluster.active)
+    called, leader = _states_of(findings), (_leading_role(evidence), view.cluster.active)
     # A node without a proven role leads if it is the only candidate and responds.
     is_named = bool(evidence.controller[0] >= 0)
     halves = zip(nodes.role.tolist(), nodes.node_id.tolist(), strict=True)
@@ -199,7 +199,7 @@ def _nodes(
         )
 
 
-def _called(findings: Sequence[Row]) -> dict[tuple[str, int], str]:
+def _states_of(findings: Sequence[Row]) -> dict[tuple[str, int], str]:
     """Return by role and id the states of nodes that have such a finding."""
     return {
         (row["role"], row["node_id"]): known.state

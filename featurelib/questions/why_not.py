@@ -159,14 +159,14 @@ def why_not(view: ClusterView, feature: str, level: int, catalogue: Catalogue) -
         current=_current(view, feature),
         dialects=view.dialects,
     )
-    times, reasons = _seen(view), Reasons(view, catalogue)
+    times, reasons = _evidence_of(view), Reasons(view, catalogue)
     if level == found.current:
         misfits = map(_proof_of, reasons.of_codes(tagged("unfit"), feature))
         return replace(found, proofs=tuple(_dated(proof, times) for proof in misfits))
     up = level > view.cluster.level(feature)
     moves = _moves(view, feature, level, catalogue) if up else {feature: level}
     sure = replace(view, cluster=known_cluster(view, moves))
-    against = [_dated(proof, times) for proof in _against(sure, moves, up, catalogue)]
+    against = [_dated(proof, times) for proof in _objections(sure, moves, up, catalogue)]
     proofs, unknown = [*filterfalse(_is_unsure, against)], [*filter(_is_unsure, against)]
     unknown += [_dated(proof, times) for proof in _missing(view, reasons, moves)]
     status = LevelStatus.UNKNOWN if unknown else LevelStatus.NOTHING
@@ -179,7 +179,7 @@ def why_not(view: ClusterView, feature: str, level: int, catalogue: Catalogue) -
         proofs=tuple(proofs),
         unknown=tuple(unknown),
         agreed=_agreement(view, moves, times) if up else None,
-        unlock=_way_out(sure.cluster, feature, moves, proofs, catalogue) if up and proofs else None,
+        unlock=_unlock(sure.cluster, feature, moves, proofs, catalogue) if up and proofs else None,
         words=intent.text,
         ahead=look_ahead(plan, catalogue, view.site.address) if plan is not None else (),
     )
@@ -191,7 +191,7 @@ def _is_unsure(proof: Proof) -> bool:
     return words is not None and words.severity is Severity.UNKNOWN
 
 
-def _way_out(
+def _unlock(
     cluster: Cluster, feature: str, moves: Moves, proofs: Sequence[Proof], catalogue: Catalogue
 ) -> WayOut:
     """Return what all moves need; a node that only one controller refuses over counts."""
@@ -240,7 +240,7 @@ def _intent(moves: Moves, up: bool) -> Intent:
     return Intent(command=Command.DOWNGRADE, down=levels)
 
 
-def _against(view: ClusterView, moves: Moves, up: bool, catalogue: Catalogue) -> Iterator[Proof]:
+def _objections(view: ClusterView, moves: Moves, up: bool, catalogue: Catalogue) -> Iterator[Proof]:
     """Yield the objections to these levels together: of policy, controllers and the request."""
     kind = UpgradeType.UPGRADE if up else UpgradeType.SAFE_DOWNGRADE
     cluster, reasons = view.cluster, Reasons(view, catalogue)
@@ -295,7 +295,7 @@ def _current(view: ClusterView, feature: str) -> int | None:
 _Seen = dict[tuple[object, ...], tuple[int, int]]
 
 
-def _seen(view: ClusterView) -> _Seen:
+def _evidence_of(view: ClusterView) -> _Seen:
     """Return time and line of each finding, by code, role, node and feature; and, by role and node,
     of each node's range, and of the finalized levels (None, None)."""
     nodes, levels, rows = view.evidence.subjects, view.evidence.levels, view.judged.findings
@@ -327,7 +327,7 @@ def _own_proofs(view: ClusterView, moves: Sequence[Move], catalogue: Catalogue) 
         own = dialect_of(release, mode, catalogue)
         steps = _steps(moves, own)
         sources = {row.code: row.rule.source for row in (*own.rules, *own.door)}
-        for led, speaks in _led(cluster, release, mode):
+        for led, speaks in _possible_leaders(cluster, release, mode):
             for half, refusal in _asked(led, steps, own, sorted(supported), levels, catalogue):
                 key = (own.name, refusal.code, refusal.feature, refusal.level, half)
                 if key in known:
@@ -346,7 +346,7 @@ def _own_proofs(view: ClusterView, moves: Sequence[Move], catalogue: Catalogue) 
                 )
 
 
-def _led(cluster: Cluster, release: str, mode: str) -> Iterator[tuple[Cluster, bool]]:
+def _possible_leaders(cluster: Cluster, release: str, mode: str) -> Iterator[tuple[Cluster, bool]]:
     """Yield the cluster with each controller of `release` that may lead it, one of equal nodes; and
     whether it may respond now.
 
@@ -392,7 +392,7 @@ def _asked(
 
     def refusals(*groups: Sequence[NodeOf]) -> list[list[Reason]]:
         narrow = [only_narrow(led, group, levels) for group in groups]
-        return _in_turn(narrow, steps, own, catalogue)
+        return _refusals_by_cluster(narrow, steps, own, catalogue)
 
     at_all, as_it_is = refusals((), halves)
     known = {(x.code, x.feature) for x in at_all}
@@ -410,7 +410,7 @@ def _asked(
     yield from ((None, x) for x in new if (x.code, x.feature) not in of_nodes)
 
 
-def _in_turn(
+def _refusals_by_cluster(
     clusters: Sequence[Cluster], steps: Sequence[Step], own: Dialect, catalogue: Catalogue
 ) -> list[list[Reason]]:
     """Return the refusals of all steps per cluster; a refused step counts as accepted then."""

@@ -111,7 +111,7 @@ class Fold:
             request = content.request
             reason = request.error or request.why or f"error code {content.error_code}"
             text = f"node {request.asked_node}: {reason}"
-            self._lose(kept.NotReached(at, line_id, text, alone=True))
+            self._add_not_reached_line(kept.NotReached(at, line_id, text, alone=True))
             # Below 3.7-IV0 no controller registers, and each answers with UNSUPPORTED_VERSION.
             fails = request.role is Role.CONTROLLER and content.error_code != UNSUPPORTED_VERSION
             if fails and isinstance(content, kinds.ClusterDescription):
@@ -137,7 +137,7 @@ class Fold:
         dumps = {at: self._dumps[at] for at in self._touched}
         self._touched.clear()
         if dumps:
-            replay(self.state, dumps, self._position, self._teach)
+            replay(self.state, dumps, self._position, self._learn_levels)
         statements, self._statements = self._statements, []
         for reading in readings_of(statements):
             self._compare(reading)
@@ -159,7 +159,7 @@ class Fold:
     def _learn(self, moment: tuple[int, int], content: Shown) -> None:
         self._statements.append((moment, content))
 
-    def _teach(self, moment: tuple[int, int], content: Shown) -> None:
+    def _learn_levels(self, moment: tuple[int, int], content: Shown) -> None:
         source = (moment, content.witness, content.is_finalized)
         if self.learned is not None and (content.witness == LOG or source not in self._taught):
             self._taught.add(source)
@@ -196,7 +196,7 @@ class Fold:
                 source = (entry.witness, node, entry.epoch, self.state.maps[entry.map])
                 changed.append(((entry.at, entry.line), Shown(*source, entry.is_finalized)))
         for moment, content in changed:
-            self._teach(moment, content)
+            self._learn_levels(moment, content)
 
     def _keep(self, name: str, new: msgspec.Struct) -> None:
         """Keep a statement if it is the greatest of its key."""
@@ -427,9 +427,9 @@ class Fold:
         self.state.strimzi = max(self.state.strimzi or new, new, key=_NEWEST)
 
     def _add_not_reached(self, content: kinds.NotReachedLine, at: int, line: int) -> None:
-        self._lose(kept.NotReached(at, line, content.error))
+        self._add_not_reached_line(kept.NotReached(at, line, content.error))
 
-    def _lose(self, new: kept.NotReached) -> None:
+    def _add_not_reached_line(self, new: kept.NotReached) -> None:
         newest = max(self.state.not_reached or new, new, key=attrgetter("after", "line"))
         self.state.not_reached = newest
 

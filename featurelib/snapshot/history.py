@@ -213,17 +213,17 @@ class EpochBack:
     after: int
 
 
-_Who = tuple[str, int | None]  # a source, and the node that it reports about
-_Sayings = dict[_Who, list[tuple[datetime, int]]]  # source → its (time, epoch) pairs
+_Source = tuple[str, int | None]  # a source, and the node that it reports about
+_EpochsBySource = dict[_Source, list[tuple[datetime, int]]]  # source → its (time, epoch) pairs
 
 
 def epochs_back(rows: Iterable[Row]) -> list[EpochBack]:
     """Return every decrease of an epoch, oldest first."""
-    return sorted(_epochs_back(_sayings(rows)), key=lambda step: step.at)
+    return sorted(_epochs_back(_epochs_by_source(rows)), key=lambda step: step.at)
 
 
-def _sayings(rows: Iterable[Row]) -> _Sayings:
-    sayings: defaultdict[_Who, set[tuple[datetime, int]]] = defaultdict(set)
+def _epochs_by_source(rows: Iterable[Row]) -> _EpochsBySource:
+    sayings: defaultdict[_Source, set[tuple[datetime, int]]] = defaultdict(set)
     for row in rows:
         if row["epoch"] is not None and row["role"] not in (LOG, TOOL):
             of_source = sayings[row["role"], row["node_id"]]
@@ -233,20 +233,20 @@ def _sayings(rows: Iterable[Row]) -> _Sayings:
     return {source: sorted(epochs) for source, epochs in sayings.items()}
 
 
-def _epochs_back(by_source: _Sayings) -> Iterator[EpochBack]:
+def _epochs_back(by_source: _EpochsBySource) -> Iterator[EpochBack]:
     for (witness, node_id), sayings in by_source.items():
         for (_, before), (at, after) in pairwise(sayings):
             if after < before:
                 yield EpochBack(at=at, witness=witness, node_id=node_id, before=before, after=after)
 
 
-class _Break(NamedTuple):
+class _EpochFall(NamedTuple):
     """The time when the whole epoch fell, both epochs, and the time by each source."""
 
     at: datetime
     before: int
     after: int
-    own: dict[_Who, datetime]
+    own: dict[_Source, datetime]
 
     def is_before(self, row: Row) -> bool:
         """Return true if the row was read before the epoch fell; the log keeps older rows."""
@@ -256,10 +256,10 @@ class _Break(NamedTuple):
         )
 
 
-def _breaks(rows: Iterable[Row]) -> list[_Break]:
+def _epoch_falls(rows: Iterable[Row]) -> list[_EpochFall]:
     """Return each time that most witnesses of one reading reported a smaller epoch; a single broker
     may only replay its log."""
-    by_source, breaks = _sayings(rows), list[_Break]()
+    by_source, breaks = _epochs_by_source(rows), list[_EpochFall]()
     groups: list[list[EpochBack]] = []
     for step in sorted(_epochs_back(by_source), key=lambda step: step.at):
         if not groups or step.at - groups[-1][0].at > _READING:
@@ -275,7 +275,7 @@ def _breaks(rows: Iterable[Row]) -> list[_Break]:
         own = {(step.witness, step.node_id): step.at for step in reversed(group)}
         if 2 * len(own) > len(spoke):
             before, after = max(step.before for step in group), min(step.after for step in group)
-            breaks.append(_Break(at, before, after, own))
+            breaks.append(_EpochFall(at, before, after, own))
     return breaks
 
 
@@ -294,7 +294,7 @@ def level_changes(rows: Iterable[Row]) -> Iterator[LevelChange]:
     believed = next((kinds for kinds in IN_ORDER if kinds & witnesses), set())
     # Brokers leave out features; if the znode itself was read, it has all.
     read = {row["epoch"] for row in known if row["role"] == NODE}
-    breaks = _breaks(row for row in known if row["role"] in believed)
+    breaks = _epoch_falls(row for row in known if row["role"] in believed)
     early = _early(known) if believed is TOGETHER else []
     statements: dict[tuple[bool, int, int, datetime, int], list[Row]] = defaultdict(list)
     for row in early:

@@ -288,7 +288,7 @@ def _waiting(image: LogImage) -> list[Segment]:
             start = {event.name: event.number for event in segment.events if event.kind == "level"}
             image.levels_at_start |= {name: level for name, level in start.items() if level}
         elif segment.end <= image.end:
-            _credit(image, _registered(segment))
+            _date_node(image, _registered(segment))
             _credit_line(image, segment)
         else:
             key = (segment.start, segment.end, segment.whole)
@@ -306,7 +306,7 @@ def _registered(segment: Segment) -> dict[tuple[int, int], Event]:
     }
 
 
-def _credit(image: LogImage, newer: Mapping[tuple[int, int], Event | LoggedNode]) -> None:
+def _date_node(image: LogImage, newer: Mapping[tuple[int, int], Event | LoggedNode]) -> None:
     """Date a registration by the newest dump that shows it, whichever came first."""
     for node in image.nodes:
         event = newer.get((node.role, node.node_id))
@@ -336,7 +336,7 @@ def _join(image: LogImage, segment: Segment, maps: list[Map], learn: Learn) -> N
             _read_event(image, event, maps, learn)
     if segment.whole:
         image.line_offset = -1  # offsets inside a checkpoint are not the log's
-        _credit(image, earlier)
+        _date_node(image, earlier)
     image.end, image.at = segment.end, segment.at
 
 
@@ -378,7 +378,7 @@ def _apply(image: LogImage, event: Event, maps: list[Map], learn: Learn) -> None
         image.nodes.append(
             LoggedNode(number, role, event.profile, event.fenced, event.line, event.at)
         )
-        _credit(image, earlier)
+        _date_node(image, earlier)
         image.nodes.sort(key=attrgetter("role", "node_id"))
         ranges = maps[event.profile] if event.profile >= 0 else ()
         learn(moment, Shown(LOG, number, event.offset, ranges, False))

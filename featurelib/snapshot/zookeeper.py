@@ -21,7 +21,7 @@ def registered(state: ClusterState) -> tuple[list[Registration], set[int]]:
     the newest reading lacks, without a proof that it left, the range is unknown: DAMAGED."""
     listed_at, listed_line, listed = state.children
     known = {entry.node_id: entry for entry in state.registrations}
-    spoke = _spoke(state)
+    spoke = _newest_responses(state)
     newest = max([listed_at, *(entry.at for entry in state.registrations)])
     if not newest:
         return [], set()
@@ -56,7 +56,7 @@ def registered(state: ClusterState) -> tuple[list[Registration], set[int]]:
     return entries, removed
 
 
-def _spoke(state: ClusterState) -> dict[int, tuple[int, int]]:
+def _newest_responses(state: ClusterState) -> dict[int, tuple[int, int]]:
     """Return by broker the time and line of its newest response. For a broker without other data a
     failed request counts, too: only registered brokers are queried."""
     known = {entry.node_id for entry in state.registrations}

@@ -120,7 +120,7 @@ def finding_texts(
     return make_rows(FINDING_TEXTS, len(findings), {"name": names, **texts})
 
 
-def _at(clusters: Texts, position: dict[str, int]) -> Int:
+def _positions_of(clusters: Texts, position: dict[str, int]) -> Int:
     """Return the position of each cluster."""
     places: Int = np.array([position[name] for name in clusters.words], dtype=np.int64)
     return pick(places, clusters.codes, -1)
@@ -129,7 +129,7 @@ def _at(clusters: Texts, position: dict[str, int]) -> Int:
 def _worst(findings: TableRows, position: dict[str, int]) -> Texts:
     """Return by cluster the severity of its worst unmuted finding; null = none."""
     unmuted = np.flatnonzero(findings.texts("muted").codes < 0)
-    cluster = _at(findings.texts("cluster").take(unmuted), position)
+    cluster = _positions_of(findings.texts("cluster").take(unmuted), position)
     severity = findings.texts("severity").take(unmuted)
     order = [of.value for of in Severity]
     worst = np.full(len(position), len(order))
@@ -144,7 +144,7 @@ def _levels(
     """Return by cluster the finalized levels in display order, null without a trustworthy source;
     and metadata.version separately, with its name."""
     feature, level = readiness.texts("feature"), readiness.numbers("finalized_level")
-    cluster = _at(readiness.texts("cluster"), position)
+    cluster = _positions_of(readiness.texts("cluster"), position)
     order = sorted(range(len(feature.words)), key=lambda code: metadata_first(feature.words[code]))
     rank = np.argsort(order)
     known = np.flatnonzero(level != NONE)

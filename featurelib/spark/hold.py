@@ -158,7 +158,7 @@ class Lease:
         """Lock the tables while the block runs; BusyError names another holder."""
         with explaining(self._uri):
             self._take()
-        thread = Thread(target=self._go_on_beating, name="featurelib-lease", daemon=True)
+        thread = Thread(target=self._keep_beating, name="featurelib-lease", daemon=True)
         thread.start()
         try:
             yield
@@ -240,7 +240,7 @@ class Lease:
             ),
         )
 
-    def _go_on_beating(self) -> None:
+    def _keep_beating(self) -> None:
         while not self._ended.wait(BEAT):
             # expect() raises the error before the next commit.
             with suppress(DeltaError, OSError):
@@ -256,7 +256,7 @@ class Lease:
                 if holder == self._me:
                     self._put(opened, msgspec.json.encode(self._me))
             except TableNotFoundError:
-                return self._lose(
+                return self._record_loss(
                     f"went on while somebody removed its lease, {LEASE_NAME}; nothing more was "
                     "written, because another run may hold the tables now. Run again"
                 )
@@ -265,12 +265,12 @@ class Lease:
             if holder == self._me:
                 self._beaten = begun
                 return None
-            return self._lose(
+            return self._record_loss(
                 f"was not heard of for {DEAD:.0f} s, and {holder or 'another run'} took its place; "
                 "nothing more was written. Run again when that one has ended"
             )
 
-    def _lose(self, reason: str) -> None:
+    def _record_loss(self, reason: str) -> None:
         self._lost = (
             f"{self._me.process.command} run {self._me.run} {reason}: nothing is counted twice."
         )

@@ -62,7 +62,7 @@ class Content:
             self.size, self.fault = weigh_gzip(stored)
 
     def __iter__(self) -> Iterator[bytes]:
-        for chunk in self._believed() if self._zipped else self._stored():
+        for chunk in self._first_bytes() if self._zipped else self._stored():
             # Several times as fast as bytes.count, which checks one byte after the other.
             self._newlines += int(np.count_nonzero(np.frombuffer(chunk, np.uint8) == NEWLINE))
             self._last = chunk[-1:] or self._last
@@ -72,7 +72,7 @@ class Content:
     def line_count(self) -> int:
         return self._newlines + (self._last != b"\n") + (self.fault is not None)
 
-    def _believed(self) -> Iterator[bytes]:
+    def _first_bytes(self) -> Iterator[bytes]:
         """Yield the first `size` bytes; later ones are not unpacked again."""
         unread, chunks = self.size, unzip(self._stored)
         while unread > 0:

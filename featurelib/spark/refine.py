@@ -72,7 +72,7 @@ def refine(
         _follow_up(store, done, say, anew=True)  # the state after a crash is unknown: check it
         columns = ["cluster", "observed_at", "waiting", "checksum"]
         known = known_of(store.fetch(CLUSTER_SNAPSHOT, columns=columns), done, until)
-        part = _waited(known, until)
+        part = _waiting_lines(known, until)
         waited = known.waits and _has(store, part.rows)
         # A late line makes the fold tell the newest statements again, which a history may have.
         late = _has(store, _Part(wanted=[("run", ">", done), *_dated(None, known.newest)]).rows)
@@ -173,7 +173,7 @@ class _Part:
         return frame.withColumns(missing).select([F.col(f.name).cast(f.dataType) for f in types])
 
 
-def _waited(known: _Known, until: int | None, upto: int | None = None) -> _Part:
+def _waiting_lines(known: _Known, until: int | None, upto: int | None = None) -> _Part:
     """Return the lines that earlier runs left in bronze and this run folds."""
     return _Part(wanted=[("run", "<=", known.done), *_dated(known.newest, until)], run=upto)
 
@@ -190,7 +190,7 @@ def _parts(
     new: Wanted = ("run", ">", known.done)
     fresh = [_Part(wanted=[new, *_dated(None, until)])]
     if waited:
-        fresh.append(_waited(known, until, upto))
+        fresh.append(_waiting_lines(known, until, upto))
     if late and not known.waits and not known.ahead:
         waiting = [_Part(wanted=[new, *late], run=LATE)]
     lines = [*_with_unread(fresh), *_whole_dumps(store, fresh, known)]

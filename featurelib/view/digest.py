@@ -213,7 +213,7 @@ def summarize_cluster(
     active = unmuted(findings)
     parts = [_problem(active, Severity.CRITICAL)]
     if verdict in (Verdict.UNKNOWN, Verdict.BLOCKED):  # known blockers come first
-        parts += [_in_the_way(active), _problem(active, Severity.UNKNOWN)]
+        parts += [_blockers_text(active), _problem(active, Severity.UNKNOWN)]
     if not any(parts) and not steps:
         texts = map(partial(_problem, active), (Severity.UNKNOWN, Severity.WARNING))
         parts.append(next(filter(None, texts), ""))
@@ -251,7 +251,7 @@ def _problem(findings: Findings, severity: Severity) -> str:
     return label + some([text, *map(code_text, codes[1:])], 1)
 
 
-def _in_the_way(findings: Findings) -> str:
+def _blockers_text(findings: Findings) -> str:
     """Return the blockers: `system off; broker 2 holds back metadata.version and 2 more`."""
     blockers = [finding for finding in findings if finding.severity is Severity.BLOCKER]
     by_node = [finding for finding in blockers if finding.code in tagged("unsupported")]

@@ -70,7 +70,7 @@ def render_html(
         groups=groups,
         large=large,
         marks=_all_marks(report, groups, large),
-        loud=_loud(report),
+        loud=_clusters_to_check(report),
         scales=draw_scales(report),
         **_columns(report),
         in_full=IN_FULL,
@@ -236,7 +236,7 @@ def render_pages(
     """
     if len(report.clusters) <= IN_FULL:
         return
-    values = {"report": report, "home": HOME, "loud": (loud := _loud(report))}
+    values = {"report": report, "home": HOME, "loud": (loud := _clusters_to_check(report))}
     about = (report.run.release, report.run.dialect, report.run.catalogue, report.run.tables)
     page = _template("one.html.j2")
     for cluster, name in list(zip(report.clusters, page_names(report), strict=True))[:most]:
@@ -304,7 +304,7 @@ def _places(report: model.Report, names: Mapping[str, str], root: str) -> dict[s
     return places
 
 
-def _loud(report: model.Report) -> set[str]:
+def _clusters_to_check(report: model.Report) -> set[str]:
     """Return the clusters, by key, not shown in green: with a warning, downgrade or rollback."""
     loud = {c.key for c in report.clusters if warns(c)}
     went = setbacks(report.clusters, report.change)
@@ -414,10 +414,10 @@ class RangePlot:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return f"<h4>{escape(self.title)}</h4>" + "".join(map(_picture, self.plots))
+        return f"<h4>{escape(self.title)}</h4>" + "".join(map(_plot_image, self.plots))
 
 
-def _picture(plot: Plot) -> str:
+def _plot_image(plot: Plot) -> str:
     content = b64encode(render_figure(plot).encode()).decode("ascii")
     alt = escape(f"{plot.feature}: {plot.words}", quote=True)
     return (

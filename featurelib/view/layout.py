@@ -79,7 +79,7 @@ def wrap(
                 lines.append(line)
                 line, gap, is_empty = below, "", True
             room = width - max(width_of(line) + len(gap), len(below))
-            pieces = _parted(piece, room) if parts and width_of(piece) > room else [piece]
+            pieces = _pieces_of(piece, room) if parts and width_of(piece) > room else [piece]
             for part in pieces[:-1]:
                 lines.append(line + part)
                 line = below
@@ -88,7 +88,7 @@ def wrap(
     return lines
 
 
-def _parted(word: str, room: int) -> list[str]:
+def _pieces_of(word: str, room: int) -> list[str]:
     """Return a word in pieces of at most `room` columns, split at a mark in the second half of a
     piece; a reference is split from its end."""
     escapes = _ESCAPE.findall(word)

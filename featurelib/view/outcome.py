@@ -208,7 +208,7 @@ def _show_entry(entry: JournalEntry, name: str, catalogue: Catalogue, page: Page
     fate = entry.fate.value.upper() if entry.is_open else entry.fate.value
     sender = f"{clean(sent.who.user)} on {clean(sent.who.host)}"
     step = f"step {sent.position + 1} of {sent.total}"
-    page.item(f"{entry.number}: {_at(sent.at)} by {sender}, cluster {name}, {step}: {fate}")
+    page.item(f"{entry.number}: {_clock_text(sent.at)} by {sender}, cluster {name}, {step}: {fate}")
     for update in sent.step.updates:
         page.item(update_text(update, catalogue), 4)
     page.item(f"plan: {_short(sent.plan)}", 4)
@@ -219,7 +219,7 @@ def _show_entry(entry: JournalEntry, name: str, catalogue: Catalogue, page: Page
     for outcome in entry.outcomes:
         reason = outcome.result.proof or outcome.result.unproven
         became = f"{outcome.result.fate.value}{f': {clean(reason, 500)}' if reason else ''}"
-        page.item(f"{_at(outcome.at)} {outcome.by}: {became}", 4)
+        page.item(f"{_clock_text(outcome.at)} {outcome.by}: {became}", 4)
 
 
 def _short(digest: str) -> str:
@@ -227,7 +227,7 @@ def _short(digest: str) -> str:
     return clean(digest)[:_SHORT]
 
 
-def _at(seconds: float) -> str:
+def _clock_text(seconds: float) -> str:
     return time_text(datetime.fromtimestamp(seconds, UTC), seconds=True)
 
 
@@ -265,7 +265,7 @@ def sentence(
     if ending.kind is EndingKind.UNKNOWN:
         run = (way or ClusterArgs()).resume
         return f"Unknown: {title}: {done} known to be applied; {cause}. Run: {run}"
-    go_on = _go_on(ending, way, again, approve)
+    go_on = _next_command(ending, way, again, approve)
     if ending.kind is EndingKind.REJECTED:
         how = cause or "the controller refused"
         return f"Rejected: {title}: nothing was written: {how}.{go_on}"
@@ -275,10 +275,10 @@ def sentence(
 def _cause(ending: Ending) -> str:
     """Return the reasons of an ending, then the outcomes of the last request."""
     texts = [clean(" ".join(reason.split()).rstrip("."), 2000) for reason in ending.reasons]
-    return "; ".join([*texts, *(text for step in ending.steps[-1:] for text in _whys_of(step))])
+    return "; ".join([*texts, *(text for step in ending.steps[-1:] for text in _outcomes(step))])
 
 
-def _go_on(ending: Ending, args: ClusterArgs | None, again: str, approve: str) -> str:
+def _next_command(ending: Ending, args: ClusterArgs | None, again: str, approve: str) -> str:
     """Return the command that continues after a rejected or stopped plan, in a sentence."""
     updates = (update for step in ending.steps for update in step.updates)
     codes = {u.code for u in updates if u.fate in {Fate.REJECTED, Fate.OVERTAKEN}}
@@ -304,7 +304,7 @@ def _where(steps: Sequence[StepOutcome], catalogue: Catalogue) -> str:
     return ", ".join(_is_at(name, level, catalogue) for name, level in sorted(now.items()))
 
 
-def _whys_of(step: StepOutcome) -> Iterator[str]:
+def _outcomes(step: StepOutcome) -> Iterator[str]:
     """Yield the outcomes of one request's updates, equal ones together, and nodes that lag."""
     alike: dict[tuple[Fate, str], list[str]] = {}
     for outcome in step.updates:

@@ -139,13 +139,13 @@ def plan_page(
         page.line(paint(head, "bold"))
         for change in step.changes:
             _change(change, catalogue, page)
-        _after(step, plan, catalogue, page)
+        _show_levels_after(step, plan, catalogue, page)
         page.line()
     page.line("`featurelib apply` sends it only if it finds this again:")
     for need in _requirements(plan, catalogue):
         page.text(need, 2, 6)
     show_warnings(_other_catalogue(plan, catalogue), page)
-    _beside(file.for_people, page)
+    _show_people(file.for_people, page)
     page.line()
     if refusal is None:
         key = " --key FILE" if plan.guards and plan.guards.require_signature else ""
@@ -256,7 +256,7 @@ def _change(change: ChangeOutlook, catalogue: Catalogue, page: Page) -> None:
     show_danger(change, catalogue, page)
 
 
-def _after(step: StepOutlook, plan: Plan, catalogue: Catalogue, page: Page) -> None:
+def _show_levels_after(step: StepOutlook, plan: Plan, catalogue: Catalogue, page: Page) -> None:
     """Show the state once a step is applied."""
     name = METADATA_VERSION
     if step.floor != NONE:
@@ -325,7 +325,7 @@ def _reason(reason: Reason, given: set[str], page: Page) -> None:
         page.line(f"        {clean(reason.command, 400)}")
 
 
-def _beside(people: ForPeople, page: Page) -> None:
+def _show_people(people: ForPeople, page: Page) -> None:
     """Show the part of a plan's file that its digest does not cover, below a line that says so."""
     made = [clean(people.written_at)] if people.written_at else []
     made += [f"from {clean(people.made_from, 300)}"] if people.made_from else []

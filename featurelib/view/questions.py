@@ -79,15 +79,15 @@ def why_not_page(answer: WhyNot, source: Source, width: int | None = None) -> Pa
         page.text(f"{words.clean(answer.feature)} {goal} can never be taken back")
     if answer.proofs and not misfits:
         _proofs(answer.proofs, page)
-    _said("what the audit finds", misfits, page)
-    _said("missing data that could change the answer", answer.unknown, page)
+    _show_proofs("what the audit finds", misfits, page)
+    _show_proofs("missing data that could change the answer", answer.unknown, page)
     if answer.agreed is not None:
         page.line()
         page.text(
             f"{words.clean(answer.agreed.statement, 1000)} [{words.time_text(answer.agreed.seen)}]"
         )
     show_muted((over_reason(source.muted, p) for p in (*answer.proofs, *answer.unknown)), page)
-    _way_out(answer, page)
+    _show_unlock(answer, page)
     return page
 
 
@@ -139,7 +139,7 @@ def _rule(proofs: Sequence[Proof], page: Page) -> None:
         page.item(message, 4)
 
 
-def _said(head: str, proofs: Sequence[Proof], page: QuestionPage) -> None:
+def _show_proofs(head: str, proofs: Sequence[Proof], page: QuestionPage) -> None:
     """Show findings and their remedies, each remedy once."""
     if proofs:
         page.head(f"{head} ({len(proofs)})")
@@ -158,7 +158,7 @@ def _said(head: str, proofs: Sequence[Proof], page: QuestionPage) -> None:
                 page.line(f"      {words.clean(proof.command, 400)}")
 
 
-def _way_out(answer: WhyNot, page: QuestionPage) -> None:
+def _show_unlock(answer: WhyNot, page: QuestionPage) -> None:
     now, later = page.source.wanted.ways
     command = f"featurelib plan{page.name} {answer.words}"
     if answer.answer is LevelStatus.FINALIZED:
@@ -171,7 +171,7 @@ def _way_out(answer: WhyNot, page: QuestionPage) -> None:
         return
     if answer.answer is LevelStatus.UNKNOWN:
         page.line()
-        page.text(f"{_what_lacks(answer.unknown, page)}, and ask again")
+        page.text(f"{_missing_data(answer.unknown, page)}, and ask again")
         return
     if answer.unlock is not None:
         page.head("the smallest set of changes that unlocks it")
@@ -188,7 +188,7 @@ def _way_out(answer: WhyNot, page: QuestionPage) -> None:
     page.line(f"  then: {command}{page.later}")
 
 
-def _what_lacks(unknown: Sequence[Proof], page: QuestionPage) -> str:
+def _missing_data(unknown: Sequence[Proof], page: QuestionPage) -> str:
     """Return the data to collect; a stale node already has a remedy."""
     stale = {half[1:] for half in ghosts(page.source.view.judged.findings)}
     off = dict.fromkeys(u.node for u in unknown if (u.role, u.node_id) in stale)
@@ -204,7 +204,7 @@ def _unlock(answer: WhyNot, route: WayOut, page: QuestionPage) -> None:
     _fixes(route, page)
     proofs = {(proof.role, proof.node_id): proof for proof in reversed(answer.proofs)}
     for role, node_id in route.only_own_controllers:
-        page.item(_own_text(proofs[role.text, node_id]), 2)
+        page.item(_node_advice(proofs[role.text, node_id]), 2)
     if route.only_own_controllers and len([d for d in answer.dialects if d in GENERATIONS]) > 1:
         page.item(NAME_RELEASE, 2)
     done = {fix.action for fix in route.fixes} & {Action.REGISTER, Action.RECONFIGURE}
@@ -227,7 +227,7 @@ def _fixes(route: WayOut, page: QuestionPage) -> None:
         page.lines((step.command for step in steps if step.command), 4)
 
 
-def _own_text(proof: Proof) -> str:
+def _node_advice(proof: Proof) -> str:
     """Return the advice for a node that only the controllers' own rule refuses."""
     text = f"{proof.node}: only the controllers' own rule is against it; run software there that "
     if proof.needed is None:

@@ -113,7 +113,7 @@ def _today(report: model.Report, limit: int, page: Page) -> None:
     rows = [["", "where", "what"]]
     tasks = report.today[: MOST if limit else None]
     for task in tasks:
-        names = _first([named[key] for key in task.clusters], NAMES if limit else 0)
+        names = _cut([named[key] for key in task.clusters], NAMES if limit else 0)
         place = _lines(*names, _dim(some(task.owners, NAMES)))
         codes = "" if limit else _dim(", ".join(task.codes))
         task_text = _lines(task.text, task.how, codes)
@@ -213,11 +213,11 @@ def _moves(clusters: Sequence[model.ReportedCluster], limit: int, page: Page) ->
     rows = [["cluster", "steps", "from the finalized level to"]]
     ordered = sorted(clusters, key=lambda cluster: cluster.verdict is not Verdict.READY)
     for cluster in ordered[: limit or None]:
-        steps = _first([digest.step_text(step) for step in cluster.steps], LINES if limit else 0)
+        steps = _cut([digest.step_text(step) for step in cluster.steps], LINES if limit else 0)
         is_ready = cluster.verdict is Verdict.READY
         beyond = "" if is_ready else f"the rest is {cluster.verdict.value}, see below"
         requests = len({step.request for step in cluster.steps})
-        about = _lines(*steps, _dim(beyond), _dim(_people(cluster)))
+        about = _lines(*steps, _dim(beyond), _dim(_contacts(cluster)))
         rows.append([paint(cluster.name, "bold"), f"{requests:,}", about])
     page.table(rows, most=(NAME,))
 
@@ -229,7 +229,7 @@ def _clusters(clusters: Sequence[model.ReportedCluster], limit: int, page: Page)
     for cluster in clusters[: limit or None]:
         stands = _lines(cluster.phase.value, *map(_dim, digest.release_texts(cluster)))
         sizes = [f"{cluster.nodes:,}", stands] if is_wide else []
-        people = _people(cluster) if cluster.needs_person else ""
+        people = _contacts(cluster) if cluster.needs_person else ""
         about = _lines(cluster.summary, _dim(people))
         rows.append([_verdict(cluster), _lines(*_names(cluster)), *sizes, about])
     page.table(rows, most=(0, NAME, 0, PHASE))
@@ -249,7 +249,7 @@ def _names(cluster: model.ReportedCluster) -> list[str]:
     return [paint(cluster.name, "bold"), *ids]
 
 
-def _people(cluster: model.ReportedCluster) -> str:
+def _contacts(cluster: model.ReportedCluster) -> str:
     """Return `payments · #payments-oncall · managed by strimzi`, from the inventory."""
     managed = f"managed by {cluster.managed_by}" if cluster.managed_by else None
     return " · ".join(filter(None, (cluster.owner, cluster.contact, managed)))
@@ -282,7 +282,7 @@ def _entries(cluster: model.ReportedCluster, limit: int) -> Iterator[Entry]:
     if cluster.collect and cluster.newest_line:
         yield "data", [f"no usable data since {time_text(cluster.newest_line)}"]
     yield "managed", [_managed_text(cluster)]
-    yield "levels", _first(_level_lines(cluster, every=not limit), most)
+    yield "levels", _cut(_level_lines(cluster, every=not limit), most)
     yield from _finding_entries(cluster.findings, limit, most)
     yield from _plan_entries(cluster, most)
     if cluster.joining and (cluster.steps or not limit):
@@ -290,7 +290,7 @@ def _entries(cluster: model.ReportedCluster, limit: int) -> Iterator[Entry]:
     remedies = {finding.command for finding in cluster.findings}
     collect = [] if cluster.collect in remedies else [cluster.collect]
     commands = (*collect, *cluster.commands, cluster.owner_command)
-    yield "run", _first([*filter(None, commands)], most)
+    yield "run", _cut([*filter(None, commands)], most)
     yield "", [*map(digest.fill_in, collect)]
     if not limit:
         yield "nodes", _profile_lines(cluster)
@@ -304,7 +304,7 @@ def _finding_entries(findings: digest.Findings, limit: int, most: int) -> Iterat
         yield from _group_entries(group, most)
     if limit and (hidden := sum(len(group.messages) for group in groups[limit:])):
         yield "", [_dim(f"… and {count(hidden, 'more finding')}: {ALL}")]
-    yield "muted", _first([_dim(line) for line in digest.muted_lines(findings)], most)
+    yield "muted", _cut([_dim(line) for line in digest.muted_lines(findings)], most)
     if not limit:
         for group in digest.group_findings([f for f in findings if f.muted]):
             yield from _group_entries(group, most, " (muted)")
@@ -333,10 +333,10 @@ def _plan_entries(cluster: model.ReportedCluster, most: int) -> Iterator[Entry]:
         (f"{step.request}. " if step is firsts[step.request] else "   ") + digest.step_text(step)
         for step in cluster.steps
     ]
-    yield "plan", [*_first(steps, most), paint(cluster.plan_file or "", "bold")]
+    yield "plan", [*_cut(steps, most), paint(cluster.plan_file or "", "bold")]
     kinds = ", ".join(dict.fromkeys(step.upgrade_type for step in cluster.steps))
     yield "", ["" if most else f"upgrade type: {kinds}"]
-    yield "", _first(digest.ahead_lines(cluster), most)
+    yield "", _cut(digest.ahead_lines(cluster), most)
 
 
 def _group_entries(group: digest.FindingGroup, most: int, note: str = "") -> Iterator[Entry]:
@@ -344,9 +344,9 @@ def _group_entries(group: digest.FindingGroup, most: int, note: str = "") -> Ite
     first = group.first
     messages = [f"{message}{note}" for message in group.messages]
     label = paint(group.severity.value, "dim" if note else STYLES[group.severity])
-    yield label, [*_first(messages, most), group.others]
+    yield label, [*_cut(messages, most), group.others]
     yield "do", [first.action]
-    commands = _first([paint(line, "bold") for line in group.commands], most)
+    commands = _cut([paint(line, "bold") for line in group.commands], most)
     yield "run", commands
     yield (
         "",
@@ -412,7 +412,7 @@ def _evidence(finding: model.ReportedFinding) -> str:
     return " · ".join(filter(None, texts))
 
 
-def _first(texts: Sequence[str], most: int) -> list[str]:
+def _cut(texts: Sequence[str], most: int) -> list[str]:
     """Return the first of the texts, and the number of others, if more than one; `most` 0 = all."""
     kept = list(texts if len(texts) == most + 1 else texts[: most or None])
     hidden = len(texts) - len(kept)

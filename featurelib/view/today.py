@@ -52,7 +52,7 @@ def plan_day(clusters: Clusters, run: ReportedRun, change: Change | None) -> tup
     # The findings of each subject, also if the settings lowered their severity.
     held = {cluster.key for kept in fallen.values() for cluster in kept}
     ready = [c for c in clusters if c.steps and c.key not in held and not _has_no_data(c, run)]
-    groups += [*_ask(fallen, change), *_late(clusters, run), *_waiting(ready)]
+    groups += [*_ask(fallen, change), *_without_new_data(clusters, run), *_waiting(ready)]
     groups += _unnamed(clusters, {key for _, task in groups for key in task.clusters})
     groups.sort(key=lambda group: (group[0].rank, -len(group[1].clusters), group[1].codes))
     return tuple(task for _, task in groups)
@@ -157,7 +157,7 @@ def _ask(went: Mapping[str, Clusters], change: Change | None) -> Groups:
         yield ASK, _task(ASK, changed, f"{text[:1].upper()}{text[1:]}.", how)
 
 
-def _late(clusters: Clusters, run: ReportedRun) -> Groups:
+def _without_new_data(clusters: Clusters, run: ReportedRun) -> Groups:
     """Yield the group of clusters without data in this run and without a finding about that;
     clusters whose data ended last come first."""
     late = list[tuple[int, datetime, ReportedCluster]]()

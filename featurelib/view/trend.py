@@ -309,8 +309,8 @@ def trends(report: model.Report) -> tuple[Trend, ...]:
     waits = [_series("median", medians, _age), _series("longest", longest, _age)]
     series = (
         ("clusters by verdict", _verdicts(nights)),
-        ("clusters by oldest software that runs", _by(nights, releases, release_number)),
-        ("clusters by metadata.version", _by(nights, levels, lambda text: int(text.split()[0]))),
+        ("clusters by oldest software that runs", _named(nights, releases, release_number)),
+        ("clusters by metadata.version", _named(nights, levels, lambda text: int(text.split()[0]))),
         ("oldest metadata.version", [_oldest(nights)]),
         ("how long clusters are READY", waits),
     )
@@ -334,7 +334,7 @@ def _age(hours: int) -> str:
     return words.age(timedelta(hours=hours))
 
 
-def _by(
+def _named(
     nights: Sequence[model.PastRun],
     rows: Sequence[Mapping[str, int]],
     order: Callable[[str], Any],

@@ -250,7 +250,7 @@ def _discover(reach: Reach, say: Say) -> Search:
     if search.znodes is None and len(silent) == len(nodes):
         cluster_id = search.known.cluster_id  # "" = no node returned it
         own = [line for n in nodes for line in lines_of(n, cluster_id)] if cluster_id else ()
-        raise _nobody(reach, (*_nameless(search.known), *search.failures, *silent), own)
+        raise _unreached(reach, (*_nameless(search.known), *search.failures, *silent), own)
     for text in (*search.failures, *silent)[:SHOWN]:
         say(text)
     if len(silent) > SHOWN:
@@ -261,7 +261,7 @@ def _discover(reach: Reach, say: Say) -> Search:
     return search
 
 
-def _nobody(reach: Reach, reasons: Iterable[str], own: Sequence[bytes]) -> UnreachableError:
+def _unreached(reach: Reach, reasons: Iterable[str], own: Sequence[bytes]) -> UnreachableError:
     """Return the error that no node responded: each reason once, after the nodes with this reason.
     `own` are the `lines` of the error. The message does not repeat an address. A single reason with
     advice becomes the whole message."""

@@ -143,7 +143,7 @@ def add_addresses(known: dict[int, tuple[str, ...]], node: int, new: Iterable[st
         known[node] = tuple(islice(addresses, MOST_ADDRESSES))
 
 
-def _introduce(role: Role, address: str, wire: Wire, who_leads: bool) -> NodeAnswers:
+def _ask_members(role: Role, address: str, wire: Wire, who_leads: bool) -> NodeAnswers:
     """Ask one address for the members of its cluster, and with `who_leads` for the leader; if the
     id of a controller is unknown, query the controller, too.
 
@@ -269,7 +269,7 @@ class Search:
             for text in self._reach.controllers:
                 node, address = split_id(text)
                 if node is None:
-                    self._introduce(Role.CONTROLLER, address)
+                    self._ask_members(Role.CONTROLLER, address)
                 else:
                     self.known.place(node, address)
             while True:
@@ -289,7 +289,7 @@ class Search:
     def _next_done(self) -> Iterator[Callable[[], None]]:
         """Yield the handlers of finished queries; wait while all queries are running."""
         with suppress(Empty):
-            yield self._done.get(timeout=self._patience())
+            yield self._done.get(timeout=self._seconds_left())
             while True:
                 yield self._done.get_nowait()
 
@@ -306,7 +306,7 @@ class Search:
         if waiting and time.monotonic() >= self._next_broker_at:
             self._given.add(waiting[0])
             self._next_broker_at = time.monotonic() + PAUSE_SECONDS
-            self._introduce(Role.BROKER, waiting[0])
+            self._ask_members(Role.BROKER, waiting[0])
 
     def _brokers_left(self) -> list[str]:
         if self._has_list:
@@ -315,8 +315,8 @@ class Search:
         brokers = dict.fromkeys((*self._reach.bootstrap, *islice(registered, FURTHER)))
         return [address for address in brokers if address not in self._given]
 
-    def _introduce(self, role: Role, address: str) -> None:
-        work = partial(_introduce, role, address, self._wires[role], not self._asks)
+    def _ask_members(self, role: Role, address: str) -> None:
+        work = partial(_ask_members, role, address, self._wires[role], not self._asks)
         self._learn_from(work, self.known.learn_introduced, role)
 
     def _learn_from(
@@ -357,7 +357,7 @@ class Search:
         is_given = not {*target.addresses}.isdisjoint(self._reach.controllers)
         return target.role is Role.CONTROLLER and not is_given and self._is_patient()
 
-    def _patience(self) -> float | None:
+    def _seconds_left(self) -> float | None:
         """Return the seconds after which the search continues without a response; None = no
         limit."""
         moments = [self._next_broker_at] if self._brokers_left() else []

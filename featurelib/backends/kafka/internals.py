@@ -67,7 +67,7 @@ def _made(kind: Any, fields: dict[str, Any]) -> dict[str, Any]:
     return made
 
 
-class _LastWords:
+class _LastBytesTransport:
     """A transport that reads the last bytes of a connection before it reports the connection's end.
 
     The client drops them: a refused password, the response of a controller that then stops.
@@ -78,11 +78,11 @@ class _LastWords:
         return (data, None) if data else (data, error)
 
 
-class PlainTransport(_LastWords, KafkaTCPTransport):  # type: ignore[misc]  # the client is untyped
+class PlainTransport(_LastBytesTransport, KafkaTCPTransport):  # type: ignore[misc]  # the client is untyped
     """A transport over an open socket."""
 
 
-class SecuredTransport(_LastWords, KafkaSSLTransport):  # type: ignore[misc]  # as above
+class SecuredTransport(_LastBytesTransport, KafkaSSLTransport):  # type: ignore[misc]  # as above
     """A transport over a socket after its TLS handshake."""
 
     def __init__(self, net: NetworkSelector, secured: socket.socket, host: str) -> None:

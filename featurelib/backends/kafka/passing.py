@@ -63,7 +63,7 @@ def passed(
 
     Raises UnreachableError with the words of a node that did not answer, ConfigError, RefusedError.
     """
-    proof = _Passing(reach=reach, known=known, sent=sent)
+    proof = _PendingRequest(reach=reach, known=known, sent=sent)
     if known.is_migrating:
         return NotPassed(why="nodes of ZooKeeper mode and of KRaft answer, and both may hold it")
     if known.mode == "zk":
@@ -72,7 +72,7 @@ def passed(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Passing:
+class _PendingRequest:
     """The nodes of a cluster that may still have a request to `sent`."""
 
     reach: Reach
@@ -93,7 +93,7 @@ class _Passing:
             )
         brokers = sorted(self.known.brokers) if self.sent is None else [self.sent.node]
         for broker in brokers:
-            self.ask(Role.BROKER, broker, _has_had_its_turn)
+            self.ask(Role.BROKER, broker, _expect_queue_passed)
         titles = ", ".join(f"broker {broker}" for broker in brokers)
         return Passed(how=f"{titles} has handled all that was sent before")
 
@@ -206,7 +206,7 @@ def _has_judged(talk: Talk) -> None:
         )
 
 
-def _has_had_its_turn(talk: Talk) -> None:
+def _expect_queue_passed(talk: Talk) -> None:
     """Raise UnreachableError unless the queue of this present or former controller came to the
     request."""
     answer = talk.list_reassignments()
