@@ -71,7 +71,7 @@ def judge_each(snapshots: TableRows, judging: Callable[[TableRows], Judged]) -> 
 def _without_failing(
     rows: TableRows, judging: Callable[[TableRows], Judged], error: Exception
 ) -> TableRows:
-    """Return the rows with `unusable_row` in place of those for which `judging` raises."""
+    """Return the rows; a row for which `judging` raises is replaced by its `unusable_row`."""
     if len(rows) == 1:
         return unusable_row(str(rows["cluster"].to_pylist()[0]), error)
     halves = []
@@ -201,7 +201,7 @@ def _blockers(judge: Judge, target: Int, sink: BatchFindings) -> Int:
 
 
 def _beyond_catalogue(judge: Judge, target: Int, report: BatchFindings) -> Bool:
-    """Report features with unknown levels, where no lower level can be finalized."""
+    """Report features above the catalogue; return those with no known level left to upgrade to."""
     highest = np.maximum(judge.bounds.seen, judge.asked.current)
     hit = level_newer_than_catalogue(highest, judge.bounds.newest_known)
     report.of_questions("level_newer_than_catalogue", hit, level=highest[hit])

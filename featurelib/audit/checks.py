@@ -204,7 +204,7 @@ def report_unmet(
 
 @cache
 def _asks(dialect: str, code: str) -> bool:
-    """Return true if controllers of this dialect apply the rule."""
+    """Return true if controllers of this dialect apply that rule."""
     return code in {row.code for row in load(dialect).rules}
 
 

@@ -29,12 +29,12 @@ def split_key(keys: Int) -> tuple[Int, Int, Int]:
 
 
 def broker_key(keys: Int) -> Int:
-    """Return the keys of the same processes in the role of broker."""
+    """Return the key of the broker in each of these processes."""
     return keys & ~_CONTROLLER
 
 
 def other_half(keys: Int) -> Int:
-    """Return the keys of the same processes in the other role."""
+    """Return the key of the other role in each of these processes."""
     return keys ^ _CONTROLLER
 
 

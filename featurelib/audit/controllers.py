@@ -80,7 +80,7 @@ class Software:
 
     @property
     def runs(self) -> Flags:
-        """Return [subjects, releases of the catalogue] which releases each node may run."""
+        """Return a mask [subjects, releases of the catalogue]: the releases of each node."""
         return self._kinds[self._kind]
 
     @cached_property
@@ -150,7 +150,7 @@ class Software:
         return offers, offered_at
 
     def _inventory_codes(self) -> Int:
-        """Return by cluster the release that the inventory's text means; -1 = none."""
+        """Return by cluster the position of the release in the inventory; -1 = none."""
         codes = {text: self._tables.release_code(text) for text in set(self._told)}
         return np.array([codes[text] for text in self._told], dtype=np.int64)
 
@@ -256,7 +256,7 @@ class Software:
 
     @cached_property
     def _leading(self) -> Int:
-        """Return the active controller's release per cluster, a position; NOBODY = unknown."""
+        """Return by cluster the position of the active controller's release; NOBODY = unknown."""
         releases, known = np.full_like(self.active, NOBODY), np.flatnonzero(self.active >= 0)
         releases[known] = self.likeliest(self.active[known])
         return releases
@@ -280,7 +280,7 @@ class Software:
                 yield fleet.propose(questions, level, load(name), release=release)
 
     def _possible(self) -> Flags:
-        """Return [clusters, releases] which releases the controllers of KRaft clusters may run."""
+        """Return a mask [clusters, releases]: the releases that KRaft controllers may run."""
         evidence, node = self._evidence, self._evidence.subjects
         counts = evidence.answering.of_subject >= 0
         controllers = counts & (node.role == Role.CONTROLLER)

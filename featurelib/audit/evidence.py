@@ -94,7 +94,7 @@ class Waiting(NamedTuple):  # workers get tens of thousands of these
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
-    """The settings of a judgement. Microseconds.
+    """The settings of a judgement. Times are microseconds.
 
     `mutes` and `waiting` (by cluster and feature) make findings, and never a verdict.
     """
@@ -529,6 +529,6 @@ def _positions(rows: Int | Bool | Sequence[int]) -> Int:
 
 
 def _unknown(names: Sequence[str], catalogue: Catalogue) -> list[int]:
-    """Return the positions of names that no release of catalogue or overlay has."""
+    """Return the positions of the features that neither catalogue nor overlay has."""
     known = {METADATA_VERSION}.union(*(release.features for release in catalogue.releases))
     return [code for code, name in enumerate(names) if name not in known]

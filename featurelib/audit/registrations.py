@@ -339,7 +339,7 @@ def read_nodes(
     by_list, log_at = base.lists.field("role") == CONTROLLER, snapshots.scalar("log_at")
     listed = base.log_is_complete | base.having(base.lists, by_list)
     listeners = base.listeners
-    # Controllers are KRaft's, and so are brokers with such metrics (KIP-1180).
+    # Only KRaft has controllers, and only KRaft brokers have these metrics (KIP-1180).
     of_kraft = (listeners.field("scraped") >= 0) & ~zookeeper[listeners.row]
     of_kraft |= listeners.field("role") == CONTROLLER
     kraft = listed | base.has_log | base.having(listeners, of_kraft)

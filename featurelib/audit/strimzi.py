@@ -181,7 +181,7 @@ def _other_level(view: _View, evidence: Evidence, catalogue: Catalogue) -> Itera
 def _other_software(
     evidence: Evidence, software: Software, catalogue: Catalogue, views: Sequence[_View]
 ) -> dict[int, list[str]]:
-    """Return texts by cluster where no running node can be of the Kafka version in the status."""
+    """Return by cluster a text, if no running node can have the Kafka version in the status."""
     node, releases = evidence.subjects, catalogue.tables.releases
     runs = software.runs & node.runs[:, None]
     fits = np.zeros((len(evidence.clusters), len(releases)), dtype=bool)

@@ -326,7 +326,7 @@ def _read(text: str | bytes, name: str) -> list[tuple[str, str, Row]]:
 
 
 def _unique(placed: list[tuple[str, str, Row]]) -> Keyed:
-    """Return the rows by table and key; a repeated row must be equal."""
+    """Return the rows by table and key. Raises ConfigError for two different rows of one key."""
     first: dict[tuple[str, tuple[Cell, ...]], tuple[str, Row]] = {}
     for place, table, row in placed:
         earlier, same = first.setdefault((table, key_of(row)), (place, row))

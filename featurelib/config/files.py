@@ -162,7 +162,7 @@ def journal_path(journal: str | None) -> Path:
 
 
 def quietly(text: str) -> None:
-    """Ignore a progress message."""
+    """Ignore a progress message, for callers that show none."""
 
 
 def open_catalogue(overlay: str | None, say: Callable[[str], None] = quietly) -> Catalogue:

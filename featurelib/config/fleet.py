@@ -84,8 +84,8 @@ Value = TypeVar("Value", str, int)
 class FleetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A cluster that is expected in the fleet."""
 
-    id: Name  # as in the landing lines
-    name: str = ""  # for people; the id where it is empty
+    id: Name  # the cluster id in the landing lines
+    name: str = ""  # the name for people; "" = the id
     release: str = ""  # of the software that runs there, as 3.9 or 4.1.2, if known
     brokers: tuple[NodeId, ...] = ()  # node ids that are expected
     controllers: tuple[NodeId, ...] = ()

@@ -236,7 +236,7 @@ def unregistered(cluster: Cluster, asks: Asks) -> list[Node]:
 
 
 def _all_nodes(cluster: Cluster) -> list[tuple[Node, bool]]:
-    """Return nodes, configured and never registered ids, and whether more than the id is known."""
+    """Return all nodes, also configured ids that never registered, and a mask of known nodes."""
     ids = {node.node_id for node in cluster.nodes if node.role is Role.CONTROLLER}
     unknown = [i for i in dict.fromkeys(cluster.configured_voters or ()) if i not in ids]
     never = [Node(node_id=i, role=Role.CONTROLLER, registered=False) for i in unknown]

@@ -121,7 +121,7 @@ def _registering(before: Cluster, after: Cluster, own: Dialect) -> tuple[Node, .
 
 
 def _other_effects(case: Case, after: Cluster, own: Dialect, *, failed: bool) -> Iterator[Reason]:
-    """Yield the effects of an accepted request that differ from its updates.
+    """Yield the effects of an accepted request that its updates do not name.
 
     3.9 and 4.0 record a kraft.version that the raft layer does not take up (KRaftVersion). A
     ZooKeeper-mode controller that no longer sees `/feature` writes back its last reading, and then

@@ -75,7 +75,7 @@ _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def read(raw: bytes) -> Landing | Quarantined:
-    """Read one line; `raw` is the line without its line end. Raises nothing."""
+    """Read one line, without its line end. Raises nothing."""
     try:
         line = decode(raw)
         # Lists that stay undecoded in a line are proven strict by `content`; unused parts of

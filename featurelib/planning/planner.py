@@ -438,7 +438,7 @@ class Router:
         return [replace(move, from_level=a, to_level=b) for a, b in pairwise(hops)]
 
     def _passing_groups(self, groups: Sequence[Sequence[Move]]) -> Route:
-        """Return these groups of moves, one request each, up to the first refused request."""
+        """Return these groups of moves up to the first refused one; each group is one request."""
         cluster, steps = self.cluster, list[Step]()
         for group in groups:
             [tried] = self._try(cluster, [group])

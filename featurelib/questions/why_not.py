@@ -194,7 +194,7 @@ def _is_unsure(proof: Proof) -> bool:
 def _unlock(
     cluster: Cluster, feature: str, moves: Moves, proofs: Sequence[Proof], catalogue: Catalogue
 ) -> WayOut:
-    """Return what all moves need; a node that only one controller refuses over counts."""
+    """Return the changes that unlock all moves. A node that only one controller refuses counts."""
     ways = {name: unlock(cluster, catalogue, name, level) for name, level in moves.items()}
     fixes = {fix for route in ways.values() for fix in route.fixes}
     own = {

@@ -127,7 +127,7 @@ class Fold:
             raise UnusableLineError(line_id, error) from error
 
     def wait(self, landing: Landing, line_id: int) -> None:
-        """Count one accepted line that is dated later than the judgement: it is not folded."""
+        """Count one accepted line that is not folded, because it is dated after the judgement."""
         at, line, count = self.state.waiting
         newest = max((at, line), (landing.observed_at or 0, line_id))
         self.state.waiting = (*newest, count + 1)
@@ -340,7 +340,7 @@ class Fold:
             self._note(kept.Right(request, int(of.role), 0, at, line, *node), refused, at)
 
     def _note(self, new: kept.Right, refused: bool, at: int) -> None:
-        """Keep a refusal if `refused`, else only that the request got a response."""
+        """Keep the refusal if `refused`; otherwise keep that the request got a response."""
         node_id = new.node_id if refused else -1
         key = new.request, new.role, node_id
         old = self._entries["rights"].setdefault(key, kept.Right(*key[:2], node_id=node_id))

@@ -80,7 +80,7 @@ class Learned(msgspec.Struct, array_like=True, gc=False):
     statements: list[Statement] = []
 
     def add(self, run: int, moment: tuple[int, int], content: Shown) -> None:
-        """Add the content of a line or record of a moment (its time, its line)."""
+        """Add the content of a line or record, by its `moment` (time, line id)."""
         witness, node_id, epoch, features, is_finalized, before = content
         if features not in self.maps:
             self.maps.append(features)
@@ -130,7 +130,7 @@ def history_rows(
 
 
 def _batch(table: Table, rows: list[tuple[str, Statement, Map]]) -> TableRows:
-    """Return features laid flat, each map once; an empty map is a row without a feature."""
+    """Return one row for each feature of each map; an empty map has one row without a feature."""
     codes: dict[Map, int] = {}
     of_row = np.array([codes.setdefault(features, len(codes)) for _, _, features in rows])
     entries = [entry for features in codes for entry in features or _NOTHING]
@@ -241,7 +241,7 @@ def _epochs_back(by_source: _EpochsBySource) -> Iterator[EpochBack]:
 
 
 class _EpochFall(NamedTuple):
-    """The time when the whole epoch fell, both epochs, and the time by each source."""
+    """A fall of the epoch: its time, the epochs before and after, and each source's time."""
 
     at: datetime
     before: int

@@ -276,7 +276,7 @@ def _next(image: LogImage) -> Segment | None:
 
 
 def _waiting(image: LogImage) -> list[Segment]:
-    """Return the pieces beyond a gap; covered pieces only give their reading time."""
+    """Return the pieces after a gap. A piece that the image has already gives only its time."""
     waiting: dict[tuple[int, int, bool], Segment] = {}
     ends = [p.at for p in image.pending if p.end == image.end and (p.end or not p.whole)]
     image.at = max([image.at, *ends])
@@ -307,7 +307,7 @@ def _registered(segment: Segment) -> dict[tuple[int, int], Event]:
 
 
 def _date_node(image: LogImage, newer: Mapping[tuple[int, int], Event | LoggedNode]) -> None:
-    """Date a registration by the newest dump that shows it, whichever came first."""
+    """Give each registration the time of the newest dump that shows it."""
     for node in image.nodes:
         event = newer.get((node.role, node.node_id))
         if event is None or event.profile != node.profile:

@@ -100,7 +100,7 @@ def _code(texts: list[str], text: str) -> int:
 
 
 def open_row(rows: TableRows) -> StoredRow:
-    """Return the first of these rows as a changeable row, without its `state`."""
+    """Return the first of these rows in a form that can be changed, without its `state`."""
     [first] = rows.take(np.arange(1)).to_pylist()
     at = int(rows.numbers("observed_at")[0])
     return StoredRow(
@@ -148,7 +148,7 @@ def with_checksum(columns: Mapping[str, Column | Int]) -> TableRows:
 
 
 def _checksums(rows: TableRows) -> Int:
-    """Return the expected `checksum` of rows: of the lengths of all bytes, and of the bytes."""
+    """Return the expected `checksum` of each row, over its bytes and their lengths."""
     waiting, node = rows.numbers("waiting"), rows.texts("features_node")
     heads = [rows.numbers("observed_at"), np.where(waiting == NONE, 0, waiting), node.codes >= 0]
     columns = [_encoded(rows.texts("cluster")), _encoded(node), *map(rows.cells, _BYTES)]

@@ -32,7 +32,7 @@ ONE_MOMENT = 10_000_000  # microseconds: lists of nodes this close must be equal
 
 
 class Listener(msgspec.Struct, array_like=True, gc=False):
-    """A listener of one node; each group of fields by (its time, its line)."""
+    """A listener of one node. Each group of fields keeps its newest value, by (time, line)."""
 
     node_id: int
     role: int
@@ -150,7 +150,7 @@ class Event(msgspec.Struct, array_like=True, gc=False):
 
 
 class Segment(msgspec.Struct, array_like=True, gc=False):
-    """The records of offsets start..end-1, without a gap, not joined yet."""
+    """The records from offset start to end-1, without a gap, that no image has yet."""
 
     start: int
     end: int
@@ -160,7 +160,7 @@ class Segment(msgspec.Struct, array_like=True, gc=False):
 
 
 class LoggedNode(msgspec.Struct, array_like=True, gc=False):
-    """A registration in the metadata log, as of the image's end."""
+    """A registration in the metadata log, at the end of the image."""
 
     node_id: int
     role: int
@@ -329,7 +329,7 @@ def thaw(stored: bytes | None) -> ClusterState:
 
 
 def freeze(state: ClusterState) -> bytes:
-    """Return `state` as bytes; equal states give equal bytes."""
+    """Return `state` as bytes, equal for equal states."""
     return _ENCODER.encode(state)
 
 
@@ -355,7 +355,7 @@ _MARKS = 16  # the number of kept marks that are later than the dump of the log
 
 
 def _settle_marks(state: ClusterState) -> None:
-    """Keep the marks of where the log must end (log.expected_end), and newer ones."""
+    """Keep the marks that log.expected_end needs, and newer marks."""
     rising, highest = list[tuple[int, int]](), -1
     for at, offset in sorted(state.marks):
         if offset > highest:

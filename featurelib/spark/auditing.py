@@ -249,7 +249,7 @@ def judge_snapshots(store: Store, judging: Judging, absent: pa.Table | None = No
 
 
 def read_newest_lines(store: Store, until: int | None) -> dict[str, int]:
-    """Return when the newest line was read that any run judged, by cluster; microseconds. Lines
+    """Return by cluster the time of the newest line that any run judged, in microseconds. Lines
     later than `until` wait, and are left out."""
     if store.newest_run(tables.AUDIT_RUN) is None:
         return {}

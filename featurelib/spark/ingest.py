@@ -152,7 +152,7 @@ def _files_of(runs: pa.Table) -> pa.ChunkedArray:
 
 
 def drop_known(listed: Sequence[Landed], runs: pa.Table) -> list[Landed]:
-    """Return the files that no earlier run read as they are; `runs` have the `files` of each."""
+    """Return the files that are new or changed since an earlier run; `runs` list their files."""
     of_runs = _files_of(runs)
     names = pa.array([file.source_file for file in listed], pa.string())
     of_runs = of_runs.filter(pc.is_in(pc.struct_field(of_runs, "source_file"), names))

@@ -340,7 +340,7 @@ class Store:
         return is_outdated(table, head.properties, self.path(table))
 
     def _check_columns(self, table: Table, head: Head) -> None:
-        """Check the columns: an earlier or later release's table may differ in optional ones."""
+        """Check the columns. The optional columns of other releases may be missing or extra."""
         # Ignore nullability of common columns: Delta checks the required ones itself.
         own, stored = _types(log.spark_schema(table)), _types(head.schema)
         needed = {f.name for f in (*log.spark_schema(table), *head.schema) if not f.nullable}

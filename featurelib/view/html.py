@@ -251,7 +251,7 @@ def render_figure(plot: Plot) -> str:
 
 
 class Scale:
-    """The positions of levels on the track of a plot; if there are too many, by rank."""
+    """The positions of levels on the track of a plot. Too many levels are placed by rank."""
 
     def __init__(self, levels: Sequence[int]) -> None:
         low, high = levels[0], levels[-1]

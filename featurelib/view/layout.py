@@ -89,7 +89,7 @@ def wrap(
 
 
 def _pieces_of(word: str, room: int) -> list[str]:
-    """Return a word in pieces of at most `room` columns, split at a mark in the second half of a
+    """Return a word as pieces of at most `room` columns, split at a mark in the second half of a
     piece; a reference is split from its end."""
     escapes = _ESCAPE.findall(word)
     bare = plain(word)

@@ -54,7 +54,7 @@ class ClusterReading(Answer[Watched]):
 
 @dataclass(slots=True, kw_only=True)
 class Readings(Iterator[ClusterReading]):
-    """The readings of a watch, as they arrive; `newest` of each cluster, by its position."""
+    """The readings of a watch. `newest` has the newest reading of each cluster, by position."""
 
     chosen: Sequence[Chosen]
     until: Sequence[str]
