@@ -393,7 +393,7 @@ class _Shell:
         return self._write(number, keys)
 
     def _write(self, number: int, keys: dict[str, object]) -> bytes:
-        """Return a znode line; its path is the printed one without the chroot, or the next given."""
+        """Return a znode line with the printed path (without the chroot) or the next given path."""
         given_path, self.path, self.before = self.path, "", []
         path = given_path or (self.left[0] if self.left else "")
         if not path:
