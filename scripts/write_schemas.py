@@ -70,7 +70,7 @@ def _anchor(each: Table) -> str:
 def _table(each: Table) -> list[str]:
     said = [
         f"- Path: {code('TABLES/' + each.path)}",
-        f"- Key: {', '.join(map(code, each.grain))}. Each combination occurs in at most one row.",
+        f"- Key: {', '.join(map(code, each.grain))}. No two rows have equal values in the key.",
         f"- Version: {each.version}",
     ]
     if missing := [name for name in each.schema.names if name not in each.about]:

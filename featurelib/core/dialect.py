@@ -130,9 +130,9 @@ class WalkOrder(StrEnum):
     """The order in which a controller checks nodes, so that the first offender is Kafka's."""
 
     NONE = "none"
-    HASH = "hash"  # the order of a java.util.HashMap
-    SIZED_HASH = "sized_hash"  # the order of a HashMap that was sized for its number of nodes
-    TABLE = "table"  # the order of the registration table, a TimelineHashMap
+    HASH = "hash"  # java.util.HashMap
+    SIZED_HASH = "sized_hash"  # a HashMap that was sized for its number of nodes
+    TABLE = "table"  # the registration table, a TimelineHashMap
     TABLE_HASH = "table_hash"  # a HashMap that was filled from the registration table
 
 
