@@ -189,7 +189,8 @@ def _dialect(dialect: Dialect) -> list[str]:
         ]
         for question in questions(dialect.name)
     ]
-    releases = f"the releases {', '.join(dialect.releases)}" if dialect.releases else "no release"
+    noun = "release" if len(dialect.releases) == 1 else "releases"
+    releases = f"the {noun} {', '.join(dialect.releases)}" if dialect.releases else "no release"
     return [
         f"## {dialect.name}",
         " ".join(about),
