@@ -142,11 +142,6 @@ class Fold:
         for reading in readings_of(statements):
             self._compare(reading)
 
-    def forget_run(self) -> None:
-        """Drop the statements of the run: its lines were folded before, and only complete dumps."""
-        self._touched.clear()
-        self._statements.clear()
-
     def finish(self) -> ClusterState:
         """Settle the state: equal input gives equal bytes."""
         for name, entries in self._entries.items():

@@ -17,7 +17,7 @@ from featurelib.catalogue import load as load_catalogue
 from featurelib.config.fleet import Fleet
 from featurelib.config.settings import Settings
 from featurelib.spark import gold
-from featurelib.spark.folding import ENTRY, FOLDED, LATE, SORTED, entries_of, fold_batches
+from featurelib.spark.folding import ENTRY, FOLDED, SORTED, entries_of, fold_batches
 from featurelib.spark.judging import CELLS, CORE_COLUMNS, expected_rows, judge_as_of, judged_in
 from featurelib.spark.lines import SCHEMA, limit_of, line_column, parse_lines, wrong_lines
 
@@ -37,7 +37,7 @@ def audit(
     newest = pc.max(accepted["observed_at"].cast(pa.int64())).as_py() or 0
     entries = pa.Table.from_batches(entries_of(limit, parsed.to_batches()), ENTRY)
     gathered = entries.sort_by([(name, "ascending") for name in SORTED]).to_batches()
-    folded = pa.Table.from_batches(fold_batches(gathered, 0, LATE), FOLDED).select(CORE_COLUMNS)
+    folded = pa.Table.from_batches(fold_batches(gathered, False), FOLDED).select(CORE_COLUMNS)
     rows = pa.concat_tables([folded, expected_rows(folded["cluster"], inventory)])
     moment = newest if limit is None else limit
     judge = judge_as_of(moment, inventory, settings, catalogue)

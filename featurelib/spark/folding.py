@@ -62,10 +62,9 @@ def entries_of(limit: int | None, batches: Iterable[pa.RecordBatch]) -> Iterator
         yield pa.RecordBatch.from_arrays([*arrays, bytes_of([None] * len(kept))], schema=ENTRY)
 
 
-def fold_batches(
-    batches: Iterable[pa.RecordBatch], done: int, since: int
-) -> Iterator[pa.RecordBatch]:
-    """Fold ENTRY, sorted by cluster and run, into FOLDED, a row per cluster."""
+def fold_batches(batches: Iterable[pa.RecordBatch], learns: bool) -> Iterator[pa.RecordBatch]:
+    """Fold ENTRY, sorted by cluster and run, into FOLDED, a row per cluster; with `learns` it has
+    the statements of its lines for the histories."""
     entries: Iterator[_Entry] = (
         entry
         for batch in batches
@@ -74,7 +73,7 @@ def fold_batches(
     rows: list[_Folded] = []
     for cluster, lines in groupby(entries, key=itemgetter(1)):
         try:
-            rows += filter(None, [_fold(cluster, lines, done, since)])
+            rows += filter(None, [_fold(cluster, lines, learns)])
         except Exception as fault:  # no cluster ends the run of the others
             rows.append((cluster, fault, None, None, False))
         if len(rows) >= BATCH_CLUSTERS:
@@ -88,15 +87,14 @@ def fold_batches(
 _Folded = tuple[str, ClusterState | Exception, bytes | None, list[tuple[int, str]] | None, bool]
 
 
-def _fold(cluster: str, entries: Iterator[_Entry], done: int, since: int) -> _Folded | None:
+def _fold(cluster: str, entries: Iterator[_Entry], learns: bool) -> _Folded | None:
     """Return one cluster's state and its new statements, packed; None = no valid line."""
     learned, set_aside, landed = Learned(), dict[int, str](), set[int]()
     first = next(entries)
-    fold, is_anew = begin(first[4] or None, load()), not first[4]
-    is_known, is_void = not is_anew, False
+    fold, is_known, is_void = begin(first[4] or None, load()), bool(first[4]), False
+    fold.learned = learned if learns else None
     for run, of_run in groupby(chain([first], entries), key=itemgetter(0)):
-        is_new = max(done, since) < run < LATE  # otherwise the histories already have the line
-        fold.run, fold.learned = run, learned if is_new else None
+        fold.run = run
         take = fold.wait if run == LATE else fold.add
         for _, _, line_id, raw, quarantined in of_run:
             if raw is None:
@@ -116,10 +114,7 @@ def _fold(cluster: str, entries: Iterator[_Entry], done: int, since: int) -> _Fo
                 except UnusableLineError as fault:
                     set_aside[line_id], is_void = str(fault), True
                     landed.discard(line_id)
-        if run <= done and not is_anew:
-            fold.forget_run()
-        else:
-            fold.close_run()
+        fold.close_run()
     aside = [line for line in set_aside.items() if line[0] not in landed] or None
     if not is_known and aside is None:
         return None

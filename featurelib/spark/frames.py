@@ -43,7 +43,7 @@ from featurelib.feature import METADATA_VERSION, SILENT_METADATA_VERSION
 from featurelib.rows import TableRows
 from featurelib.schema import FINALIZED_LEVEL, SNAPSHOT, SUPPORTED_RANGE, Schema
 from featurelib.spark import gold
-from featurelib.spark.folding import ENTRY, FOLDED, LATE, SORTED, entries_of, fold_batches
+from featurelib.spark.folding import ENTRY, FOLDED, SORTED, entries_of, fold_batches
 from featurelib.spark.judging import CELLS, CORE_COLUMNS, judge_as_of, judged_in
 from featurelib.spark.lines import SCHEMA, limit_of, line_column, parse_lines, wrong_lines
 
@@ -84,15 +84,13 @@ def snapshots(lines: DataFrame, as_of: datetime | str | None = None) -> DataFram
     enter = partial(_entries, limit_of(as_of))
     raw = lines.select(_line_column(lines).cast("binary").alias("raw"))
     entries = raw.mapInArrow(enter, from_arrow_schema(ENTRY)).select(*ENTRY.names)
-    return fold_frame(entries, done=0, since=LATE).select(*SNAPSHOT.names)
+    return fold_frame(entries, learns=False).select(*SNAPSHOT.names)
 
 
-def fold_frame(entries: DataFrame, done: int, since: int) -> DataFrame:
-    """Fold rows of folding.ENTRY into rows of folding.FOLDED, one a cluster.
-
-    Runs up to `done` were folded before; histories have the statements of runs up to `since`.
-    """
-    fold = partial(fold_batches, done=done, since=since)
+def fold_frame(entries: DataFrame, learns: bool) -> DataFrame:
+    """Fold rows of folding.ENTRY into rows of folding.FOLDED, one a cluster; with `learns` they
+    have the statements of their lines for the histories."""
+    fold = partial(fold_batches, learns=learns)
     gathered = entries.repartition("cluster").sortWithinPartitions(*SORTED)
     return gathered.mapInArrow(fold, from_arrow_schema(FOLDED)).select(*FOLDED.names)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
 from functools import partial, reduce
 
 import pyarrow as pa
@@ -38,6 +37,7 @@ from featurelib.tables import (
 )
 
 HISTORIES = (NODE_ADVERTISEMENT, FINALIZED_FEATURES)
+VALID: Wanted = ("reason", "is null", None)
 
 
 def refine(
@@ -47,9 +47,9 @@ def refine(
     changes.
 
     Lines dated later than `as_of` (microseconds; None = no limit) are not folded: they wait in
-    bronze for a later run. A cluster that was folded further is folded again from bronze. `run` is
-    the number of a run without new lines that folds waiting ones. Snapshots of an earlier release
-    are made anew from bronze, and so is all of silver where another writer changed a table of it or
+    bronze for a later run. `run` is the number of a run without new lines that folds waiting ones.
+    Some clusters are folded again from all their lines (see _find_stale). So are all clusters, if
+    the snapshots are of an earlier release, or if another writer changed a table of silver or
     bronze, or put an older copy in its place. Raises NoEvidenceError when nothing was ever
     ingested, TableError (see Store).
     """
@@ -62,37 +62,40 @@ def refine(
     store.create(*HISTORIES, CLUSTER_SNAPSHOT)
     for name in store.find_older({CLUSTER_SNAPSHOT.full_name: store.version(CLUSTER_SNAPSHOT)}):
         say(f"warning: {name} is older than the last run left it, as a backup is. It is updated.")
-    done = store.newest_run(CLUSTER_SNAPSHOT)
-    until = None if as_of is None else latest(as_of)
-    known, waited, late = None, False, False
-    change = None if done is None else _find_change(store)
+    done = store.newest_run(CLUSTER_SNAPSHOT) or 0
+    until: list[Wanted] = [] if as_of is None else [("observed_at", "<=", latest(as_of))]
+    new: Wanted = ("run", ">", done)
+    stale, is_late = list[str](), False
+    change = _find_change(store) if done else None
     if change is not None:
         say(f"warning: table {change}. All clusters are folded again from bronze.")
-    elif done is not None:
+    elif done:
         _follow_up(store, done, say, anew=True)  # the state after a crash is unknown: check it
-        columns = ["cluster", "observed_at", "waiting", "checksum"]
-        known = known_of(store.fetch(CLUSTER_SNAPSHOT, columns=columns), done, until)
-        part = _waiting_lines(known, until)
-        waited = known.waits and _has(store, part.rows)
+        end, stale = _find_stale(store, new, until)
+        if done >= newest and not stale:
+            say("refine: nothing new came in")
+            return newest
         # A late line makes the fold tell the newest statements again, which a history may have.
-        late = _has(store, _Part(wanted=[("run", ">", done), *_dated(None, known.newest)]).rows)
-    if known is not None and known.done >= newest and not known.ahead and not waited:
-        say("refine: nothing new came in")
-        upto = newest
+        late: list[Wanted] = [new, ("observed_at", "<=", end), VALID]
+        is_late = len(store.fetch(LANDING_LINE, late, ["line_id"])) > 0
+    again = not done or change is not None
+    silver = max(store.newest_run(table) or 0 for table in (CLUSTER_SNAPSHOT, *HISTORIES))
+    upto = max(newest, run or 0, silver + 1) if silver else newest
+    if again:
+        parts = [_lines(store, until)]
     else:
-        silver = max(store.newest_run(table) or 0 for table in (CLUSTER_SNAPSHOT, *HISTORIES))
-        upto = newest if done is None else max(newest, run or 0, silver + 1)
-        again = change is not None
-        _fold_clusters(store, known, _parts(store, known, waited, until, upto), upto, again)
-        say("refine: snapshot of every cluster written")
-        _follow_up(store, upto, say, anew=known is None or waited or late, again=again)
-        say("refine: histories written")
+        rest: list[Wanted] = [("cluster", "not in", stale)] if stale else []
+        parts = [_states(store, rest), _lines(store, [new, *until, *rest])]
+        if stale:
+            parts.append(_lines(store, [("cluster", "in", stale), *until], upto))
+    parts += [_lines(store, [("observed_at", ">", of), VALID], LATE) for _, _, of in until]
+    bronze = store.newest_commit(LANDING_LINE).get("commit")
+    rows = fold_frame(reduce(DataFrame.unionByName, parts), learns=True)
+    store.overwrite(CLUSTER_SNAPSHOT, rows.withColumn("run", F.lit(upto)), upto, bronze)
+    say("refine: snapshot of every cluster written")
+    _follow_up(store, upto, say, anew=bool(stale) or is_late, again=again)
+    say("refine: histories written")
     return upto
-
-
-def _has(store: Store, conditions: Sequence[Wanted]) -> bool:
-    """Return true if bronze has such a line; bounds in the log skip files without one."""
-    return len(store.fetch(LANDING_LINE, conditions, ["line_id"])) > 0
 
 
 def _find_change(store: Store) -> str | None:
@@ -104,149 +107,62 @@ def _find_change(store: Store) -> str | None:
     return next((f"{table.full_name}: {change}" for table, change in changes if change), None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Known:
-    """The lines in the snapshots: every valid line of runs up to `done` dated up to `newest`
-    (microseconds), and none later. `newest` is the end of the second of the latest folded line;
-    waiting lines are of a later second. Delta keeps times of files to the millisecond, so the last
-    run's files are not opened for it. `ahead` are clusters to fold again: folded further than this
-    run, or void, because bronze may have changed lines again. Unless one `waits`, bronze has no
-    line of those runs that is later."""
-
-    done: int
-    newest: int
-    ahead: tuple[str, ...]
-    waits: bool
-
-
-def known_of(snapshots: pa.Table, done: int, until: int | None) -> _Known:
-    at = snapshots["observed_at"].cast(pa.int64())
+def ahead_of(snapshots: pa.Table, until: Sequence[Wanted]) -> list[str]:
+    """Return the clusters that were folded further than `until`, that are void, because bronze may
+    have changed lines again, or on which featurelib failed."""
     is_ahead = pc.is_in(snapshots["checksum"], pa.array([SET_ASIDE, UNUSABLE]))
-    if until is not None:
-        is_ahead = pc.or_(is_ahead, pc.fill_null(pc.greater(at, until), False))
-    ahead = snapshots["cluster"].filter(is_ahead).to_pylist()
-    return _Known(
-        done=done,
-        newest=end_of_second(pc.max(at).as_py() or 0),
-        ahead=tuple(ahead),
-        waits=(pc.max(snapshots["waiting"]).as_py() or 0) > 0,
-    )
+    for _, _, latest_at in until:
+        is_later = pc.greater(snapshots["observed_at"].cast(pa.int64()), latest_at)
+        is_ahead = pc.or_(is_ahead, pc.fill_null(is_later, False))
+    names: list[str] = snapshots["cluster"].filter(is_ahead).to_pylist()
+    return names
 
 
-def _dated(after: int | None, until: int | None) -> list[Wanted]:
-    """Return the conditions for lines dated later than `after`, and not later than `until`."""
-    later: list[Wanted] = [] if after is None else [("observed_at", ">", after)]
-    return later if until is None else [*later, ("observed_at", "<=", until)]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Part:
-    """The rows to fold: valid lines of bronze that meet all of `wanted`, or states of clusters.
-    `run` replaces their own. Only those of `dumps`, if there are any: rows of (cluster,
-    observed_at). `quarantined`: lines for which this holds in place of valid lines."""
-
-    wanted: Sequence[Wanted]
-    table: Table = LANDING_LINE
-    run: int | None = None
-    dumps: pa.Table | None = None
-    quarantined: Sequence[Wanted] = ()
-
-    @property
-    def rows(self) -> list[Wanted]:
-        if self.quarantined:
-            return [*self.wanted, *self.quarantined, ("cluster", "is not null", None)]
-        is_line = self.table == LANDING_LINE
-        return [*self.wanted, ("reason", "is null", None)] if is_line else list(self.wanted)
-
-    def frame(self, store: Store) -> DataFrame:
-        """Return the rows as ENTRY."""
-        names = [name for name in ENTRY.names if name in self.table.schema.names]
-        frame = store.read(self.table, conditions=self.rows).select(*names, "observed_at")
-        if self.dumps is not None:
-            dumps = F.broadcast(store.session.createDataFrame(self.dumps))
-            frame = frame.join(dumps, on=["cluster", "observed_at"], how="left_semi")
-        if self.run is not None:
-            frame = frame.withColumn("run", F.lit(self.run))
-        values = {"state": b""} if self.quarantined else {}
-        missing = {n: F.lit(values.get(n)) for n in ENTRY.names if n not in frame.columns}
-        types = from_arrow_schema(ENTRY)
-        return frame.withColumns(missing).select([F.col(f.name).cast(f.dataType) for f in types])
-
-
-def _waiting_lines(known: _Known, until: int | None, upto: int | None = None) -> _Part:
-    """Return the lines that earlier runs left in bronze and this run folds."""
-    return _Part(wanted=[("run", "<=", known.done), *_dated(known.newest, until)], run=upto)
-
-
-def _parts(
-    store: Store, known: _Known | None, waited: bool, until: int | None, upto: int
-) -> list[_Part]:
-    """Return the lines to fold every cluster from, up to `until`. Lines that waited are folded as
-    if they came in this run. Of lines later than `until` only their existence is reported."""
-    late: list[Wanted] = [] if until is None else [("observed_at", ">", until)]
-    waiting = [_Part(wanted=late, run=LATE)] if late else []
-    if known is None:
-        return [*_with_unread([_Part(wanted=_dated(None, until))]), *waiting]
-    new: Wanted = ("run", ">", known.done)
-    fresh = [_Part(wanted=[new, *_dated(None, until)])]
-    if waited:
-        fresh.append(_waiting_lines(known, until, upto))
-    if late and not known.waits and not known.ahead:
-        waiting = [_Part(wanted=[new, *late], run=LATE)]
-    lines = [*_with_unread(fresh), *_whole_dumps(store, fresh, known)]
-    before = _Part(wanted=[], table=CLUSTER_SNAPSHOT, run=0)
-    if known.ahead:
-        rest_of, ahead = (("cluster", how, list(known.ahead)) for how in ("not in", "in"))
-        lines = [replace(part, wanted=[*part.wanted, rest_of]) for part in lines]
-        lines += _with_unread([_Part(wanted=[ahead, *_dated(None, until)])])
-        before = replace(before, wanted=[rest_of])
-    return [*lines, *waiting, before]
-
-
-def _with_unread(parts: Sequence[_Part]) -> list[_Part]:
-    """Return the parts, with the fact in damaged znode lines that a path was read. A changed line
-    makes its cluster's state void."""
-    znodes: list[Wanted] = [("reason", "is not null", None), ("kind", "=", ZNODE)]
-    changed: list[Wanted] = [("reason", "=", CHANGED)]
-    damaged = (znodes, changed)
-    return [*parts, *(replace(part, quarantined=of) for part in parts for of in damaged)]
-
-
-def _whole_dumps(store: Store, fresh: Sequence[_Part], known: _Known) -> list[_Part]:
-    """Return the earlier lines of every metadata log dump that `fresh` has a line of.
-
-    The meaning of a record depends on its file, so a dump is read whole, however many files it was
-    split over. Only files that have lines between the times of these dumps are opened.
+def _find_stale(store: Store, new: Wanted, until: Sequence[Wanted]) -> tuple[int, list[str]]:
+    """Return the end of the second of the latest folded line, in microseconds, and the clusters to
+    fold again from bronze: those of ahead_of; those with a line that waited for its time; those with `new` lines
+    of a metadata log dump, if earlier runs read other lines of that dump. The meaning of a record
+    depends on its file, so a dump is read whole.
     """
-    is_log: Wanted = ("kind", "=", "metadata_log")
-    keys = ["cluster", "observed_at"]
-    tables = [store.fetch(LANDING_LINE, [*part.rows, is_log], keys) for part in fresh]
-    dumps = pa.concat_tables(tables).group_by(keys).aggregate([])
-    if dumps.num_rows == 0:
-        return []
-    times = pc.min_max(dumps["observed_at"].cast(pa.int64())).as_py()
-    between: list[Wanted] = [
-        ("observed_at", ">=", times["min"]),
-        ("observed_at", "<=", min(times["max"], known.newest)),
-    ]
-    return [_Part(wanted=[("run", "<=", known.done), is_log, *between], dumps=dumps)]
+    known = store.fetch(CLUSTER_SNAPSHOT, columns=["cluster", "observed_at", "checksum"])
+    clusters, times = set(ahead_of(known, until)), known["observed_at"].cast(pa.int64())
+    # Waiting lines are of a later second than all folded ones. Delta keeps times of files to the
+    # millisecond, so the files of earlier runs are not opened for them.
+    end = end_of_second(pc.max(times).as_py() or 0)
+    run, _, done = new
+    old: Wanted = (run, "<=", done)
+    due: list[Wanted] = [old, ("observed_at", ">", end), *until, VALID]
+    clusters |= {*store.fetch(LANDING_LINE, due, ["cluster"])["cluster"].to_pylist()}
+    is_log: list[Wanted] = [("kind", "=", "metadata_log"), VALID]
+    dump = ["cluster", "observed_at"]
+    dumps = store.fetch(LANDING_LINE, [new, *until, *is_log], dump)
+    if dumps.num_rows:
+        span = pc.min_max(dumps["observed_at"].cast(pa.int64())).as_py()
+        of_times: list[Wanted] = [
+            ("observed_at", ">=", span["min"]),
+            ("observed_at", "<=", min(span["max"], end)),
+        ]
+        earlier = store.fetch(LANDING_LINE, [old, *is_log, *of_times], dump)
+        clusters |= {*earlier.join(dumps, dump, join_type="left semi")["cluster"].to_pylist()}
+    return end, sorted(clusters)
 
 
-def _fold_clusters(
-    store: Store, known: _Known | None, parts: Sequence[_Part], upto: int, again: bool
-) -> None:
-    """Write one row per cluster.
+def _lines(store: Store, wanted: Sequence[Wanted], run: int | None = None) -> DataFrame:
+    """Return the lines of bronze that meet all of `wanted` as ENTRY; `run` replaces their own."""
+    lines = store.read(LANDING_LINE, conditions=wanted)
+    folded = F.col("reason").isNull() | (F.col("kind") == ZNODE) | (F.col("reason") == CHANGED)
+    lines = lines.where(F.col("cluster").isNotNull() & folded)
+    state = F.when(F.col("reason").isNotNull(), F.lit(b"")).alias("state")
+    run_of = F.col("run") if run is None else F.lit(run).cast("bigint").alias("run")
+    return lines.select(run_of, "cluster", "line_id", "raw", state)
 
-    Lines of runs up to `done` were folded already; they only complete dumps, except for a cluster
-    with such lines that is not in the snapshot: it is folded again. The histories have the
-    statements of runs up to `since`, or are written `again` as a whole.
-    """
-    done = 0 if known is None else known.done
-    since = 0 if again else min(store.newest_run(table) or 0 for table in HISTORIES)
-    bronze = store.newest_commit(LANDING_LINE).get("commit")
-    frame = reduce(DataFrame.unionByName, [part.frame(store) for part in parts])
-    rows = fold_frame(frame, done, since)
-    store.overwrite(CLUSTER_SNAPSHOT, rows.withColumn("run", F.lit(upto)), upto, bronze)
+
+def _states(store: Store, wanted: Sequence[Wanted]) -> DataFrame:
+    """Return the states of the last fold that meet all of `wanted` as ENTRY."""
+    states = store.read(CLUSTER_SNAPSHOT, conditions=wanted)
+    missing = {"line_id": F.lit(None).cast("bigint"), "raw": F.lit(None).cast("binary")}
+    rows = states.withColumns({"run": F.lit(0).cast("bigint"), **missing})
+    return rows.select(*ENTRY.names)
 
 
 def _follow_up(

@@ -115,31 +115,6 @@ def add(fold: Fold, lines: list[bytes]) -> None:
         fold.add(landing, line_id)
 
 
-def test_lines_of_a_run_that_was_folded_before_teach_nothing_but_make_their_dump_whole() -> None:
-    lines = dump(1, log(0, "MV25", "B1"))
-    fold, learned = folding()
-    add(fold, lines[:3])
-    fold.close_run()
-    assert learned.maps == [(("metadata.version", 25, 25),)]
-    again, learned = folding(freeze(fold.finish()))
-    add(again, lines[:3])
-    again.forget_run()
-    add(again, lines[3:])
-    again.close_run()
-    assert [one.node_id for one in learned.statements] == [1]
-    state = again.finish()
-    assert (state.log.end, levels(state)) == (2, {"metadata.version": 25})
-
-
-def test_a_run_that_was_folded_before_is_not_replayed_again() -> None:
-    fold, learned = folding()
-    add(fold, dump(1, log(0, "MV25")))
-    fold.forget_run()
-    fold.close_run()
-    assert learned.statements == []
-    assert fold.finish().log.end == 0
-
-
 def test_content_and_records_of_a_kind_nobody_knows_yet_change_nothing() -> None:
     fold, learned = folding()
     unknown = Landing("weather", "c", 5, None)  # type: ignore[arg-type]  # it is wrong on purpose

@@ -135,7 +135,7 @@ from featurelib.tables import FINALIZED_FEATURES
 assert lines.schema == SCHEMA
 known = [lines.column(name) for name in ("line_number", "cluster", "line_id", "raw")]
 entries = pa.RecordBatch.from_arrays([*known, pa.nulls(len(lines), pa.binary())], schema=ENTRY)
-[folded] = fold_batches([entries], 0, 0)
+[folded] = fold_batches([entries], True)
 assert folded.schema == FOLDED
 list(unfold(FINALIZED_FEATURES, 0, [folded.select(["cluster", "learned"])]))
 rows = arrow.batch_of(make_rows(SNAPSHOT, 1, {"cluster": texts_of(["a"])}))
