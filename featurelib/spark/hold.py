@@ -3,23 +3,20 @@
 Each commit is conditional, so a run that another run overtook ends anyway, but only after its work.
 Therefore a run locks the tables while it lasts.
 
-On a local disk the lock is a flock of the driver's own descriptor, which the kernel frees. Anywhere
-else it is a lease: a Delta table without rows beside the tables. Each commit of the lease names the
-holder, or no holder, and fails if another commit came first. So one of several runs wins. A holder
-commits again every BEAT seconds, and before a commit to a table if it slept. A run that finds a
-holder waits DEAD seconds for the holder's next commit; clocks are not compared. The reasons are in
-decision 0021.
+The lock is a lease: a Delta table without rows beside the tables, on a disk or in a store. Each
+commit of the lease names the holder, or no holder, and fails if another commit came first. So one
+of several runs wins. A holder commits again every BEAT seconds, and before a commit to a table if
+it slept. A run that finds a living process of this machine ends, and takes the place of a dead one.
+Of any other holder it waits DEAD seconds for the next commit; clocks are not compared. The reasons
+are in decision 0021.
 """
 
 from __future__ import annotations
 
-import fcntl
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 from threading import Event, Lock, Thread
 from uuid import uuid4
 
@@ -32,7 +29,6 @@ from featurelib.controller.holder import Holder, elapsed, myself, say_seconds
 from featurelib.errors import BusyError
 from featurelib.faults import explaining
 
-LOCK_NAME = ".featurelib.lock"
 LEASE_NAME = ".featurelib.hold"
 HOLDER = "featurelib.holder"  # the key in a commit of the lease
 BEAT = 15.0  # seconds
@@ -70,48 +66,6 @@ class HoldingRun:
 
 
 @contextmanager
-def hold_folder(folder: Path, run: int, job: str) -> Iterator[str]:
-    """Lock a folder of this machine for one run; BusyError names another holder. Yields the token
-    that only this run has written into the lock's file."""
-    with explaining(f"--tables {folder}"):
-        folder.mkdir(parents=True, exist_ok=True)
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-        descriptor = os.open(folder / LOCK_NAME, flags, 0o644)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            holder = _read_holder(os.pread(descriptor, 4096, 0)) or UNNAMED
-            raise BusyError(
-                f"tables {folder}: held by {holder}; nothing was written. Run again when it has "
-                "ended: the tables are free as soon as its process is gone."
-            ) from error
-        os.ftruncate(descriptor, 0)
-        me = HoldingRun.this(job, run)
-        os.pwrite(descriptor, msgspec.json.encode(me) + b"\n", 0)
-        os.fsync(descriptor)  # so that executors on other machines can read the token
-        yield me.token
-        os.ftruncate(descriptor, 0)
-    finally:
-        os.close(descriptor)  # frees the lock
-
-
-def expect_lock(folder: Path, token: str) -> None:
-    """Check the lock before every commit: BusyError if its file is gone, or belongs to another run
-    that made it again."""
-    try:
-        content = (folder / LOCK_NAME).read_bytes()
-    except FileNotFoundError:
-        content = b""
-    if token.encode() not in content:
-        raise BusyError(
-            f"tables {folder}: somebody removed this run's lock, {LOCK_NAME}, while it went on; "
-            f"nothing more was written, because {_read_holder(content) or 'another run'} may hold "
-            "the tables now. Run again when no other run is there: nothing is counted twice."
-        )
-
-
-@contextmanager
 def telling(job: str, say: Callable[[str], None], every: float = 30.0) -> Iterator[None]:
     """Print at intervals how long the block has run, because Spark itself prints nothing until the
     end."""
@@ -134,15 +88,8 @@ UNNAMED = "another run that has not yet said its name"
 _UNKNOWN = HoldingRun(run=0, process=replace(myself(""), started=""), token="")
 
 
-def _read_holder(content: bytes) -> HoldingRun | None:
-    try:
-        return msgspec.json.decode(content, type=HoldingRun)
-    except msgspec.DecodeError:
-        return None
-
-
 class Lease:
-    """The lock of one run on tables that are not on a disk of this machine."""
+    """The lock of one run on the tables below a folder or URI; `options` are deltalake's."""
 
     def __init__(
         self, uri: str, options: Mapping[str, str], me: HoldingRun, say: Callable[[str], None]
@@ -193,8 +140,10 @@ class Lease:
             )
         opened, begun = self._open(), elapsed()
         holder = _holder(opened)
+        if holder is not None and holder.process.is_running_here():
+            raise self._busy(holder)
         if holder is not None and not holder.is_gone():
-            holder = self._watch(opened, holder)
+            self._watch(opened, holder)
             begun = elapsed()
         try:
             self._put(opened, msgspec.json.encode(self._me))
@@ -205,8 +154,8 @@ class Lease:
                 raise self._busy(holder) from error
         self._beaten = begun
 
-    def _watch(self, opened: DeltaTable, holder: HoldingRun) -> HoldingRun | None:
-        """Wait for the holder's next commit: BusyError if it is alive; None = it has ended."""
+    def _watch(self, opened: DeltaTable, holder: HoldingRun) -> None:
+        """Wait for the holder's next commit: BusyError if it is alive."""
         self._say(
             f"tables {self._uri}: held by {holder}; waiting for a sign of life, at most "
             f"{DEAD:.0f} s"
@@ -218,8 +167,7 @@ class Lease:
             if opened.version() != version:
                 if (next_holder := _holder(opened)) is not None:
                     raise self._busy(next_holder)
-                return None
-        return holder
+                return
 
     def _busy(self, holder: HoldingRun | None) -> BusyError:
         return BusyError(
@@ -280,4 +228,7 @@ class Lease:
 def _holder(opened: DeltaTable) -> HoldingRun | None:
     """Return the holder of a lease, by the newest commit of a run; None = none."""
     newest = next((commit[HOLDER] for commit in opened.history(RECENT) if HOLDER in commit), "")
-    return (_read_holder(newest.encode()) or _UNKNOWN) if newest else None
+    try:
+        return msgspec.json.decode(newest, type=HoldingRun) if newest else None
+    except msgspec.DecodeError:
+        return _UNKNOWN

@@ -83,15 +83,6 @@ def spark_schema(table: Table) -> T.StructType:
     return schema
 
 
-Fields = Mapping[str, T.StructField]  # by the names that flatten gives them
-
-
-def comment_of(field: T.StructField) -> str:
-    """Return the comment of a column for SQL; empty = it has none."""
-    comment = field.metadata.get("comment", "").replace("'", "\\'")
-    return f" COMMENT '{comment}'" if comment else ""
-
-
 def flatten(schema: T.StructType, prefix: str = "") -> dict[str, T.StructField]:
     """Return all columns and the parts of nested ones, by their names in Delta: `a.b`,
     `list.element.b`."""
@@ -161,22 +152,22 @@ class PathLog(TableReader):
             raise_if_key_not_exists=False,  # featurelib's own tables are not registered there
         )
 
-    def alter(
-        self, session: SparkSession, new: Fields, bare: Fields, properties: Mapping[str, str]
-    ) -> None:
-        """Add new columns and parts, comments of bare columns, and properties."""
+    def set(self, session: SparkSession, properties: Mapping[str, str]) -> None:
+        """Set properties of the table."""
         opened = self._fresh()
         if not _is_plain(opened):
-            return self._by_spark(session).alter(session, new, bare, properties)
-        if new or bare:  # one commit; Spark would start jobs for each
-            schema, stored = spark_schema(self.table), flatten(_schema_in(opened))
-            for name, field in flatten(schema).items():
-                field.metadata = field.metadata if name in {*new, *bare} else {}
-                field.nullable = name in new or stored[name].nullable
+            return self._by_spark(session).set(session, properties)
+        return opened.alter.set_table_properties(dict(properties), raise_if_not_exists=False)
+
+    def _with_columns(self, opened: deltalake.DeltaTable) -> deltalake.DeltaTable:
+        """Add this release's new columns and parts; in existing rows they are null."""
+        schema, stored = spark_schema(self.table), flatten(_schema_in(opened))
+        parts = flatten(schema)
+        for name in parts.keys() & stored.keys():
+            parts[name].metadata, parts[name].nullable = {}, stored[name].nullable
+        if parts.keys() - stored.keys():  # one commit; Spark would start jobs for each
             opened.alter.add_columns(deltalake.Schema.from_json(schema.json()).fields)
-        if properties:
-            opened.alter.set_table_properties(dict(properties), raise_if_not_exists=False)
-        return None
+        return opened
 
     def write(self, session: SparkSession, rows: Rows, run: int, note: str, mode: Mode) -> None:
         """Write one run's rows as one commit with the run and the note; `overwrite`: replace all
@@ -187,7 +178,7 @@ class PathLog(TableReader):
         newest = opened.transaction_version(self.table.application)
         if newest is not None and run <= newest:
             return None
-        commit = _commit(self.table, run, note)
+        commit, opened = _commit(self.table, run, note), self._with_columns(opened)
         if not isinstance(rows, pa.Table):
             added = self._write_files(rows, run)
             opened.create_write_transaction(added, mode, opened.schema(), commit_properties=commit)
@@ -316,24 +307,8 @@ class CatalogLog:
         reader = session.read if version is None else session.read.option("versionAsOf", version)
         return reader.table(self._name)
 
-    def alter(
-        self, session: SparkSession, new: Fields, bare: Fields, properties: Mapping[str, str]
-    ) -> None:
-        def path(name: str) -> str:
-            return ".".join(f"`{part}`" for part in name.split("."))
-
-        columns = [  # a new column includes its parts
-            f"{path(key)} {field.dataType.simpleString()}{comment_of(field)}"
-            for key, field in new.items()
-            if key.rpartition(".")[0].removesuffix(".element") not in new
-        ]
-        comments = [f"{path(key)}{comment_of(field)}" for key, field in bare.items()]
-        if columns:
-            session.sql(f"ALTER TABLE {self._name} ADD COLUMNS ({', '.join(columns)})")
-        if comments:
-            session.sql(f"ALTER TABLE {self._name} ALTER COLUMN {', '.join(comments)}")
-        if properties:
-            session.sql(f"ALTER TABLE {self._name} SET TBLPROPERTIES ({pairs(properties)})")
+    def set(self, session: SparkSession, properties: Mapping[str, str]) -> None:
+        session.sql(f"ALTER TABLE {self._name} SET TBLPROPERTIES ({pairs(properties)})")
 
     def clean(self, joining: bool) -> None:
         if joining:
@@ -347,9 +322,10 @@ class CatalogLog:
         return int(own["run"]) if own and of == self._table.application else None
 
     def write(self, session: SparkSession, rows: Rows, run: int, note: str, mode: Mode) -> None:
-        frame = _frame_of(session, self._table, rows)
-        writing = frame.to(row_schema(self._table)).writeTo(self._name)
-        writing = writing.options(**_options(self._table, run, note))
+        frame, fields = _frame_of(session, self._table, rows), spark_schema(self._table).fields
+        schema = [T.StructField(f.name, f.dataType, True, f.metadata) for f in fields]
+        writing = frame.to(T.StructType(schema)).writeTo(self._name)
+        writing = writing.options(**_options(self._table, run, note), mergeSchema="true")
         if mode == "append":
             writing.append()
         else:  # not replace(), which would copy the table's properties

@@ -15,8 +15,6 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import partial
-from pathlib import Path
 from typing import Any, NoReturn
 from uuid import uuid4
 
@@ -32,7 +30,7 @@ from featurelib.faults import damaged, explaining, in_a_line
 from featurelib.lake import VERSION_PROPERTY, is_outdated
 from featurelib.rows import TableRows
 from featurelib.spark import log
-from featurelib.spark.hold import HoldingRun, Lease, expect_lock, hold_folder, telling
+from featurelib.spark.hold import HoldingRun, Lease, telling
 from featurelib.spark.local_files import local_path
 from featurelib.spark.log import LOCAL, CatalogLog, Head, Mode, PathLog, Rows, Wanted
 from featurelib.tables import AUDIT_RUN, CHANGED, GOLD, LANDING_LINE, Table, is_name
@@ -88,8 +86,8 @@ class Store:
             with explaining(self.path(table)):
                 if head is None or self._is_outdated(table, head):
                     self._log(table).create(_properties(table), replace=head is not None)
-                else:
-                    self._carry_over(table, head)
+                elif changed := _new_properties(table, head):
+                    self._log(table).set(self.session, changed)
             self._made.add(table.full_name)
 
     def check(self, table: Table) -> Head:
@@ -179,6 +177,7 @@ class Store:
                 self.session.sql(merge)
         finally:
             self.session.conf.unset(USER_METADATA)
+            self.session.catalog.dropTempView("aside")
 
     def version(self, table: Table) -> int:
         """Return the newest commit's number; a reader names it to see the same rows."""
@@ -255,17 +254,14 @@ class Store:
                 "(docs/reference/runs.md)."
             )
         with ExitStack() as stack:
-            if self.folder.startswith(LOCAL):
-                folder = Path(self.folder.removeprefix(LOCAL))
-                token = stack.enter_context(hold_folder(folder, run, job))
-                self._expect = [partial(expect_lock, folder, token)]
-            elif not self.folder:
+            if not self.folder:
                 say(
                     f"warning: tables {self.root}: the catalog does not say where they lie, so "
                     "nothing keeps a second run out: start one at a time (docs/reference/runs.md)."
                 )
             else:
-                lease = Lease(self.folder, self._options, HoldingRun.this(job, run), say)
+                place = self.folder.removeprefix(LOCAL)
+                lease = Lease(place, self._options, HoldingRun.this(job, run), say)
                 stack.enter_context(lease.held())
                 self._expect = [lease.expect]
             stack.callback(self._expect.clear)
@@ -287,7 +283,7 @@ class Store:
         if any(known.get(key) != value for key, value in goal.items()):
             self._expect_fit()
             with explaining(self.path(table)):
-                self._log(table).alter(self.session, {}, {}, goal)
+                self._log(table).set(self.session, goal)
         if vacuum:  # by the table's own retention
             self._expect_fit()
             with explaining(self.path(table)):
@@ -356,22 +352,6 @@ class Store:
                 "nothing was written. Restore that table, or name other tables with --tables."
             )
 
-    def _carry_over(self, table: Table, head: Head) -> None:
-        """Add this release's new columns and missing comments to the table; existing rows have
-        null."""
-        parts, stored = log.flatten(log.spark_schema(table)), log.flatten(head.schema)
-        new = {name: field for name, field in parts.items() if name not in stored}
-        bare = {
-            name: field
-            for name, field in parts.items()
-            if name in stored and field.metadata and not stored[name].metadata
-        }
-        own = {key: of for key, of in head.properties.items() if key != VERSION_PROPERTY}
-        changed = {key: of for key, of in _properties(table).items() if key not in own}
-        properties = dict(changed.items() - head.properties.items())
-        if new or bare or properties:
-            self._log(table).alter(self.session, new, bare, properties)
-
     def _head(self, table: Table) -> Head | None:
         with explaining(self.path(table)):
             head = self._log(table).head()
@@ -423,6 +403,14 @@ def _properties(table: Table) -> dict[str, str]:
         **({log.CHANGE_FEED: "true"} if table in GOLD else {}),
         **({"delta.dataSkippingStatsColumns": ",".join(table.skip_by)} if table.skip_by else {}),
     }
+
+
+def _new_properties(table: Table, head: Head) -> dict[str, str]:
+    """Return this release's properties that the table lacks; another value is its owner's, but for
+    the version's."""
+    own = {key: value for key, value in head.properties.items() if key != VERSION_PROPERTY}
+    wanted = {**_properties(table), **own}.items() - head.properties.items()
+    return dict(wanted)
 
 
 def _retention(days: int) -> dict[str, str]:

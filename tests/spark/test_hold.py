@@ -1,8 +1,7 @@
-"""One run at a time: on a local disk, and by a lease wherever else tables lie."""
+"""One run at a time, by a lease beside the tables."""
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -29,12 +28,19 @@ RUN = 20261121000000
 pytestmark = pytest.mark.spark
 
 
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where tables lie; a holder is given up after seconds."""
+    for name, seconds in {"BEAT": 0.1, "POLL": 0.05, "DEAD": 3.0, "EXPIRED": 2.0}.items():
+        monkeypatch.setattr(hold, name, seconds)
+    return tmp_path
+
+
 # A driver, and a child of it that outlives it as a JVM or a Python worker may.
 HOLDER = """
 import subprocess, sys
-from pathlib import Path
-from featurelib.spark.hold import hold_folder
-with hold_folder(Path(sys.argv[1]), 7, "ingest"):
+from featurelib.spark.hold import HoldingRun, Lease
+with Lease(sys.argv[1], {}, HoldingRun.this("ingest", 7), print).held():
     child = subprocess.Popen(["sleep", "60"], close_fds=False, stdout=subprocess.DEVNULL)
     print(child.pid, flush=True)
     sys.stdin.read()
@@ -48,22 +54,27 @@ def hold_elsewhere(folder: str) -> tuple[subprocess.Popen[str], int]:
     return holder, int(holder.stdout.readline())
 
 
-def test_a_second_run_is_told_who_holds_the_tables_until_that_one_dies(store: Store) -> None:
+def test_a_second_run_is_told_at_once_who_holds_the_tables_until_that_one_dies(
+    store: Store, place: Path
+) -> None:
     folder = store.root.removeprefix("file:")
     holder, child = hold_elsewhere(folder)
     try:
         expected = rf"held by ingest run 7 \(pid {holder.pid} on .*nothing was written"
-        with pytest.raises(BusyError, match=expected), store.hold(RUN, "audit", print):
+        said: list[str] = []
+        with pytest.raises(BusyError, match=expected), store.hold(RUN, "audit", said.append):
             pass
-        assert os.listdir(folder) == [".featurelib.lock"]
+        assert said == []  # it did not wait
+        assert os.listdir(folder) == [hold.LEASE_NAME]
         holder.kill()
         holder.communicate()
         os.kill(child, 0)  # it lives on
-        with store.hold(RUN, "audit", print):
-            content = json.loads((Path(folder) / ".featurelib.lock").read_text())
-            process = content["process"]
-            assert (process["command"], content["run"]) == ("audit", RUN)
-            assert process["pid"] == os.getpid()
+        with store.hold(RUN, "audit", said.append):
+            assert said == []
+            newest = hold._holder(DeltaTable(f"{folder}/{hold.LEASE_NAME}"))
+            assert newest is not None
+            assert (newest.process.command, newest.run) == ("audit", RUN)
+            assert newest.process.pid == os.getpid()
             with (
                 pytest.raises(BusyError, match="held by audit run"),
                 store.hold(RUN, "audit", print),
@@ -75,30 +86,22 @@ def test_a_second_run_is_told_who_holds_the_tables_until_that_one_dies(store: St
         pass
 
 
-def test_a_run_whose_lock_was_removed_writes_nothing_more(store: Store) -> None:
-    """Else whoever makes the file anew holds the tables, too."""
-    lock = Path(store.root.removeprefix("file:")) / ".featurelib.lock"
+def test_a_run_whose_lease_was_removed_writes_nothing_more(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else whoever makes it anew holds the tables, too."""
+    monkeypatch.setattr(hold, "EXPIRED", 0.0)  # as if it slept before each commit
+    lease = Path(store.root.removeprefix("file:")) / hold.LEASE_NAME
     other = Store(store.session, store.root)
     with store.hold(RUN, "audit", print):
-        lock.unlink()
+        shutil.rmtree(lease)
         with pytest.raises(BusyError, match=r"somebody removed .* because another run may hold"):
             store.create(INGEST_RUN)
         with other.hold(RUN + 1, "refine", print):
             other.create(INGEST_RUN)
-            with pytest.raises(BusyError, match=rf"because refine run {RUN + 1} \(pid .* may hold"):
+            with pytest.raises(BusyError, match="somebody removed"):
                 store.create(LANDING_LINE)
     assert not store.exists(LANDING_LINE)
-
-
-# Not on a disk of this machine: a lease.
-
-
-@pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where tables lie; a holder is given up after seconds."""
-    for name, seconds in {"BEAT": 0.1, "POLL": 0.05, "DEAD": 3.0, "EXPIRED": 2.0}.items():
-        monkeypatch.setattr(hold, name, seconds)
-    return tmp_path
 
 
 def lease(place: Path, job: str = "nightly", **words: object) -> Lease:

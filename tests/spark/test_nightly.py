@@ -24,7 +24,7 @@ from featurelib.extras.exports.ci import CiForm, render_for_ci
 from featurelib.extras.history import diff
 from featurelib.lake import Lake
 from featurelib.schema import LONG, TEXT, Schema
-from featurelib.spark.hold import hold_folder
+from featurelib.spark.hold import LEASE_NAME, HoldingRun, Lease
 from featurelib.spark.store import Store
 from featurelib.tables import (
     ALL,
@@ -316,7 +316,8 @@ def test_a_table_of_a_newer_release_stops_the_night_before_its_first_line(
     found = f"found {newer.version}"
     assert_one_clear_message(ended, "gold.feature_readiness", found, "nothing was written")
     root = Path(store.root.removeprefix("file:"))
-    assert {path.parent.name for path in root.rglob("_delta_log")} == {"feature_readiness"}
+    made = {path.parent.name for path in root.rglob("_delta_log")}
+    assert made == {"feature_readiness", LEASE_NAME}
 
 
 def test_a_night_is_refused_while_another_run_holds_the_tables(
@@ -324,13 +325,13 @@ def test_a_night_is_refused_while_another_run_holds_the_tables(
 ) -> None:
     landing = land(tmp_path / "landing", "a", sample_lines("zk-282-stock"))
     root = Path(store.root.removeprefix("file:"))
-    with hold_folder(root, RUN, "ingest"):
+    with Lease(str(root), {}, HoldingRun.this("ingest", RUN), print).held():
         for name in ("nightly", "ingest", "refine", "audit"):
             given = ("--landing", landing) if name in ("nightly", "ingest") else ()
             ended = job(name, *given, "--tables", store.root)
             assert ended.code == 3
             assert_one_clear_message(ended, f"held by ingest run {RUN}", f"pid {os.getpid()}")
-    assert files_below(root) == {".featurelib.lock"}
+    assert {Path(name).parts[0] for name in files_below(root)} == {LEASE_NAME}
 
 
 def test_a_gold_table_that_lost_its_newest_commit_is_refused_and_begins_anew(
@@ -466,7 +467,7 @@ def free_within(tables: Path, seconds: float) -> bool:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         try:
-            with hold_folder(tables, RUN, "test"):
+            with Lease(str(tables), {}, HoldingRun.this("test", RUN), print).held():
                 return True
         except BusyError:
             time.sleep(0.05)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
+from featurelib.cli.entrance import say
 from featurelib.errors import NoEvidenceError
 from featurelib.extras.notify.digest import Items
 from featurelib.faults import explaining
@@ -98,7 +98,7 @@ class History:
 
 def alone(lake: Lake, run: int) -> AbstractContextManager[object]:
     """Let one process at a time send from tables on this machine's disk. Raises BusyError."""
-    from featurelib.spark.hold import hold_folder
+    from featurelib.spark.hold import HoldingRun, Lease
 
-    place = lake.place(NOTIFICATION)
-    return nullcontext() if "://" in place else hold_folder(Path(place), run, "featurelib notify")
+    place, me = lake.place(NOTIFICATION), HoldingRun.this("featurelib notify", run)
+    return nullcontext() if "://" in place else Lease(place, {}, me, say).held()
