@@ -56,21 +56,17 @@ def _lines_of(lines: object) -> pa.Table:
         table = pa.table(lines)
     except (TypeError, ValueError, pa.ArrowException) as error:
         raise wrong_lines(f"This is a {type(lines).__name__}.", _REMEDY) from error
-    name = line_column(field.name for field in table.schema if _holds_text(field, table))
-    if name is None:
-        columns = ", ".join(f"{field.name} {field.type}" for field in table.schema)
-        raise wrong_lines(f"The table has: {columns or 'no column'}.", _REMEDY)
-    if pa.types.is_dictionary(table[name].type):  # Polars has views there, which Arrow cannot take
-        return pa.table({name: pa.array(table[name].to_pylist(), pa.binary())})
-    return pa.table({name: table[name].cast(pa.binary())})
+    columns = ", ".join(f"{field.name} {field.type}" for field in table.schema)
+    wrong = wrong_lines(f"The table has: {columns or 'no column'}.", _REMEDY)
+    if (name := line_column(table.schema.names)) is None:
+        raise wrong
+    column = table[name]
+    try:
+        if pa.types.is_dictionary(column.type):  # Polars has views there, which Arrow cannot take
+            column = pa.array(column.to_pylist(), pa.binary())
+        return pa.table({name: column.cast(pa.binary())})
+    except (TypeError, pa.ArrowException) as error:  # neither texts nor bytes
+        raise wrong from error
 
 
 _REMEDY = "Give a table of Arrow, Polars, DuckDB or pandas."
-
-
-def _holds_text(field: pa.Field, table: pa.Table) -> object:
-    """Return true for a column of texts or bytes, plain or dictionary-encoded, and for no row."""
-    kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
-    if pa.types.is_null(kind):
-        return not table.num_rows
-    return str(kind).removeprefix("large_").removesuffix("_view") in ("string", "binary")

@@ -75,7 +75,9 @@ def ingest(store: Store, landing: str, run: int, say: Callable[[str], None]) -> 
     store.expect_newer(run, LANDING_LINE, CLUSTER_SNAPSHOT)
     counts = _commit(store, landing, files, run)
     bronze = store.newest_commit(LANDING_LINE).get("commit")
-    store.append(INGEST_RUN, _run_row(landing, files, counts, run), run, folded=bronze)
+    of_run = {"run": run, "landing": landing, "files": [file._asdict() for file in files]}
+    row = pa.Table.from_pylist([asdict(counts) | of_run], schema=schema_of(INGEST_RUN.schema))
+    store.append(INGEST_RUN, row, run, folded=bronze)
     say(
         f"ingest: {counts.lines} lines = {counts.accepted} accepted + {counts.repeated} repeated "
         f"+ {counts.quarantined} quarantined"
@@ -246,16 +248,6 @@ def _commit(store: Store, landing: str, files: Sequence[Landed], run: int) -> In
     parts = counts.accepted + counts.repeated + counts.quarantined
     _expect_equal("accepted + repeated + quarantined", counts.lines, parts)
     return counts
-
-
-def _run_row(landing: str, files: Sequence[Landed], counts: IngestCounts, run: int) -> pa.Table:
-    row = {
-        "run": run,
-        "landing": landing,
-        **asdict(counts),
-        "files": [file._asdict() for file in files],
-    }
-    return pa.Table.from_pylist([row], schema=schema_of(INGEST_RUN.schema))
 
 
 def _open_files(session: SparkSession, paths: list[str]) -> DataFrame:

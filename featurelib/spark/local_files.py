@@ -79,9 +79,14 @@ def list_local(root: str, say: Callable[[str], None]) -> Iterator[Landed]:
     """Yield the landing files below a folder that are not empty. Raises OSError."""
     empty = 0
     for entry in walk(root, say):
-        status = _stat(entry)
-        if status is None or not stat.S_ISREG(status.st_mode) or status.st_size == 0:
-            empty += status is not None and stat.S_ISREG(status.st_mode)
+        try:
+            status = entry.stat()
+        except PermissionError:
+            raise
+        except OSError:  # a broken link, or a deleted file
+            continue
+        if not stat.S_ISREG(status.st_mode) or status.st_size == 0:
+            empty += stat.S_ISREG(status.st_mode)
             continue
         if any("\ud800" <= letter <= "\udfff" for letter in entry.path):  # Spark needs UTF-8
             say(f"ingest: {ascii(entry.path)[1:-1]} is left out: its name is not UTF-8. Rename it")
@@ -91,12 +96,3 @@ def list_local(root: str, say: Callable[[str], None]) -> Iterator[Landed]:
         yield Landed(f"file:{entry.path}", status.st_size, at)
     if empty:
         say(f"ingest: {count(empty, 'empty file')} left out")
-
-
-def _stat(entry: os.DirEntry[str]) -> os.stat_result | None:
-    try:
-        return entry.stat()
-    except PermissionError:
-        raise
-    except OSError:  # a broken link, or a deleted file
-        return None

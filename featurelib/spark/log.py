@@ -57,7 +57,6 @@ class Head:
 
     version: int
     run: int | None  # the greatest committed one; None = none
-    note: str | None  # its writer's note
     schema: T.StructType
     properties: Mapping[str, str]
     commits: Callable[[], Iterable[Commit]]  # all, newest first
@@ -119,7 +118,6 @@ class PathLog(TableReader):
             head = Head(
                 version=opened.version(),
                 run=opened.transaction_version(self.table.application),
-                note=next(iter(opened.history(1)), {}).get("userMetadata"),
                 schema=_schema_in(opened),
                 properties=opened.metadata().configuration,
                 commits=functools.partial(_commits, opened),
@@ -159,7 +157,7 @@ class PathLog(TableReader):
             return self._by_spark(session).set(session, properties)
         return opened.alter.set_table_properties(dict(properties), raise_if_not_exists=False)
 
-    def _with_columns(self, opened: deltalake.DeltaTable) -> deltalake.DeltaTable:
+    def _add_columns(self, opened: deltalake.DeltaTable) -> None:
         """Add this release's new columns and parts; in existing rows they are null."""
         schema, stored = spark_schema(self.table), flatten(_schema_in(opened))
         parts = flatten(schema)
@@ -167,7 +165,6 @@ class PathLog(TableReader):
             parts[name].metadata, parts[name].nullable = {}, stored[name].nullable
         if parts.keys() - stored.keys():  # one commit; Spark would start jobs for each
             opened.alter.add_columns(deltalake.Schema.from_json(schema.json()).fields)
-        return opened
 
     def write(self, session: SparkSession, rows: Rows, run: int, note: str, mode: Mode) -> None:
         """Write one run's rows as one commit with the run and the note; `overwrite`: replace all
@@ -178,7 +175,11 @@ class PathLog(TableReader):
         newest = opened.transaction_version(self.table.application)
         if newest is not None and run <= newest:
             return None
-        commit, opened = _commit(self.table, run, note), self._with_columns(opened)
+        self._add_columns(opened)
+        commit = deltalake.CommitProperties(
+            custom_metadata={"userMetadata": note},
+            app_transactions=[deltalake.Transaction(self.table.application, run)],
+        )
         if not isinstance(rows, pa.Table):
             added = self._write_files(rows, run)
             opened.create_write_transaction(added, mode, opened.schema(), commit_properties=commit)
@@ -281,12 +282,12 @@ class CatalogLog:
         commits = sorted(((r.version, r.operation, r.userMetadata) for r in rows), reverse=True)
         if lost := [version for version, operation, _ in commits if operation is None]:
             raise damaged(f"version {min(lost)} of its log is empty", self._table.path)
-        runs = [run for *_, note in commits if (run := self._run_in(note)) is not None]
+        notes = [read_note(note) for *_, note in commits]
+        runs = [own["run"] for own in notes if own.get("application") == self._table.application]
         properties = self._session.sql(f"SHOW TBLPROPERTIES {self._name}").collect()
         return Head(
             version=commits[0][0],
             run=max(runs, default=None),
-            note=commits[0][2],
             schema=self._session.read.table(self._name).schema,
             properties={row.key: row.value for row in properties},
             commits=lambda: commits,
@@ -315,17 +316,23 @@ class CatalogLog:
             self._session.sql(f"OPTIMIZE {self._name}")
         self._session.sql(f"VACUUM {self._name}")
 
-    def _run_in(self, note: str | None) -> int | None:
-        """Return the run of our commit; an earlier release's names no application."""
-        own = read_note(note)
-        of = own.get("application", f"featurelib/{self._table.full_name}")
-        return int(own["run"]) if own and of == self._table.application else None
-
     def write(self, session: SparkSession, rows: Rows, run: int, note: str, mode: Mode) -> None:
-        frame, fields = _frame_of(session, self._table, rows), spark_schema(self._table).fields
+        if isinstance(rows, pa.Table):
+            plain = rows.select(self._table.schema.names)
+            rows = session.createDataFrame(plain.cast(arrow.schema_of(self._table.schema)))
+        fields = spark_schema(self._table).fields
         schema = [T.StructField(f.name, f.dataType, True, f.metadata) for f in fields]
-        writing = frame.to(T.StructType(schema)).writeTo(self._name)
-        writing = writing.options(**_options(self._table, run, note), mergeSchema="true")
+        writing = (
+            rows.to(T.StructType(schema))
+            .writeTo(self._name)
+            .options(
+                txnAppId=self._table.application,
+                txnVersion=str(run),
+                userMetadata=note,
+                mergeSchema="true",
+                **_form(self._table),
+            )
+        )
         if mode == "append":
             writing.append()
         else:  # not replace(), which would copy the table's properties
@@ -393,13 +400,6 @@ def read_note(note: str | None) -> dict[str, Any]:
         return {}
 
 
-def _frame_of(session: SparkSession, table: Table, rows: Rows) -> DataFrame:
-    if isinstance(rows, pa.Table):
-        plain = rows.select(table.schema.names).cast(arrow.schema_of(table.schema))
-        return session.createDataFrame(plain)
-    return rows
-
-
 def escape(path: str) -> str:
     """Return `path` escaped for Spark's patterns."""
     return re.sub(r"([\\{}\[\]*?])", r"\\\1", path)
@@ -410,27 +410,10 @@ def pairs(properties: Mapping[str, str]) -> str:
     return ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
 
 
-def _options(table: Table, run: int, note: str) -> dict[str, str]:
-    """Return the options of a Spark commit: the run, the note, and the form of its files."""
-    return {
-        "txnAppId": table.application,
-        "txnVersion": str(run),
-        "userMetadata": note,
-        **_form(table),
-    }
-
-
 def _form(table: Table) -> dict[str, str]:
     """Return the codec of a file, and its maximum number of rows."""
     rows = {} if table.file_rows is None else {"maxRecordsPerFile": str(table.file_rows)}
     return {"compression": CODEC.lower(), **rows}
-
-
-def _commit(table: Table, run: int, note: str) -> deltalake.CommitProperties:
-    return deltalake.CommitProperties(
-        custom_metadata={"userMetadata": note},
-        app_transactions=[deltalake.Transaction(table.application, run)],
-    )
 
 
 def _added(table: Table, files: FileSystem, file: FileInfo) -> AddAction | None:
