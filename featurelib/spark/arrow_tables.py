@@ -58,7 +58,8 @@ def _lines_of(lines: object) -> pa.Table:
         raise wrong_lines(f"This is a {type(lines).__name__}.", _REMEDY) from error
     columns = ", ".join(f"{field.name} {field.type}" for field in table.schema)
     wrong = wrong_lines(f"The table has: {columns or 'no column'}.", _REMEDY)
-    if (name := line_column(table.schema.names)) is None:
+    name = line_column(table.schema.names)
+    if name is None or (table.num_rows and pa.types.is_null(table[name].type)):
         raise wrong
     column = table[name]
     try:

@@ -271,7 +271,7 @@ def read_waiting(store: Store) -> tuple[WaitingClusters, dict[str, int]]:
     times = ["ready_since", "verdict_since"]
     columns = ["cluster", "feature", "finalized_level", "verdict", "target", *times]
     conditions: list[Wanted] = [("run", "=", newest), ("verdict", "in", WAITS)]
-    table = store.fetch(tables.FEATURE_READINESS, conditions, columns, *inputs.values())
+    table = store.fetch(tables.FEATURE_READINESS, conditions, columns)
     for name in times:
         table = table.drop_columns([name]).append_column(name, table[name].cast(pa.int64()))
     waiting: dict[str, dict[str, Waiting]] = defaultdict(dict)

@@ -94,7 +94,7 @@ def ingest(store: Store, landing: str, run: int, say: Callable[[str], None]) -> 
 
 def quarantine(store: Store, lines: DataFrame, say: Callable[[str], None]) -> None:
     """Quarantine accepted lines of bronze: rows of (cluster, line_id, reason)."""
-    valid = store.read(LANDING_LINE, conditions=[("reason", "is null", None)]).drop("reason")
+    valid = store.read(LANDING_LINE, [("reason", "is null", None)]).drop("reason")
     joined = valid.join(lines, on=["cluster", "line_id"], how="inner")
     rows = joined.select("source_file", "line_number", "reason").toArrow().to_pylist()
     if not rows:
@@ -228,7 +228,7 @@ def _commit(store: Store, landing: str, files: Sequence[Landed], run: int) -> In
         total = sum_lines(lines).collect()[0]
     _expect_equal("rows parsed", total.counted, total.rows + total.doubled)
     known = [
-        store.read(LANDING_LINE, conditions=bounds).select("content_hash")
+        store.read(LANDING_LINE, bounds).select("content_hash")
         for bounds in known_lines(total.oldest, total.newest)
     ]
     observation = Observation()

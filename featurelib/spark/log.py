@@ -125,11 +125,6 @@ class PathLog(TableReader):
             self._head = opened, head
         return self._head[1]
 
-    def at(self, version: int | None) -> TableReader:
-        """Return the reader of a version, None = the newest."""
-        of_version = TableReader(self.table, self.place, self.options, version)
-        return (self if version is None else of_version).open()
-
     def _by_spark(self, session: SparkSession) -> CatalogLog:
         """Return the log for a table that deltalake does not write."""
         return CatalogLog(session, self.table, f"delta.`{self._uri.replace('`', '``')}`")
@@ -239,14 +234,12 @@ class PathLog(TableReader):
             )
         return added
 
-    def frame(
-        self, session: SparkSession, version: int | None, conditions: Sequence[Wanted]
-    ) -> DataFrame:
-        """Return the rows of a version, at least those that meet all `conditions`. The log is read
-        here, because Delta would start some jobs for it."""
-        dataset, schema = self.at(version).dataset, self.table.schema
+    def frame(self, session: SparkSession, conditions: Sequence[Wanted]) -> DataFrame:
+        """Return the rows, at least those that meet all `conditions`. The log is read here, because
+        Delta would start some jobs for it."""
+        dataset, schema = self.open().dataset, self.table.schema
         if dataset is None:
-            return self._by_spark(session).frame(session, version, conditions)
+            return self._by_spark(session).frame(session, conditions)
         bounds = arrow.as_expression(schema, arrow.by_bounds(schema, conditions))
         fragments = dataset.get_fragments(bounds)  # the files that may hold such rows
         files = [escape(f"{self._uri}/{fragment.path}") for fragment in fragments]
@@ -301,12 +294,9 @@ class CatalogLog:
             f"COMMENT '{comment}' TBLPROPERTIES ({pairs(properties)})"
         )
 
-    def frame(
-        self, session: SparkSession, version: int | None, conditions: Sequence[Wanted]
-    ) -> DataFrame:
+    def frame(self, session: SparkSession, conditions: Sequence[Wanted]) -> DataFrame:
         del conditions  # Delta uses the bounds itself
-        reader = session.read if version is None else session.read.option("versionAsOf", version)
-        return reader.table(self._name)
+        return session.read.table(self._name)
 
     def set(self, session: SparkSession, properties: Mapping[str, str]) -> None:
         session.sql(f"ALTER TABLE {self._name} SET TBLPROPERTIES ({pairs(properties)})")
@@ -422,36 +412,30 @@ def _added(table: Table, files: FileSystem, file: FileInfo) -> AddAction | None:
     foot = parquet.read_metadata(file.path, filesystem=files)
     if foot.num_rows == 0:
         return None
-    lowest: dict[str, Any] = {}
-    highest: dict[str, Any] = {}
-    nulls: dict[str, int] = {}
-    bounded = table.skip_by or table.schema.names
+    groups = [foot.row_group(group) for group in range(foot.num_row_groups)]
+    stats: dict[str, dict[str, Any]] = {"minValues": {}, "maxValues": {}, "nullCount": {}}
     for at in range(foot.num_columns):
         name = foot.schema.column(at).path
-        groups = [foot.row_group(group).column(at) for group in range(foot.num_row_groups)]
-        bounds = [column.statistics for column in groups if column.statistics is not None]
-        if name not in {*bounded, *table.required} or len(bounds) < len(groups):
+        bounds = [group.column(at).statistics for group in groups]
+        if any(of is None or not of.has_null_count for of in bounds):
             continue
-        if all(s.has_null_count for s in bounds):
-            nulls[name] = sum(s.null_count for s in bounds)
-        ends = [end for s in bounds if s.has_min_max for end in (s.min, s.max)]
-        if name in bounded and ends and not isinstance(ends[0], bytes):
-            lowest[name], highest[name] = (_in_log(end) for end in (min(ends), max(ends)))
-    if empty := [name for name in table.required if nulls.get(name)]:
-        raise ValueError(f"{table.full_name}: null in {', '.join(sorted(empty))}")
-    stats = {
-        "numRecords": foot.num_rows,
-        "minValues": lowest,
-        "maxValues": highest,
-        "nullCount": {name: count for name, count in nulls.items() if name in bounded},
-    }
+        nulls = sum(of.null_count for of in bounds)
+        if nulls and name in table.required:
+            raise ValueError(f"{table.full_name}: null in {name}")
+        if name not in (table.skip_by or table.schema.names):
+            continue
+        stats["nullCount"][name] = nulls
+        ends = [end for of in bounds if of.has_min_max for end in (of.min, of.max)]
+        if ends and not isinstance(ends[0], bytes):
+            stats["minValues"][name] = _in_log(min(ends))
+            stats["maxValues"][name] = _in_log(max(ends))
     return AddAction(
         path=file.path,
         size=file.size,
         partition_values={},
         modification_time=(file.mtime_ns or 0) // 1_000_000,
         data_change=True,
-        stats=json.dumps(stats),
+        stats=json.dumps({"numRecords": foot.num_rows, **stats}),
     )
 
 

@@ -149,7 +149,7 @@ def _find_stale(store: Store, new: Wanted, until: Sequence[Wanted]) -> tuple[int
 
 def _lines(store: Store, wanted: Sequence[Wanted], run: int | None = None) -> DataFrame:
     """Return the lines of bronze that meet all of `wanted` as ENTRY; `run` replaces their own."""
-    lines = store.read(LANDING_LINE, conditions=wanted)
+    lines = store.read(LANDING_LINE, wanted)
     folded = F.col("reason").isNull() | (F.col("kind") == ZNODE) | (F.col("reason") == CHANGED)
     lines = lines.where(F.col("cluster").isNotNull() & folded)
     state = F.when(F.col("reason").isNotNull(), F.lit(b"")).alias("state")
@@ -159,7 +159,7 @@ def _lines(store: Store, wanted: Sequence[Wanted], run: int | None = None) -> Da
 
 def _states(store: Store, wanted: Sequence[Wanted]) -> DataFrame:
     """Return the states of the last fold that meet all of `wanted` as ENTRY."""
-    states = store.read(CLUSTER_SNAPSHOT, conditions=wanted)
+    states = store.read(CLUSTER_SNAPSHOT, wanted)
     missing = {"line_id": F.lit(None).cast("bigint"), "raw": F.lit(None).cast("binary")}
     rows = states.withColumns({"run": F.lit(0).cast("bigint"), **missing})
     return rows.select(*ENTRY.names)
@@ -185,7 +185,7 @@ def _follow_up(
         since = 0 if again else since
         of_table = partial(unfold, table, since)
         schema = from_arrow_schema(schema_of(table.schema))
-        rows = store.read(CLUSTER_SNAPSHOT, conditions=taught)
+        rows = store.read(CLUSTER_SNAPSHOT, taught)
         learned = rows.select("cluster", "learned").mapInArrow(of_table, schema)
         learned = learned.select(*table.schema.names)
         if anew and since:
@@ -198,5 +198,5 @@ def _follow_up(
         list(pool.map(append, HISTORIES))
     aside: list[Wanted] = [("set_aside", "is not null", None)]
     if store.fetch(CLUSTER_SNAPSHOT, aside, ["cluster"]).num_rows:
-        lines = store.read(CLUSTER_SNAPSHOT, conditions=aside)
+        lines = store.read(CLUSTER_SNAPSHOT, aside)
         quarantine(store, lines.select("cluster", F.inline("set_aside")), say)

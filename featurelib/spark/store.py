@@ -58,7 +58,7 @@ class Store:
         self._made: set[str] = set()  # tables in this release's form
         self._checked: dict[Table, Head] = {}
         self._runs: dict[str, int] = {}  # the newest run of each table at its last read
-        self._expect: list[Callable[[], None]] = []  # checks before a commit
+        self._lease: Lease | None = None  # while this run holds the tables
 
     def path(self, table: Table) -> str:
         """Return the table's URI, or its name in the catalog."""
@@ -102,13 +102,11 @@ class Store:
         self._check(table, head)
         return head
 
-    def read(
-        self, table: Table, version: int | None = None, conditions: Sequence[Wanted] = ()
-    ) -> DataFrame:
-        """Return rows that meet all `conditions`, now or at one of the versions. Files whose bounds
-        in the log exclude them are not opened."""
+    def read(self, table: Table, conditions: Sequence[Wanted] = ()) -> DataFrame:
+        """Return rows that meet all `conditions`. Files whose bounds in the log exclude them are
+        not opened."""
         self._expect_readable(table)
-        frame = self._log(table).frame(self.session, version, conditions)
+        frame = self._log(table).frame(self.session, conditions)
         rows = frame.to(log.row_schema(table))  # by names at every depth; missing columns are null
         return rows.filter(log.as_column(table, conditions)) if conditions else rows
 
@@ -117,7 +115,6 @@ class Store:
         table: Table,
         conditions: Sequence[Wanted] = (),
         columns: Sequence[str] | None = None,
-        version: int | None = None,
     ) -> pa.Table:
         """Read rows of a table into an Arrow table in the driver's memory; without `columns`, all
         columns."""
@@ -125,11 +122,11 @@ class Store:
         own = self._log(table)
         if isinstance(own, PathLog):
             self._expect_readable(table)
-            if (rows := own.at(version).fetch(conditions, names)) is not None:
+            if (rows := own.open().fetch(conditions, names)) is not None:
                 return rows
         # Spark infers other types for times and nullability.
         types = arrow.schema_of(table.schema.select(names))
-        return self.read(table, version, conditions).select(*names).toArrow().cast(types)
+        return self.read(table, conditions).select(*names).toArrow().cast(types)
 
     def rows(
         self, table: Table, conditions: Sequence[Wanted] = (), columns: Sequence[str] | None = None
@@ -263,16 +260,17 @@ class Store:
                 place = self.folder.removeprefix(LOCAL)
                 lease = Lease(place, self._options, HoldingRun.this(job, run), say)
                 stack.enter_context(lease.held())
-                self._expect = [lease.expect]
-            stack.callback(self._expect.clear)
-            self._expect_fit()
+                self._lease = lease
             stack.enter_context(telling(job, say))
-            yield
+            try:
+                yield
+            finally:
+                self._lease = None
 
     def _expect_fit(self) -> None:
         """Check the lock before a commit: BusyError if another run may have these tables now."""
-        for expect in self._expect:
-            expect()
+        if self._lease is not None:
+            self._lease.expect()
 
     def maintain(
         self, table: Table, retention_days: int = RETENTION_DAYS, vacuum: bool = False

@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
+from pyspark.sql import DataFrame
 
 from featurelib.arrow import table_of
 from featurelib.catalogue import load as load_catalogue
@@ -125,3 +126,9 @@ def all_tables(tables: str | Path) -> dict[str, list[Row]]:
             tables, table, without=(*OF_RUN, "inputs", "out", "unchanged", "conditions"), run=newest
         )
     return rows
+
+
+def at_version(store: Store, table: Table, version: int) -> DataFrame:
+    """The rows of a table as of one of its versions, as any user of Spark reads them."""
+    reader, place = store.session.read.option("versionAsOf", version), store.path(table)
+    return reader.table(place) if store.is_named else reader.format("delta").load(place)

@@ -46,6 +46,7 @@ from featurelib.tables import (
 from tests.spark.nights import (
     GOLD,
     RUN,
+    at_version,
     fold_samples,
     in_order,
     parse,
@@ -302,7 +303,7 @@ def waiting_in(store: Store, version: int | None) -> dict[str, dict[str, Waiting
     """What a night read of the one before, from the table's version that it names."""
     found: dict[str, dict[str, Waiting]] = {}
     if version is not None:
-        for row in store.read(FEATURE_READINESS, version).toArrow().to_pylist():
+        for row in at_version(store, FEATURE_READINESS, version).toArrow().to_pylist():
             times = [
                 None if row[name] is None else round(row[name].timestamp() * 1_000_000)
                 for name in ("ready_since", "verdict_since")

@@ -379,7 +379,8 @@ def test_two_nights_by_name_write_what_two_nights_by_path_write(
             assert ended.code == 0, ended.err
             forgets = "knows these names until this run ends" in ended.err
             assert (forgets, ended.err.count("warning")) == (tables == schema, tables == schema)
-    named = {row.tableName for row in session.sql(f"SHOW TABLES IN {schema}").collect()}
+    tables_there = session.sql(f"SHOW TABLES IN {schema}").where("not isTemporary").collect()
+    named = {row.tableName for row in tables_there}
     assert named == {table.name_in_schema for table in ALL}
     for table in ALL:
         by_name = session.read.table(f"{schema}.{table.name_in_schema}")

@@ -12,7 +12,7 @@ from pyarrow.fs import FileSelector
 
 from featurelib.arrow import schema_of
 from featurelib.errors import BusyError
-from featurelib.lake import files_at
+from featurelib.lake import TableReader, files_at
 from featurelib.spark import hold
 from featurelib.spark.files import Folder
 from featurelib.spark.hold import HoldingRun, Lease
@@ -65,13 +65,15 @@ def test_a_table_is_made_committed_to_and_read(
     log.write(spark, frame, RUN + 1, "note", "append")
     head = log.head()
     assert head is not None
-    assert (head.version, head.run, head.note) == (2, RUN + 1, "note")
-    assert (rows := log.at(None).fetch([], ["run"])) is not None
+    newest, *_ = head.commits()
+    assert (head.version, head.run, newest[2]) == (2, RUN + 1, "note")
+    assert (rows := log.open().fetch([], ["run"])) is not None
     assert sorted(rows["run"].to_pylist()) == [RUN, RUN + 1]
-    log.frame(spark, None, [("run", "=", RUN + 1)])
+    log.frame(spark, [("run", "=", RUN + 1)])
     [file] = spark.read.schema.return_value.parquet.call_args.args
     assert file.startswith(f"{uri}/{RUN + 1}-")
-    assert (first := log.at(1).fetch([], ["run"])) is not None
+    earlier = TableReader(INGEST_RUN, log.place, options, version=1)
+    assert (first := earlier.open().fetch([], ["run"])) is not None
     assert first["run"].to_pylist() == [RUN]
     log.write(spark, frame, RUN + 1, "again", "append")  # the run is there
     assert [commit[0] for commit in head.commits()] == [2, 1, 0]
