@@ -12,12 +12,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from featurelib import arrow
+from featurelib.audit.columns import latest
 from featurelib.catalogue import Catalogue
 from featurelib.catalogue import load as load_catalogue
 from featurelib.config.fleet import Fleet
 from featurelib.config.settings import Settings
+from featurelib.landing.line import ZNODE
 from featurelib.spark import gold
-from featurelib.spark.folding import ENTRY, FOLDED, SORTED, entries_of, fold_batches
+from featurelib.spark.folding import ENTRY, FOLDED, LATE, SORTED, fold_batches
 from featurelib.spark.judging import CELLS, CORE_COLUMNS, expected_rows, judge_as_of, judged_in
 from featurelib.spark.lines import SCHEMA, limit_of, line_column, parse_lines, wrong_lines
 
@@ -35,7 +37,14 @@ def audit(
     parsed = pa.Table.from_batches(parse_lines(batches), SCHEMA)
     accepted = parsed.filter(pc.is_null(parsed["reason"]))
     newest = pc.max(accepted["observed_at"].cast(pa.int64())).as_py() or 0
-    entries = pa.Table.from_batches(entries_of(limit, parsed.to_batches()), ENTRY)
+    usable = pc.or_kleene(pc.is_null(parsed["reason"]), pc.equal(parsed["kind"], ZNODE))
+    kept = parsed.filter(pc.and_kleene(usable, pc.is_valid(parsed["cluster"])))
+    until = LATE if limit is None else latest(limit)
+    is_late = pc.greater(kept["observed_at"].cast(pa.int64()), until)
+    run = pc.if_else(pc.fill_null(is_late, False), LATE, 1)
+    state = pc.if_else(pc.is_null(kept["reason"]), pa.scalar(None, pa.binary()), b"")
+    columns = [run, *(kept[name] for name in ENTRY.names[1:-1]), state]
+    entries = pa.Table.from_arrays(columns, schema=ENTRY)
     gathered = entries.sort_by([(name, "ascending") for name in SORTED]).to_batches()
     folded = pa.Table.from_batches(fold_batches(gathered, False), FOLDED).select(CORE_COLUMNS)
     rows = pa.concat_tables([folded, expected_rows(folded["cluster"], inventory)])

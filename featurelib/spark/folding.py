@@ -16,13 +16,10 @@ import numpy as np
 import pyarrow as pa
 
 from featurelib import tables
-from featurelib.arrow import batch_of, bytes_of, rows_of, schema_of
-from featurelib.audit.columns import latest
+from featurelib.arrow import batch_of, bytes_of, schema_of
 from featurelib.catalogue import load
 from featurelib.landing import Landing, Quarantined, read
 from featurelib.landing.kinds import UnreadZnode
-from featurelib.landing.line import ZNODE
-from featurelib.rows import make_rows
 from featurelib.snapshot import ClusterState, begin, snapshot_rows
 from featurelib.snapshot.fold import UnusableLineError
 from featurelib.snapshot.history import Learned, history_rows, pack
@@ -43,23 +40,7 @@ ENTRY = pa.schema(  # a line to fold (`state`: null, empty for a quarantined one
 SORTED = ("cluster", "run", "line_id")  # the order of a fold
 FOLDED = schema_of(tables.FOLDED)
 
-_OF_ENTRY = tables.LANDING_LINE.schema.select(ENTRY.names[:-1])
-_PARSED = tables.LANDING_LINE.schema.select([*_OF_ENTRY.names, "kind", "observed_at", "reason"])
 _Entry = tuple[int, str, int, bytes | None, bytes | None]  # as ENTRY
-
-
-def entries_of(limit: int | None, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield ENTRY of parsed lines (lines.SCHEMA) that no run folded yet: accepted ones, and damaged
-    ones of a znode, which still show that its path was read. Lines that are later than `limit`
-    (microseconds, None = no limit) are LATE."""
-    for batch in batches:
-        rows = rows_of(batch, _PARSED)
-        is_unread = rows.texts("kind").equal(ZNODE) & (rows.texts("cluster").codes >= 0)
-        kept = rows.take(np.flatnonzero((rows.texts("reason").codes < 0) | is_unread))
-        is_late = kept.numbers("observed_at") > (LATE if limit is None else latest(limit))
-        columns = {**kept.columns, "run": np.where(is_late, LATE, 1)}
-        arrays = batch_of(make_rows(_OF_ENTRY, len(kept), columns)).columns
-        yield pa.RecordBatch.from_arrays([*arrays, bytes_of([None] * len(kept))], schema=ENTRY)
 
 
 def fold_batches(batches: Iterable[pa.RecordBatch], learns: bool) -> Iterator[pa.RecordBatch]:

@@ -28,6 +28,7 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from featurelib import arrow, tables
+from featurelib.audit.columns import latest
 from featurelib.audit.evidence import Conditions, Evidence, read
 from featurelib.audit.evidence import finalized_levels as _finalized
 from featurelib.audit.evidence import supported_ranges as _supported
@@ -40,10 +41,11 @@ from featurelib.core.dialect import STRICT
 from featurelib.core.dialect import load as load_dialect
 from featurelib.errors import InputError
 from featurelib.feature import METADATA_VERSION, SILENT_METADATA_VERSION
+from featurelib.landing.line import ZNODE
 from featurelib.rows import TableRows
 from featurelib.schema import FINALIZED_LEVEL, SNAPSHOT, SUPPORTED_RANGE, Schema
 from featurelib.spark import gold
-from featurelib.spark.folding import ENTRY, FOLDED, SORTED, entries_of, fold_batches
+from featurelib.spark.folding import FOLDED, LATE, SORTED, fold_batches
 from featurelib.spark.judging import CELLS, CORE_COLUMNS, judge_as_of, judged_in
 from featurelib.spark.lines import SCHEMA, limit_of, line_column, parse_lines, wrong_lines
 
@@ -69,8 +71,7 @@ def parse(lines: DataFrame) -> Parsed:
 
     Every row is returned, accepted or quarantined. Raises InputError for other columns.
     """
-    raw = _line_column(lines).cast("binary").alias("raw")
-    parsed = lines.select(raw).mapInArrow(parse_lines, from_arrow_schema(SCHEMA)).select(*_LINE)
+    parsed = _parsed(lines).select(*_LINE)
     is_accepted = F.col("reason").isNull()
     return Parsed(accepted=parsed.where(is_accepted), quarantined=parsed.where(~is_accepted))
 
@@ -81,10 +82,21 @@ def snapshots(lines: DataFrame, as_of: datetime | str | None = None) -> DataFram
     Lines dated more than five minutes after `as_of` (None = no limit) wait: the row has only their
     number. Its binary columns are for the audit. Raises InputError.
     """
-    enter = partial(_entries, limit_of(as_of))
-    raw = lines.select(_line_column(lines).cast("binary").alias("raw"))
-    entries = raw.mapInArrow(enter, from_arrow_schema(ENTRY)).select(*ENTRY.names)
+    limit = limit_of(as_of)
+    is_late = F.unix_micros("observed_at") > (LATE if limit is None else latest(limit))
+    entries = entries_of(_parsed(lines), F.when(is_late, LATE).otherwise(1))
     return fold_frame(entries, learns=False).select(*SNAPSHOT.names)
+
+
+def entries_of(lines: DataFrame, run: Column) -> DataFrame:
+    """Return parsed lines, or lines of bronze, as folding.ENTRY of this run: accepted ones; damaged
+    ones of a znode, which still show that its path was read; changed ones, for which a cluster is
+    void."""
+    reason = F.col("reason")
+    state = F.when(reason.isNotNull(), F.lit(b"")).alias("state")
+    usable = reason.isNull() | (F.col("kind") == ZNODE) | (reason == tables.CHANGED)
+    kept = lines.where(F.col("cluster").isNotNull() & usable)
+    return kept.select(run.cast("bigint").alias("run"), "cluster", "line_id", "raw", state)
 
 
 def fold_frame(entries: DataFrame, learns: bool) -> DataFrame:
@@ -237,10 +249,6 @@ def _with_as_of(
     return rows.crossJoin(F.broadcast(parse(lines).accepted.agg(newest)))
 
 
-def _entries(limit: int | None, batches: _Batches) -> Iterator[pa.RecordBatch]:
-    return entries_of(limit, parse_lines(batches))
-
-
 def _judge(
     fleet: Fleet, settings: Settings, catalogue: Catalogue | None, batches: _Batches
 ) -> Iterator[pa.RecordBatch]:
@@ -274,12 +282,14 @@ def _unpack(
         yield arrow.batch_of(gold.rows_of(table, judged_in(batch), fleet, catalogue, places))
 
 
-def _line_column(lines: DataFrame) -> Column:
+def _parsed(lines: DataFrame) -> DataFrame:
+    """Return lines.SCHEMA of a DataFrame with a column of landing lines. Raises InputError."""
     kinds = {field.name: field.dataType for field in lines.schema}
     name = line_column(name for name, kind in kinds.items() if isinstance(kind, _TEXT_TYPES))
     if name is None:
         raise wrong_lines(_columns_of(lines), "Read files with spark.read.text(folder).")
-    return F.col(name)
+    raw = lines.select(F.col(name).cast("binary").alias("raw"))
+    return raw.mapInArrow(parse_lines, from_arrow_schema(SCHEMA))
 
 
 def _expect(

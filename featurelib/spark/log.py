@@ -147,10 +147,7 @@ class PathLog(TableReader):
 
     def set(self, session: SparkSession, properties: Mapping[str, str]) -> None:
         """Set properties of the table."""
-        opened = self._fresh()
-        if not _is_plain(opened):
-            return self._by_spark(session).set(session, properties)
-        return opened.alter.set_table_properties(dict(properties), raise_if_not_exists=False)
+        self._by_spark(session).set(session, properties)
 
     def _add_columns(self, opened: deltalake.DeltaTable) -> None:
         """Add this release's new columns and parts; in existing rows they are null."""

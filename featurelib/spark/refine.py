@@ -20,15 +20,13 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from featurelib.arrow import schema_of
 from featurelib.audit.columns import end_of_second, latest
 from featurelib.errors import NoEvidenceError
-from featurelib.landing.line import ZNODE
 from featurelib.snapshot.records import SET_ASIDE, UNUSABLE
 from featurelib.spark.folding import ENTRY, LATE, unfold
-from featurelib.spark.frames import fold_frame
+from featurelib.spark.frames import entries_of, fold_frame
 from featurelib.spark.ingest import quarantine
 from featurelib.spark.log import Wanted
 from featurelib.spark.store import Store
 from featurelib.tables import (
-    CHANGED,
     CLUSTER_SNAPSHOT,
     FINALIZED_FEATURES,
     LANDING_LINE,
@@ -84,8 +82,8 @@ def refine(
     if again:
         parts = [_lines(store, until)]
     else:
-        rest: list[Wanted] = [("cluster", "not in", stale)] if stale else []
-        parts = [_states(store, rest), _lines(store, [new, *until, *rest])]
+        not_stale: list[Wanted] = [("cluster", "not in", stale)] if stale else []
+        parts = [_states(store, not_stale), _lines(store, [new, *until, *not_stale])]
         if stale:
             parts.append(_lines(store, [("cluster", "in", stale), *until], upto))
     parts += [_lines(store, [("observed_at", ">", of), VALID], LATE) for _, _, of in until]
@@ -120,9 +118,9 @@ def ahead_of(snapshots: pa.Table, until: Sequence[Wanted]) -> list[str]:
 
 def _find_stale(store: Store, new: Wanted, until: Sequence[Wanted]) -> tuple[int, list[str]]:
     """Return the end of the second of the latest folded line, in microseconds, and the clusters to
-    fold again from bronze: those of ahead_of; those with a line that waited for its time; those with `new` lines
-    of a metadata log dump, if earlier runs read other lines of that dump. The meaning of a record
-    depends on its file, so a dump is read whole.
+    fold again from bronze: those of ahead_of; those with a line that waited for its time; those
+    with `new` lines of a metadata log dump, if earlier runs read other lines of that dump. The
+    meaning of a record depends on its file, so a dump is read whole.
     """
     known = store.fetch(CLUSTER_SNAPSHOT, columns=["cluster", "observed_at", "checksum"])
     clusters, times = set(ahead_of(known, until)), known["observed_at"].cast(pa.int64())
@@ -147,19 +145,15 @@ def _find_stale(store: Store, new: Wanted, until: Sequence[Wanted]) -> tuple[int
     return end, sorted(clusters)
 
 
-def _lines(store: Store, wanted: Sequence[Wanted], run: int | None = None) -> DataFrame:
-    """Return the lines of bronze that meet all of `wanted` as ENTRY; `run` replaces their own."""
-    lines = store.read(LANDING_LINE, wanted)
-    folded = F.col("reason").isNull() | (F.col("kind") == ZNODE) | (F.col("reason") == CHANGED)
-    lines = lines.where(F.col("cluster").isNotNull() & folded)
-    state = F.when(F.col("reason").isNotNull(), F.lit(b"")).alias("state")
-    run_of = F.col("run") if run is None else F.lit(run).cast("bigint").alias("run")
-    return lines.select(run_of, "cluster", "line_id", "raw", state)
+def _lines(store: Store, conditions: Sequence[Wanted], run: int | None = None) -> DataFrame:
+    """Return the lines of bronze that meet all `conditions` as ENTRY; `run` replaces their own."""
+    lines = store.read(LANDING_LINE, conditions)
+    return entries_of(lines, F.col("run") if run is None else F.lit(run))
 
 
-def _states(store: Store, wanted: Sequence[Wanted]) -> DataFrame:
-    """Return the states of the last fold that meet all of `wanted` as ENTRY."""
-    states = store.read(CLUSTER_SNAPSHOT, wanted)
+def _states(store: Store, conditions: Sequence[Wanted]) -> DataFrame:
+    """Return the states of the last fold that meet all `conditions` as ENTRY."""
+    states = store.read(CLUSTER_SNAPSHOT, conditions)
     missing = {"line_id": F.lit(None).cast("bigint"), "raw": F.lit(None).cast("binary")}
     rows = states.withColumns({"run": F.lit(0).cast("bigint"), **missing})
     return rows.select(*ENTRY.names)

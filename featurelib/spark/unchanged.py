@@ -11,7 +11,6 @@ from __future__ import annotations
 from hashlib import sha256
 
 import msgspec
-import numpy as np
 
 from featurelib import tables
 from featurelib.audit.audit import Judged
@@ -74,12 +73,6 @@ def rows_without_ready(plans: TableRows, waiting: WaitingClusters) -> dict[str, 
 
 def with_unchanged(store: Store, judged: Judged, run: int, unchanged: set[str]) -> Judged:
     """Return the judgements with the rows of the last `run` about clusters that did not change."""
-
-    def with_rows(part: str) -> TableRows:
-        table, schema = PARTS[part]
-        rows = store.rows(table, [("run", "=", run)], schema.names)
-        of = rows.texts("cluster")
-        holds = np.array([name in unchanged for name in (*of.words, None)], dtype=bool)[of.codes]
-        return join_rows([getattr(judged, part), rows.take(np.flatnonzero(holds))])
-
-    return Judged(**{part: with_rows(part) for part in PARTS})  # type: ignore[arg-type]
+    of: list[Wanted] = [("run", "=", run), ("cluster", "in", sorted(unchanged))]
+    rows = {part: store.rows(table, of, schema.names) for part, (table, schema) in PARTS.items()}
+    return Judged(**{part: join_rows([getattr(judged, part), rows[part]]) for part in PARTS})  # type: ignore[arg-type]

@@ -273,12 +273,13 @@ def test_two_audits_keep_both_nights_and_each_can_be_judged_again(
         )
         inputs = {str(entry["table"]): entry["version"] for entry in told["inputs"]}  # type: ignore[attr-defined]  # a list of structs
         assert inputs == night.inputs
-        then = core_columns(store.read(CLUSTER_SNAPSHOT, inputs["silver.cluster_snapshot"]))
+        then = core_columns(at_version(store, CLUSTER_SNAPSHOT, inputs["silver.cluster_snapshot"]))
         remembered = waiting_in(store, inputs.get("gold.feature_readiness"))
         assert bool(remembered) == (night is second)
         again = Conditions(as_of=night.as_of, max_age=MAX_AGE, waiting=remembered)
         assert tables_of(core_says(then, again, None, GUARDING)) == tables_of(night.judged)
-        assert store.read(LANDING_LINE, inputs["bronze.landing_line"]).count() == len(lines)
+        at = inputs["bronze.landing_line"]
+        assert at_version(store, LANDING_LINE, at).count() == len(lines)
 
     check_plans(first)
     check_lines(store, first, lines)
