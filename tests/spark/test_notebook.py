@@ -67,7 +67,7 @@ def test_it_is_kept_with_the_outputs_it_has(checkout: Path) -> None:
 def test_each_section_has_a_chart_or_a_table_and_a_conclusion(checkout: Path) -> None:
     cells = [cell for cell in code_cells(execute(checkout / "notebooks")) if cell.outputs]
     kinds = [kind for cell in cells for kind in cell.outputs[0]["data"]]
-    assert (kinds.count("image/png"), kinds.count("text/markdown")) == (5, 8)
+    assert (kinds.count("image/png"), kinds.count("text/markdown")) == (6, 8)
     conclusions = [text for cell in cells if (text := cell.outputs[0]["data"].get("text/markdown"))]
     assert all(re.search(r"\d", text) for text in conclusions), conclusions
     proof = next(cell for cell in cells if "why_not" in cell.source).outputs[0]["data"]
