@@ -89,14 +89,11 @@ def read_limited(path: Path) -> bytes:
 
 def read_file(option: str, path: Path) -> str:
     """Read a settings file or an inventory. Raises ConfigError naming the option."""
+    content = read_bytes(f"{path}", "a file", f"Name another with {option} FILE.", option)
     try:
-        return read_limited(path).decode("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
-        raise ConfigError(
-            f"{option} {path}: expected a file, and it cannot be read ({reason}). Name another "
-            f"with {option} FILE."
-        ) from error
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{option} {path}: the file is no text in UTF-8.") from error
 
 
 def _places(option: str) -> Iterator[Path]:
@@ -214,13 +211,13 @@ def write_whole(path: str, content: bytes | Iterable[bytes], option: str = "--ou
     return number
 
 
-def read_bytes(path: str, expected: str, next_step: str = "") -> bytes:
-    """Read a file. Raises ConfigError."""
+def read_bytes(path: str, expected: str, next_step: str = "", option: str = "") -> bytes:
+    """Read a file. Raises ConfigError naming the option, if any."""
     try:
         return read_limited(Path(path))
     except OSError as error:
-        text = f"{path}: expected {expected}, found: {error.strerror}. {next_step}"
-        raise ConfigError(text.rstrip()) from error
+        text = f"{option} {path}: expected {expected}, found: {error.strerror}. {next_step}"
+        raise ConfigError(text.strip()) from error
 
 
 def digest_code(package: str = "featurelib") -> str:

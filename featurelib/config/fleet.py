@@ -240,12 +240,17 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         rows: list[tuple[str, Sequence[str], Sequence[str]]]
         rows = [("--", choice.owner or (), choice.label or ())]
         if choice.view is not None:
-            view = self._view(choice.view, source)
+            views = {view.name: view for view in self.view}
+            hint = f"See [[view]] in {example('fleet.toml')}."
+            fault = f"{source} has no [[view]]"
+            _expect_name(f"--view {choice.view}", fault, choice.view, views, hint)
+            view = views[choice.view]
             parts.append(f"view {view.name}")
             rows.append((f"{source}: [[view]] {view.name!r}: ", view.owner, view.label))
         for begin, owners, labels in rows:
-            for owner in owners:
-                self._expect_owner(f"{begin}owner {owner}", owner, source)
+            for owner in filter(None, owners):
+                fault, hint = f"{source}: no cluster has the owner", 'Add owner = "…".'
+                _expect_name(f"{begin}owner {owner}", fault, owner, self.owners, hint)
             for label in labels:
                 self.expect_label(f"{begin}label {label}", label, source)
         if choice.owner:
@@ -277,33 +282,16 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         unlisted = listed if chosen[-1] is STRANGER else None
         return FleetPart(text=text, options=options, ids=ids, unlisted=unlisted)
 
-    def _view(self, name: str, source: str) -> View:
-        views = {view.name: view for view in self.view}
-        if name not in views:
-            hint = f"See [[view]] in {example('fleet.toml')}."
-            near = nearest(name, views, _SHOWN) if views else hint
-            raise ConfigError(f"--view {name}: expected a [[view]] of {source}, found none. {near}")
-        return views[name]
-
-    def _expect_owner(self, subject: str, owner: str, source: str) -> None:
-        if owner and owner not in (known := self.owners):
-            near = nearest(owner, known, _SHOWN) if known else 'There is none: add owner = "…".'
-            expected = f"{subject}: expected an owner of a cluster in {source}"
-            raise ConfigError(f"{expected}, found none of that name. {near}")
-
     def expect_label(self, subject: str, label: str, source: str) -> None:
         """Raise ConfigError with the nearest label if no cluster has the label `KEY=VALUE` or `KEY`
         of `subject`; `source` is the inventory."""
         key, _, value = label.partition("=")
-        expected = f"{subject}: expected a label of a cluster in {source}, found"
         known = {name for entry in self.cluster for name in entry.labels}
-        if key not in known:
-            hint = 'There are none: add labels = { KEY = "VALUE" }.'
-            near = nearest(key, known, _SHOWN) if known else hint
-            raise ConfigError(f"{expected} no key {key!r}. {near}")
-        values = {entry.labels[key] for entry in self.cluster if key in entry.labels}
-        if label != key and value not in values:
-            raise ConfigError(f"{expected} no {label!r}. {nearest(value, values, _SHOWN)}")
+        hint = 'There are none: add labels = { KEY = "VALUE" }.'
+        _expect_name(subject, f"{source}: no cluster has the label", key, known, hint)
+        if label != key:
+            values = {entry.labels[key] for entry in self.cluster if key in entry.labels}
+            _expect_name(subject, f"{source}: no cluster has {key} =", value, values)
 
     def of(self, cluster_id: str, otherwise: FleetEntry) -> FleetEntry:
         """Return the cluster with that id, or `otherwise`."""
@@ -331,6 +319,15 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         raise ConfigError(
             f"{source}: no cluster has the id or name {text!r}. {hint} add it, or {advice}."
         )
+
+
+def _expect_name(
+    subject: str, fault: str, name: str, known: Collection[str], hint: str = ""
+) -> None:
+    """Raise ConfigError with the nearest known name, or the `hint` if none is known."""
+    if name not in known:
+        near = nearest(name, known, _SHOWN) if known else hint
+        raise ConfigError(f"{subject}: {fault} {name!r}. {near}")
 
 
 def _is_of(entry: FleetEntry, owners: Sequence[str], labels: Sequence[str]) -> bool:

@@ -84,7 +84,7 @@ def require_strict(raw: bytes, depth: int = MAX_DEPTH) -> None:
     try:
         # Numbers are checked elsewhere; float reads any number of digits.
         value = json.loads(
-            text, object_pairs_hook=_unique_members, parse_constant=_no_number, parse_int=float
+            text, object_pairs_hook=unique_members, parse_constant=_no_number, parse_int=float
         )
     except json.JSONDecodeError as error:
         raise FaultError(_syntax(text, error)) from None
@@ -137,7 +137,8 @@ def is_deep(raw: bytes, depth: int = MAX_DEPTH) -> bool:
     return deepest > depth
 
 
-def _unique_members(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def unique_members(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Return the members of a JSON object. Raises FaultError for a repeated key."""
     members = dict(pairs)
     if len(members) < len(pairs):
         counts = Counter(name for name, _ in pairs)

@@ -24,6 +24,7 @@ import msgspec
 
 from featurelib.audit.columns import SKEW_MINUTES
 from featurelib.errors import ApprovalError, ConfigError, PlanError
+from featurelib.landing.strict import FaultError, unique_members
 from featurelib.model import Plan
 from featurelib.planning.requirements import plan_faults
 from featurelib.words import msgspec_fault, pretty_json
@@ -152,7 +153,7 @@ def _parsed(raw: bytes | str, kind: type[File], source: str, again: str) -> tupl
     """Return the file in `raw` and its JSON. Raises PlanError for anything else."""
     form, expected = (PLAN, "a plan") if kind is PlanFile else (APPROVAL, "an approval")
     try:
-        given = json.loads(raw, object_pairs_hook=_each_once)
+        given = json.loads(raw, object_pairs_hook=unique_members)
         head = given.get("approval", given) if isinstance(given, dict) else given
         head = head if isinstance(head, dict) else {}
         name, version = head.get("format"), head.get("version")
@@ -163,18 +164,11 @@ def _parsed(raw: bytes | str, kind: type[File], source: str, again: str) -> tupl
                 f"{version!r}. {use}{again}"
             )
         return msgspec.convert(given, kind), given
-    except (RecursionError, msgspec.ValidationError, ValueError) as error:
+    except (RecursionError, FaultError, ValueError) as error:
         if isinstance(error, json.JSONDecodeError):
             raise PlanError(f"{source}: this is not {expected}: it is no JSON. {again}") from error
         detail = "lists in lists" if isinstance(error, RecursionError) else msgspec_fault(error)[2]
         raise PlanError(f"{source}: this is not {expected}: {detail}. {again}") from error
-
-
-def _each_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    repeated = [key for key, times in Counter(key for key, _ in pairs).items() if times > 1]
-    if repeated:
-        raise ValueError(f"the key {_short(repeated[0])} stands twice in one object")
-    return dict(pairs)
 
 
 def _short(text: str) -> str:

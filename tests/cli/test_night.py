@@ -123,8 +123,8 @@ def test_a_file_that_is_not_there_is_told_with_the_option_that_names_it(option: 
     ended = run_job("nightly", option, "no/such.toml")
     assert ended.returncode == 2
     assert ended.stderr == (
-        f"error: {option} no/such.toml: expected a file, and it cannot be read (No such file or "
-        f"directory). Name another with {option} FILE.\n"
+        f"error: {option} no/such.toml: expected a file, found: No such file or directory. Name "
+        f"another with {option} FILE.\n"
     )
 
 
