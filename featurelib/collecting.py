@@ -274,7 +274,7 @@ def silence(entry: FleetEntry, error: FeatureLibError) -> tuple[bytes, ...]:
     """Return the landing lines of a failed reading: the nodes that did not respond, or that none
     was reached; nothing if the cluster's id is unknown."""
     lost = error if isinstance(error, UnreachableError) else UnreachableError(str(error))
-    # Failed nodes of another cluster are unknown here.
+    # Lines about nodes of another cluster prove nothing about this cluster.
     if not entry.id or entry.id in map(id_of, lost.lines):
         return lost.lines
     now = time.time_ns() // 1000
@@ -288,8 +288,8 @@ def _written(
     landed = [line for line in contents if isinstance(line, Landing)]
     scraped = {_listener(n.content) for n in landed if isinstance(n.content, NodeMetrics)}
     answers = [line.content for line in landed if isinstance(line.content, ApiVersionsAnswer)]
-    silent = {_listener(half): half.error for half in answers if half.error is not None}
-    answered = {_listener(half) for half in answers if half.error is None} | scraped
+    silent = {_listener(answer): answer.error for answer in answers if answer.error is not None}
+    answered = {_listener(answer) for answer in answers if answer.error is None} | scraped
     cluster_id = entry.id or next((line.cluster for line in landed), "")
     path = out / name_of(cluster_id, datetime.now(UTC), suffix)
     return Collected(
@@ -299,7 +299,7 @@ def _written(
         lines=write_lines(path, lines),
         answered=tuple(sorted(answered)),
         not_answering=tuple(
-            SilentListener(*half, silent[half]) for half in sorted(silent.keys() - answered)
+            SilentListener(*key, silent[key]) for key in sorted(silent.keys() - answered)
         ),
         not_allowed=_not_allowed(lines),
         quarantined=tuple(line.reason for line in contents if isinstance(line, Quarantined)),
@@ -325,7 +325,7 @@ def _not_allowed(lines: Sequence[bytes]) -> tuple[NotAllowed, ...]:
             refusals.setdefault(refusal.error, []).append(
                 f"{refusal.listener or refusal.role} {refusal.asked_node}"
             )
-    return tuple(NotAllowed(words, tuple(halves)) for words, halves in refusals.items())
+    return tuple(NotAllowed(error, tuple(nodes)) for error, nodes in refusals.items())
 
 
 def scrape_one(

@@ -192,9 +192,9 @@ def brokers_and_controllers(
     brokers: Sequence[int], controllers: Sequence[int], most: int | None = RUNS
 ) -> str:
     """Return `brokers 1-3; controller 100`."""
-    halves = [nodes("broker", brokers, most)] if brokers else []
-    halves += [nodes("controller", controllers, most)] if controllers else []
-    return "; ".join(halves)
+    texts = [nodes("broker", brokers, most)] if brokers else []
+    texts += [nodes("controller", controllers, most)] if controllers else []
+    return "; ".join(texts)
 
 
 def age(span: timedelta) -> str:

@@ -150,14 +150,14 @@ def _connect(address: str) -> Connection:
 
 def look(address: str) -> Json:
     """Return the ApiVersions response of one listener."""
-    with Wire(PLAINTEXT, TIMEOUT_SECONDS).connect(address) as talk:
-        return dict(talk.api_versions().body)
+    with Wire(PLAINTEXT, TIMEOUT_SECONDS).connect(address) as client:
+        return dict(client.api_versions().body)
 
 
 def _quorum(address: str) -> tuple[int, int]:
     """Return the id of the active controller, and the last committed offset."""
-    with Wire(PLAINTEXT, TIMEOUT_SECONDS).connect(address) as talk:
-        body: Any = talk.describe_quorum().body
+    with Wire(PLAINTEXT, TIMEOUT_SECONDS).connect(address) as client:
+        body: Any = client.describe_quorum().body
     partition = body["topics"][0]["partitions"][0]
     return partition["leader_id"], partition["high_watermark"] - 1
 

@@ -80,9 +80,9 @@ def _array(items: Sequence[bytes]) -> bytes:
 def _exchange(address: str, key: int, version: int, body: bytes) -> bytes:
     host, _, port = address.rpartition(":")
     request = struct.pack(">hhih", key, version, 1, -1) + b"\0" + body
-    with socket.create_connection((host, int(port)), TIMEOUT_SECONDS) as talk:
-        talk.sendall(struct.pack(">i", len(request)) + request)
-        with talk.makefile("rb") as answer:
+    with socket.create_connection((host, int(port)), TIMEOUT_SECONDS) as client:
+        client.sendall(struct.pack(">i", len(request)) + request)
+        with client.makefile("rb") as answer:
             return answer.read(struct.unpack(">i", answer.read(4))[0])
 
 

@@ -137,7 +137,7 @@ class Software:
         and the time of the response; 0 without requests, or if no known release matches."""
         listeners, node = self._evidence.listeners, self._evidence.subjects
         rows = np.flatnonzero(listeners.field("releases") >= 0)
-        code, told_at = listeners.field("releases")[rows], listeners.field("releases_at")[rows]
+        code, responded_at = listeners.field("releases")[rows], listeners.field("releases_at")[rows]
         offers, offered_at = np.zeros((2, len(node.key)), dtype=np.int64)
         at = find(node.key, record_keys(listeners)[rows])
         # A vendor's release counts as the Kafka release it is based on.
@@ -146,7 +146,7 @@ class Software:
             hit = (code == kind) & (at >= 0)
             lines = (listeners.text("releases", int(rows[first])) or "").split(";")
             offers[at[hit]] = self._bits[[line in lines for line in based]].sum()
-            offered_at[at[hit]] = told_at[hit]
+            offered_at[at[hit]] = responded_at[hit]
         return offers, offered_at
 
     def _inventory_codes(self) -> Int:

@@ -122,7 +122,7 @@ def _levels(report: BatchFindings) -> Int:
     read = levels.epoch[[*levels.damaged]]
     versions = np.where(read < 0, NONE, read)
     count += report.of_clusters(NODE_DAMAGED, levels.damaged, place, znode_version=versions)
-    lost = {cluster: said_of for cluster in levels.absent if (said_of := _gone(report, cluster))}
+    lost = {cluster: text for cluster in levels.absent if (text := _gone(report, cluster))}
     texts_lost = [levels.absent[cluster][0] for cluster in lost]
     # The printed command must restore the text byte for byte; else print a placeholder.
     texts = texts_of(text if clean(text, _SHOWN_WHOLE) == text else None for text in texts_lost)

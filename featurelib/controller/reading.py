@@ -177,6 +177,8 @@ def late_nodes(before: Reading, now: Reading, expected: Levels) -> tuple[list[st
         if reason:
             late.setdefault(node[1], {}).setdefault(reason, []).append(node[0].text)
     return [
-        "; ".join(f"{' and '.join(roles)} {node_id} ({reason})" for reason, roles in whys.items())
-        for node_id, whys in late.items()
+        "; ".join(
+            f"{' and '.join(roles)} {node_id} ({reason})" for reason, roles in by_reason.items()
+        )
+        for node_id, by_reason in late.items()
     ], len(node_ids)

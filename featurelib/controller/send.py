@@ -249,7 +249,7 @@ def watch(
         until = began + waits.nodes
     elif before is not None:
         until = max(dispatch.over_at, began + waits.margin)
-    printed, told_at = "", 0.0
+    printed, printed_at = "", 0.0
     while True:
         with suppress(JournalError, BusyError):  # reading needs no lock
             lock.keep()
@@ -271,9 +271,9 @@ def watch(
             waiting = (span > 0 or not asks) and result.fate is Fate.UNKNOWN
             text = (result.unproven or f"waiting to see {_moves(step)}") if waiting else printed
         # Print news at once, and other progress now and then.
-        if text != printed and waits.clock() - told_at >= (_QUIET if printed else 0.0):
+        if text != printed and waits.clock() - printed_at >= (_QUIET if printed else 0.0):
             watcher.say(text)
-            printed, told_at = text, waits.clock()
+            printed, printed_at = text, waits.clock()
         if not waiting:
             return result, reading
         waits.sleep(max(min(pause, span), 0.0))

@@ -19,7 +19,7 @@ from featurelib.backends.credentials import Credentials
 from featurelib.backends.kafka import protocol as kafka_wire
 from featurelib.backends.kafka.backend import KafkaBackend, open_kafka
 from featurelib.backends.kafka.internals import Api
-from featurelib.backends.kafka.protocol import Talk, Wire
+from featurelib.backends.kafka.protocol import Client, Wire
 from featurelib.catalogue import load
 from featurelib.config.fleet import FleetEntry, parse_fleet
 from featurelib.config.security import Security
@@ -223,8 +223,8 @@ def test_where_the_controller_has_moved_it_is_found_again(
     standby = next(node for node in (1, 2) if node != leader)
     known.leader = (known.leader[0], standby)
     known.brokers.clear()  # nobody forwards
-    with backend._reach.wires[Role.CONTROLLER].connect(known.controllers[standby][0]) as talk:
-        assert talk.update_features(UP, validate_only=True).code == 41
+    with backend._reach.wires[Role.CONTROLLER].connect(known.controllers[standby][0]) as client:
+        assert client.update_features(UP, validate_only=True).code == 41
     assert backend.update(UP, validate_only=True).code == 0
     assert backend._map is not known
     assert backend._map.leader[1] == leader
@@ -240,10 +240,10 @@ def test_a_request_to_validate_is_never_sent_in_a_version_without_the_field(
     wire = Wire(Credentials(Security()), TIMEOUT)
     with (
         proxy(kraft_node.controller_bootstrap, Cut.NOWHERE) as between,
-        wire.connect(between.address) as talk,
+        wire.connect(between.address) as client,
         pytest.raises(RefusedError, match="Nothing was sent"),
     ):
-        talk.update_features(UP, validate_only=True)
+        client.update_features(UP, validate_only=True)
     assert UPDATE_FEATURES not in between.seen
 
 
@@ -570,11 +570,11 @@ def _validation_is_refused(backend: KafkaBackend, cluster: RunningCluster) -> No
         backend.update(step("g", 0, 1), validate_only=True)
     for node in cluster.nodes.values():
         with proxy(node.broker, Cut.NOWHERE) as between:
-            talk: Talk
-            with backend._reach.wires[Role.BROKER].connect(between.address) as talk:
-                assert not talk.is_kraft
+            client: Client
+            with backend._reach.wires[Role.BROKER].connect(between.address) as client:
+                assert not client.is_kraft
                 with pytest.raises(RefusedError, match="Nothing was sent"):
-                    talk.update_features(step("g", 0, 1), validate_only=True)
+                    client.update_features(step("g", 0, 1), validate_only=True)
         assert UPDATE_FEATURES not in between.seen
 
 

@@ -91,10 +91,10 @@ def test_a_broker_of_2_7_is_asked_in_version_3_and_listed_by_metadata() -> None:
 def test_a_server_that_offers_a_version_and_refuses_it_is_asked_in_a_lower_one() -> None:
     offered = OLD | {Api.API_VERSIONS: (0, 4)}
     with speaking({Api.API_VERSIONS: api_versions(offered)}) as listener:
-        talk = Wire(Credentials(Security()), 2.0).connect(listener.address)
+        client = Wire(Credentials(Security()), 2.0).connect(listener.address)
         listener.answers = {Api.API_VERSIONS: api_versions(offered, refuses=4)}
-        with talk:
-            said = talk.api_versions()
+        with client:
+            said = client.api_versions()
     assert said.version == 3
     assert said.fault is None
     assert [version for _, version in listener.asked] == [4, 4, 3]

@@ -22,8 +22,8 @@ from featurelib.backends.kafka.internals import Api
 from featurelib.backends.kafka.passing import passed
 from featurelib.backends.kafka.protocol import (
     ASKED_API_VERSIONS,
+    Client,
     NodeAnswers,
-    Talk,
     Wire,
     configurations,
     missing_right,
@@ -96,7 +96,7 @@ class KafkaBackend:
     def __init__(self, reach: Reach, cluster_id: str = "") -> None:
         self._reach, self._cluster_id = reach, cluster_id
         self._map: Map | None = None
-        self._held: Talk | None = None  # a connection to the recipient of the next update
+        self._held: Client | None = None  # a connection to the recipient of the next update
 
     @property
     def where(self) -> str:
@@ -126,14 +126,14 @@ class KafkaBackend:
     def recipient(self) -> Recipient:
         """Connect to the first candidate that accepts, and keep the connection for `update`."""
         known = self._known()
-        talk, role, node = self._connect(known)
+        client, role, node = self._connect(known)
         self.close()
-        self._held = talk
+        self._held = client
         epoch, leader = known.leader
         return Recipient(
             role=role.text,
             node=node,
-            address=talk.address,
+            address=client.address,
             leader=leader if known.mode == "kraft" else node,
             leader_epoch=epoch,
         )
@@ -153,9 +153,9 @@ class KafkaBackend:
         if self._held is None:
             self.recipient()
         assert self._held is not None
-        with self._held as talk:
-            self._held, talk.last_check = None, last_check
-            return _answered(talk, step, validate_only=False)
+        with self._held as client:
+            self._held, client.last_check = None, last_check
+            return _answered(client, step, validate_only=False)
 
     def close(self) -> None:
         """Close the connection that is kept for an update."""
@@ -172,13 +172,13 @@ class KafkaBackend:
                 "--validate-only."
             )
         for known in (self._known, self._find_again):
-            with self._connect(known())[0] as talk:
-                answered = _answered(talk, step, validate_only=True)
+            with self._connect(known())[0] as client:
+                answered = _answered(client, step, validate_only=True)
             if answered.code != NOT_CONTROLLER:
                 break
         return answered
 
-    def _connect(self, known: Map) -> tuple[Talk, Role, int]:
+    def _connect(self, known: Map) -> tuple[Client, Role, int]:
         """Connect to the first candidate that accepts; return connection, role and id."""
         failures = []
         for role, node, address in candidates(known):
@@ -226,8 +226,8 @@ def candidates(known: Map) -> Iterator[tuple[Role, int, str]]:
         yield Role.BROKER, node, known.brokers[node][0]
 
 
-def _answered(talk: Talk, step: Step, *, validate_only: bool) -> Reply:
-    answer = talk.update_features(step, validate_only=validate_only)
+def _answered(client: Client, step: Step, *, validate_only: bool) -> Reply:
+    answer = client.update_features(step, validate_only=validate_only)
     try:
         response = reply(answer)
     except ProtocolError as error:  # it was sent, and got some response
@@ -236,7 +236,7 @@ def _answered(talk: Talk, step: Step, *, validate_only: bool) -> Reply:
         ) from error
     if response.code != NOT_AUTHORIZED:
         return response
-    lacks = missing_right(Api.UPDATE_FEATURES, talk.credentials.principal)
+    lacks = missing_right(Api.UPDATE_FEATURES, client.credentials.principal)
     return replace(response, message=lacks)
 
 

@@ -22,11 +22,11 @@ from featurelib.backends.base import Say
 from featurelib.backends.kafka.connection import MOST_ADDRESSES, MOST_NODES, Allowance
 from featurelib.backends.kafka.internals import Api
 from featurelib.backends.kafka.protocol import (
+    Client,
     ListenerAnswer,
     NodeAnswers,
     QuorumState,
     Share,
-    Talk,
     Target,
     Wire,
     ask,
@@ -149,18 +149,18 @@ def _ask_members(role: Role, address: str, wire: Wire, who_leads: bool) -> NodeA
 
     Raises UnreachableError without a response or without a broker's list, ConfigError.
     """
-    with wire.connect(address) as talk:
+    with wire.connect(address) as client:
         answers = NodeAnswers(
             target=Target(role=role, node_id=NOBODY, addresses=(address,)),
             address=address,
-            is_kraft=talk.is_kraft,
-            answers=(*_list(talk, role),),
+            is_kraft=client.is_kraft,
+            answers=(*_list(client, role),),
         )
         if who_leads or (role is Role.CONTROLLER and _node_of(answers) is None):
-            answers = replace(answers, answers=(*answers.answers, *_leader(talk)))
+            answers = replace(answers, answers=(*answers.answers, *_leader(client)))
         if role is Role.CONTROLLER and _node_of(answers) is None:
             with suppress(BackendError):
-                answers = replace(answers, own_id=talk.own_id())
+                answers = replace(answers, own_id=client.own_id())
         return answers
 
 
@@ -173,34 +173,34 @@ def _node_of(answers: NodeAnswers) -> int | None:
     return answers.own_id if answers.quorum is None else answers.quorum.leader_id
 
 
-def _list(talk: Talk, role: Role) -> Iterator[ListenerAnswer]:
+def _list(client: Client, role: Role) -> Iterator[ListenerAnswer]:
     """Yield the list of the cluster's members; a controller may return none."""
     fault = "it offers neither DescribeCluster nor Metadata"
-    if talk.version_of(Api.DESCRIBE_CLUSTER) is not None:
-        answer = talk.describe_cluster(BROKERS if role is Role.BROKER else CONTROLLERS)
+    if client.version_of(Api.DESCRIBE_CLUSTER) is not None:
+        answer = client.describe_cluster(BROKERS if role is Role.BROKER else CONTROLLERS)
         fault = answer.fault or ""
         if not fault:
             yield answer
     if role is Role.CONTROLLER or not fault:
         return
-    if talk.version_of(Api.METADATA) is not None:  # 2.7 supports no other request for members
-        answer = talk.metadata()
+    if client.version_of(Api.METADATA) is not None:  # 2.7 supports no other request for members
+        answer = client.metadata()
         if answer.fault is None:
             yield answer
             return
         fault = answer.fault
     raise UnreachableError(
-        f"{talk.address}: expected a broker that lists the others, found: {fault.rstrip('.')}. "
+        f"{client.address}: expected a broker that lists the others, found: {fault.rstrip('.')}. "
         "A controller's listener belongs under controller_bootstrap (--controllers)."
     )
 
 
-def _leader(talk: Talk) -> Iterator[ListenerAnswer]:
+def _leader(client: Client) -> Iterator[ListenerAnswer]:
     """Yield the quorum, if the listener returns it. If not, the later full query reports the
     reason."""
     with suppress(BackendError):
-        if talk.version_of(Api.DESCRIBE_QUORUM) is not None:
-            answer = talk.describe_quorum()
+        if client.version_of(Api.DESCRIBE_QUORUM) is not None:
+            answer = client.describe_quorum()
             if quorum(answer) is not None:
                 yield answer
 

@@ -36,7 +36,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from featurelib.backends.kafka.discover import NOBODY, Map, Reach
-from featurelib.backends.kafka.protocol import QuorumState, Talk, quorum, reply
+from featurelib.backends.kafka.protocol import Client, QuorumState, quorum, reply
 from featurelib.errors import UnreachableError
 from featurelib.feature import KRAFT_VERSION, Role
 from featurelib.landing.responses import NO_ERROR, NOT_CONTROLLER
@@ -154,8 +154,8 @@ class _PendingRequest:
         failed: UnreachableError | None = None
         for role, address in ways:
             try:
-                with self.reach.wires[role].connect(address) as talk:
-                    state = quorum(talk.describe_quorum())
+                with self.reach.wires[role].connect(address) as client:
+                    state = quorum(client.describe_quorum())
             except UnreachableError as error:
                 failed = failed or error
                 continue
@@ -166,7 +166,7 @@ class _PendingRequest:
             raise failed
         return None
 
-    def ask(self, role: Role, node: int, question: Callable[[Talk], None]) -> None:
+    def ask(self, role: Role, node: int, question: Callable[[Client], None]) -> None:
         """Query one node over many connections, each `TIMES` times, at the listener that got the
         request: each listener has separate network threads. Raises UnreachableError unless every
         query gets the expected response."""
@@ -183,7 +183,7 @@ class _PendingRequest:
             # After a failure the pool waits for all, and then all opened connections are closed.
             with ExitStack() as stack, ThreadPoolExecutor(CONNECTIONS) as pool:
 
-                def connect(_: int) -> Talk:
+                def connect(_: int) -> Client:
                     return stack.enter_context(self.reach.wires[role].connect(addresses[0]))
 
                 first = connect(0)
@@ -195,9 +195,9 @@ class _PendingRequest:
             raise UnreachableError(f"{title}, which may hold the request: {error}") from error
 
 
-def _has_judged(talk: Talk) -> None:
+def _has_judged(client: Client) -> None:
     """Raise UnreachableError unless a controller judged the request, here or behind this broker."""
-    response = reply(talk.update_features(_HARMLESS, validate_only=True))
+    response = reply(client.update_features(_HARMLESS, validate_only=True))
     codes = {response.code, *(result.code for result in response.results or ())} - {NO_ERROR}
     if not codes or codes - _JUDGED:
         raise UnreachableError(
@@ -206,9 +206,9 @@ def _has_judged(talk: Talk) -> None:
         )
 
 
-def _expect_queue_passed(talk: Talk) -> None:
+def _expect_queue_passed(client: Client) -> None:
     """Raise UnreachableError unless the queue of this present or former controller came to the
     request."""
-    answer = talk.list_reassignments()
+    answer = client.list_reassignments()
     if answer.code not in _IN_TURN:
         raise UnreachableError(answer.fault or "no answer that is understood")

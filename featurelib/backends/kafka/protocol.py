@@ -272,23 +272,23 @@ class Wire:
         """The seconds to connect, and again for each response."""
         return self._timeout_ms / 1000
 
-    def connect(self, address: str) -> Talk:
+    def connect(self, address: str) -> Client:
         """Open and authenticate a connection. Raises UnreachableError, ConfigError."""
         if self._allowance is not None:
             self._allowance.expect_more(address)
         limit_ms = self._again_ms if address in self._silent else self._timeout_ms
         began = time.monotonic()
         try:
-            talk = Talk(address, self._credentials, self._timeout_ms, limit_ms, self._allowance)
+            client = Client(address, self._credentials, self._timeout_ms, limit_ms, self._allowance)
         except UnreachableError:
             if time.monotonic() - began >= ALL_OF_IT * limit_ms / 1000:
                 self._silent.add(address)
             raise
         self._silent.discard(address)
-        return talk
+        return client
 
 
-class Talk(Connection):
+class Client(Connection):
     """A connection to one listener, and the requests that are sent over it."""
 
     def __enter__(self) -> Self:
@@ -528,33 +528,33 @@ def ask(target: Target, wire: Wire, share: Share) -> NodeAnswers:
     failed, address = "no address is known", ""
     for address in target.addresses:
         try:
-            with wire.connect(address) as talk:
-                return _everything(target, talk, share)
+            with wire.connect(address) as client:
+                return _everything(target, client, share)
         except (UnreachableError, ProtocolError) as error:
             failed = str(error)
     return NodeAnswers(target=target, address=address, error=failed)
 
 
-def _everything(target: Target, talk: Talk, share: Share) -> NodeAnswers:
-    first = talk.api_versions()
+def _everything(target: Target, client: Client, share: Share) -> NodeAnswers:
+    first = client.api_versions()
     if (fault := first.fault) is not None:
-        return NodeAnswers(target=target, address=talk.address, at=first.at, error=fault)
+        return NodeAnswers(target=target, address=client.address, at=first.at, error=fault)
     kind = responses.CONTROLLERS if target.role is Role.CONTROLLER else responses.BROKERS
     answers, silent = [first], list[Silence]()
     lists: tuple[tuple[Api, Callable[[], ListenerAnswer]], ...] = (
-        (Api.DESCRIBE_CLUSTER, lambda: talk.describe_cluster(kind)),
-        (Api.DESCRIBE_QUORUM, talk.describe_quorum),
+        (Api.DESCRIBE_CLUSTER, lambda: client.describe_cluster(kind)),
+        (Api.DESCRIBE_QUORUM, client.describe_quorum),
     )
-    requests = [of for of in lists if not share.is_enough(target, of[0], talk.version_of(of[0]))]
+    requests = [of for of in lists if not share.is_enough(target, of[0], client.version_of(of[0]))]
     # Its own configuration, and with the cluster's list the default of all brokers.
-    if talk.is_kraft:
+    if client.is_kraft:
         resources = [str(target.node_id)]
         if target.role is Role.BROKER and requests:
             resources.append(responses.BROKER_DEFAULT)
-        requests.append((Api.DESCRIBE_CONFIGS, lambda: talk.describe_configs(resources)))
+        requests.append((Api.DESCRIBE_CONFIGS, lambda: client.describe_configs(resources)))
     for api, question in requests:
         try:
-            if talk.version_of(api) is None:
+            if client.version_of(api) is None:
                 raise UnreachableError(responses.NOT_OFFERED.format(api.title))
             answer = question()
         except (UnreachableError, ProtocolError) as error:
@@ -565,14 +565,14 @@ def _everything(target: Target, talk: Talk, share: Share) -> NodeAnswers:
             answers.append(answer)
             continue
         is_refused = answer.code == responses.NOT_AUTHORIZED
-        fault = missing_right(api, talk.credentials.principal) if is_refused else fault
+        fault = missing_right(api, client.credentials.principal) if is_refused else fault
         silent.append(Silence(api, answer.at, fault, answer.code))
     return NodeAnswers(
         target=target,
-        address=talk.address,
+        address=client.address,
         at=first.at,
-        is_kraft=talk.is_kraft,
+        is_kraft=client.is_kraft,
         answers=tuple(answers),
         silent=tuple(silent),
-        principal=talk.credentials.principal,
+        principal=client.credentials.principal,
     )
