@@ -315,7 +315,7 @@ class ElectionResult:
     reasons: tuple[ZnodeReason, ...] = ()
     text: str | None = None  # the text of the znode afterwards
     content: ZnodeContent | None = None  # the same text as read; None if no controller is elected
-    lost: Entries = ()  # the levels that are lost: finalized before, and not afterwards
+    lost: Entries = ()  # the lost levels: finalized before, and not afterwards
     fault: str | None = None  # the fault of the earlier text, for people
     unfit: tuple[str, ...] = ()  # features that this broker does not support
 

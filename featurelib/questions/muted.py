@@ -31,7 +31,7 @@ def over_row(mutes: InForce, row: Mapping[str, Any]) -> SetAside | None:
 
 
 def as_json(muted: SetAside | None) -> dict[str, Any]:
-    """Return the reason and end of a mute, as keys beside the reason's own."""
+    """Return the keys for JSON: the reason and the last day of a mute."""
     if muted is None:
         return {"muted": None, "muted_until": None}
     return {"muted": muted.muted, "muted_until": muted.muted_until.isoformat()}

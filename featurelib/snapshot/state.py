@@ -235,7 +235,7 @@ class NewestStatement(msgspec.Struct, array_like=True, gc=False):
     witness: str
     node_id: int  # the node that the source reports about; -1 = no node
     is_finalized: bool
-    feature: str  # of a tool, which prints a line a feature; else empty
+    feature: str  # the feature of a tool's line, which is about one feature; else empty
     at: int
     line: int
     epoch: int | None

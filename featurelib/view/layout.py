@@ -148,7 +148,7 @@ class Page:
         self._lines += wrap(text, self.width, " " * indent + start, margin, parts=self._parts)
 
     def item(self, text: str, indent: int = 0) -> None:
-        """Add a paragraph whose further lines stand two columns further in."""
+        """Add a paragraph. Its second and further lines are indented by two more columns."""
         self.text(text, indent, indent + 2)
 
     def line(self, text: str = "") -> None:

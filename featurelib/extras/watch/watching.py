@@ -126,7 +126,7 @@ class Watch:
         return self._last
 
     def lose(self, error: str, at: datetime, cluster_id: str) -> Watched:
-        """Add a failed reading: every earlier node is silent."""
+        """Add a failed reading, in which no node of the cluster responded."""
         last = self._last
         nodes = () if last is None else last.nodes
         silent = (replace(n, state=NodeState.SILENT, is_active=False, lacks={}) for n in nodes)

@@ -228,7 +228,7 @@ def _gate(steps: Sequence[StepStatus]) -> WaveGate:
 def _healthy_since(
     plan: WavePlan, now: WaveNight, before: Iterator[WaveNight]
 ) -> list[datetime | None]:
-    """Return since when each step is at its level and healthy, None = it is not."""
+    """Return the time since which each step is at its level and healthy; None = not healthy."""
     since: list[datetime | None] = []
     for step in plan.steps:
         is_there = all(now.state(work) is WorkState.AT_LEVEL for work in step.works)
