@@ -289,8 +289,8 @@ class _Row(msgspec.Struct, kw_only=True):
     not_in_audits: str = ""
 
 
-# The names that a message may use: those of every update, those of a row about nodes, and those of a
-# request that is refused before its updates are read. reply.py fills them in.
+# The names that a message may use: those of every update, those of a row about nodes, and those of
+# a request that is refused before its updates are read. reply.py fills them in.
 _OF_UPDATES = {"feature", "level", "current", "finalized_min", "local_min", "verb"}
 _OF_UPDATES |= {"oldest_known", "newest_known", "dependency", "dependency_level"}
 _OF_NODES = {"node", "node_min", "node_max", "node_range"}
