@@ -41,6 +41,7 @@ from featurelib.landing.kinds import (
     tool_feature,
 )
 from featurelib.snapshot import fold_lines, snapshot_rows
+from featurelib.snapshot.state import ONE_READING
 from tests.core.lines import MAX_AGE, NOW, lines_of
 from tests.core.oracle import Cluster
 from tests.core.random_clusters import clusters
@@ -319,6 +320,26 @@ def _lists_of_controllers(capture: Capture, without: Without) -> set[int]:
     return lists if lists <= set(without) else set()
 
 
+def _newer_answers_of_one_reading(capture: Capture, without: Without) -> set[int]:
+    """Answers of which an older one of the same node is left, not older than a reading is long:
+    lines within five minutes count as one reading (docs/decisions/0025)."""
+    answers = [
+        (i, (of.content.role, of.content.node_id), _seen(capture, i))
+        for i, (of, _) in enumerate(capture.lines)
+        if isinstance(of.content, ApiVersionsAnswer)
+    ]
+    left_out = set(without)
+    return {
+        i
+        for i, node, at in answers
+        if i in left_out
+        and any(
+            other == node and j not in left_out and at - ONE_READING <= then < at
+            for j, other, then in answers
+        )
+    }
+
+
 def _seen(capture: Capture, line: int) -> int:
     return capture.lines[line][0].observed_at or 0
 
@@ -326,6 +347,7 @@ def _seen(capture: Capture, line: int) -> int:
 EXCEPTIONS = (
     _lists_that_are_contradicted, _brokers_nobody_speaks_of, _whole_quorum, _configurations,
     _answers_that_know_no_level, _end_of_the_log, _newest_levels, _lists_of_controllers,
+    _newer_answers_of_one_reading,
 )  # fmt: skip
 
 
