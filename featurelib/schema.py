@@ -130,7 +130,7 @@ SNAPSHOT = Schema.of([*_OF_SNAPSHOT, *_OF_PARTS, *columns("checksum state").fiel
 # remedy does not help. findings.toml and rules.toml list them by code.
 _OF_FACTS = "reason response difference effect condition permission setting release levels needs "
 _OF_FACTS += "other_nodes dependants since until waiting_lines gap witness mutes cause principal "
-FACTS = columns(_OF_FACTS + "resource znode_text entry voters directory znode_version")
+FACTS = columns(_OF_FACTS + "resource znode_text entry voters directory znode_version printed")
 _OF_FINDING = "cluster code severity role node_id feature finalized_level level min_version "
 _OF_FINDING += "max_version epoch observed_at line_id facts muted muted_until"
 FINDING = columns(_OF_FINDING, facts=FACTS)

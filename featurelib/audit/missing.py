@@ -164,10 +164,17 @@ def _features(report: BatchFindings) -> Int:
     unseen = np.flatnonzero(levels.entry_level == UNSEEN)  # the trusted source cannot show it
     clusters, names = levels.entry_cluster[unseen], levels.names.take(unseen)
     by_tool = levels.kind[clusters] == Witness.TOOL
+    of = evidence.snapshots["unnumbered"]
+    keys = zip(
+        of.row.tolist(), (evidence.snapshots.names[i] for i in of.field("feature")), strict=True
+    )
+    printed = dict(zip(keys, of.texts("printed", np.arange(len(of))), strict=True))
+    pairs = zip(clusters.tolist(), names.to_pylist(), strict=True)
+    facts = [printed.get(pair) or witness_text(levels.kind[pair[0]]) for pair in pairs]
     for code, hit in (("level_unknown", ~by_tool), ("level_name_unknown", by_tool)):
-        details = [witness_text(kind) for kind in levels.kind[clusters[hit]]]
-        own = names.take(np.flatnonzero(hit))
-        report.of_clusters(code, clusters[hit], levels.place, details, feature=own)
+        own = np.flatnonzero(hit)
+        details = [facts[i] for i in own]
+        report.of_clusters(code, clusters[own], levels.place, details, feature=names.take(own))
     questions.append(_questions(evidence, clusters, names))
     questions.append(_metrics(report))
     pair, subject = evidence.expand(np.flatnonzero(query.pair_unclear))

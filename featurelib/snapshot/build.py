@@ -113,6 +113,11 @@ class _Row:
             "strimzi": self._strimzi(),
             "not_reached": self._not_reached(),
             "strimzi_nodes": self._strimzi_nodes(),
+            "unnumbered": [
+                (self._row.name_code(name), text(printed))
+                for name, (*_, printed) in sorted(state.tool.items())
+                if printed
+            ],
             "ambiguous_dumps": [(time,) for time in state.ambiguous_dumps],
         }
         self._row.parts = {part: make_records(part, list(rows)) for part, rows in parts.items()}
@@ -205,8 +210,8 @@ class _Row:
             levels = _position(self._levels, level_map(log))
             yield int(Witness.METADATA_LOG), levels, log.end - 1, log.at, log.line
         if tool:
-            entries = tuple((name, level, level) for name, (_, _, level) in sorted(tool.items()))
-            newest = max(at for at, _, _ in tool.values())
+            entries = tuple((name, level, level) for name, (_, _, level, _) in sorted(tool.items()))
+            newest = max(at for at, *_ in tool.values())
             yield int(Witness.TOOL), _position(self._levels, entries), -1, newest, 0
         scraped, at, line = levels_by_metrics(state)
         if at:

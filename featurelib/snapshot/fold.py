@@ -435,7 +435,8 @@ class Fold:
         if entry.epoch is not None:
             self.state.marks.append((at, entry.epoch))
         level = 0 if entry.level == "-" else self.catalogue.level_of(entry.level)
-        new = (at, content.line_number, -1 if level is None else level)
+        numbered = (-1, entry.level) if level is None else (level, "")
+        new = (at, content.line_number, *numbered)
         self.state.tool[entry.feature] = max(self.state.tool.get(entry.feature, new), new)
         if level is not None:
             lowest = self.catalogue.level_of(entry.min_level or "-")

@@ -294,7 +294,8 @@ class ClusterState(msgspec.Struct, array_like=True):
     node: FeaturesNode = msgspec.field(default_factory=FeaturesNode)
     log: LogImage = msgspec.field(default_factory=LogImage)
     read_twice: dict[str, tuple[int, int]] = {}  # znode path: its two newest reading times
-    tool: dict[str, tuple[int, int, int]] = {}  # feature: (time, line number, level)
+    # Feature: (time, line number, level, as printed if the catalogue lacks that name).
+    tool: dict[str, tuple[int, int, int, str]] = {}
     observed_at: int = 0
     ambiguous_dumps: list[int] = []
     controller: tuple[int, int, int] = (0, 0, -1)  # the controller znode: (time, line, broker)

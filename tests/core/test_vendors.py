@@ -17,9 +17,11 @@ from featurelib.errors import ConfigError
 from featurelib.planning.goal import Command, Intent
 from featurelib.planning.planner import make_plan
 from featurelib.questions.why_not import why_not
-from tests.core.lines import codes, findings, judge_clusters, listing, log_lines
+from tests.core.lines import codes, findings, judge_clusters, judge_lines, listing, log_lines
 from tests.core.oracle import CONTROLLER, METADATA, Cluster, Node
+from tests.core.test_every_finding import TOOL_S_NAME
 from tests.core.test_registrations import ALONE, LEVELS, answer, node, quorum
+from tests.facts import first_fact
 from tests.laboratory import LABORATORY
 from tests.seeing import see
 
@@ -203,3 +205,9 @@ def test_a_vendor_s_level_counts_whoever_shows_it(lines: list[bytes]) -> None:
     seen = view(lines)
     assert verdicts(seen)[METADATA] == "UNKNOWN"
     assert "release_unknown" in codes(seen.judged)
+
+
+def test_a_level_name_that_the_catalogue_lacks_is_quoted() -> None:
+    judged = judge_lines([TOOL_S_NAME])
+    [row] = [row for row in judged.findings.to_pylist() if row["code"] == "level_name_unknown"]
+    assert (row["feature"], first_fact(row)) == ("confluent.metadata.version", "CP-8.1-IV1A")
