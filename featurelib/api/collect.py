@@ -42,6 +42,7 @@ from featurelib.config.fleet import KAFKA_ID, Choice, Fleet, FleetEntry
 from featurelib.errors import BackendError, ConfigError
 from featurelib.feature import Role
 from featurelib.landing.fields import write_time
+from featurelib.landing.line import KINDS
 from featurelib.landing.samples import KIND as METRICS
 from featurelib.landing.strimzi import KIND as STRIMZI
 from featurelib.landing.tool_outputs import ToolOutput, convert
@@ -131,7 +132,7 @@ def collect(
         if kind is None or clusters or (given.of_cluster is None and kind != STRIMZI):
             raise ConfigError(
                 f"--from {given.from_}: expected --kind KIND and --cluster CLUSTER beside it, and "
-                "no other cluster. Which kinds there are is what featurelib collect --help says."
+                f"no other cluster. KIND is one of {', '.join(KINDS)}."
             )
         source = ToolOutput(
             where=given.from_,

@@ -55,7 +55,8 @@ class FoundEntry(NamedTuple):
 def new_ones(entries: Iterable[FoundEntry], inventory: Fleet) -> list[FoundEntry]:
     """Return the entries that the inventory has neither by id nor by their owner's name."""
     ids = {entry.id for entry in inventory.cluster}
-    names = {(entry.managed_by.casefold(), entry.managed_as) for entry in inventory.cluster}
+    managed = (entry for entry in inventory.cluster if entry.managed_as)
+    names = {(entry.managed_by.casefold(), entry.managed_as) for entry in managed}
     return [
         new
         for new in entries
