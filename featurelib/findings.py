@@ -30,7 +30,7 @@ ANY_ADDRESS = "HOST:PORT"  # placeholder in a command: a broker of the cluster
 # The placeholders of every row's texts; each fact of a row adds more, by its kind.
 _PLACES = {"role", "node", "feature", "level", "number", "finalized", "version", "range"}
 _PLACES |= {"observed_at", "dated", "software", "way", "stale", "cluster", "cluster_and_folder"}
-_PLACES |= {"nodes", "inventory", "zookeeper", "collect", "options", "live"}
+_PLACES |= {"nodes", "inventory", "zookeeper", "collect", "options", "live", "change", "bootstrap"}
 _OF_KINDS = {"release": ("newer",), "resource": ("namespace", "name", "resource")}
 # A person fills in values that are blank or no valid argument.
 Kind = Literal["text", "sentences", "release", "argument", "resource", "blank", "value"]

@@ -21,7 +21,7 @@ from typing import TypedDict
 import msgspec
 
 from featurelib.audit.cluster_view import ClusterView, Inputs
-from featurelib.audit.findings import InForce, Mute
+from featurelib.audit.findings import InForce, Mute, Site
 from featurelib.backends.base import TIMEOUT_SECONDS, Backend, Say, open_backend, read_cluster
 from featurelib.catalogue import Catalogue
 from featurelib.collecting import landing_lines
@@ -485,7 +485,11 @@ class Chosen:
         see, place = partial(Inputs.see_lines, lines=lines), backend.where
         # The data is new, so no age counts.
         source = self._make_source(see, None, reached.fleet, entry, "a reading of", place)
-        return replace(source, view=replace(source.view, site=entry.site))
+        return replace(source, view=replace(source.view, site=self._site(entry)))
+
+    def _site(self, entry: FleetEntry) -> Site:
+        """Return the facts for remedies, whose commands reach the cluster as this one does."""
+        return replace(entry.site, options=self.wanted.later(entry))
 
     def _make_source(
         self,
@@ -513,7 +517,7 @@ class Chosen:
             self.say(f"warning: {place}: {rest_count} more lines are set aside")
         known = fleet.of(view.cluster_id, entry)
         return Source(
-            view=replace(view, site=known.site),
+            view=replace(view, site=self._site(known)),
             entry=known,
             made_from=f"{how} {place}",
             wanted=self.wanted,

@@ -99,6 +99,8 @@ BRACES = {
     "observed_at": "the time of the reading",
     "live": "the options that reach the cluster, or an address to fill in",
     "options": "the options that reach the cluster",
+    "change": "the change to plan, as `upgrade-all`",
+    "bootstrap": "the inventory's line with the addresses of the brokers, if they are known",
     "newer": "the release to install after the word `to`, if it is known",
     "software": "the lowest release that supports the level, if it is known",
     "way": "one of the actions below, for the role and the level",

@@ -122,6 +122,9 @@ def _plan(chosen: Chosen, intent: Intent, *, probe: bool, out: str | None) -> Pl
         source, planned = _plan_by_probe(chosen, intent)
     else:
         source = chosen.source()
+        words = map(quote, intent.text.split())  # for the remedies of a refusal
+        site = replace(source.view.site, change=" ".join(words))
+        source = replace(source, view=replace(source.view, site=site))
         planned = make_plan(source.view, intent, catalogue, guards=source.guards)
         planned = warn_lowered(planned, source.lake, source.wanted.run, catalogue)
     made, entry, made_from = planned.plan, source.entry, source.made_from

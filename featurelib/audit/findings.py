@@ -56,7 +56,7 @@ from featurelib.rows import (
     texts_of,
 )
 from featurelib.schema import FACTS, FINDING, FINDING_TEXTS
-from featurelib.words import clean, code_text, level_text, nodes, range_text, time_text
+from featurelib.words import clean, code_text, level_text, nodes, range_text, time_text, toml_text
 
 NOBODY = -1  # a finding about the whole cluster
 
@@ -274,6 +274,7 @@ class Site:
     listed: bool = False  # true if the inventory has the cluster
     reachable: bool = False  # true if the inventory has an address of the cluster
     options: str = ""  # featurelib's options that reach the cluster
+    change: str = "upgrade-all"  # the arguments of the plan that somebody asks for
 
     @property
     def managers(self) -> frozenset[str]:
@@ -281,6 +282,12 @@ class Site:
         owner = self.managed_by.casefold()
         kinds = {owner, "anybody", *(["service"] if owner in _SERVICES else [])}
         return frozenset(kinds) if owner else frozenset()
+
+    @property
+    def bootstrap(self) -> str:
+        """The inventory's line with the addresses of brokers, as an argument after a blank."""
+        addresses = ", ".join(map(toml_text, self.address.split(",")))
+        return f" {shlex.quote(f'bootstrap = [{addresses}]')}" if self.address else ""
 
     @property
     def collect(self) -> str:
@@ -427,6 +434,8 @@ class FindingWords:
             "cluster": name,
             "zookeeper": site.zookeeper or "ZOOKEEPER",
             "options": site.options,
+            "change": site.change,
+            "bootstrap": site.bootstrap,
             "live": site.options if site.reachable else f" --bootstrap {ANY_ADDRESS}",
         }
         facts = columns.get("facts", {})
@@ -551,7 +560,7 @@ def _place_names(row: FindingRow) -> tuple[bool, bool]:
     manager."""
     of_ways = (text for remedy in ways() for text in remedy.texts if _WAY in row.texts)
     texts = " ".join((row.texts, *of_ways))
-    sited = re.search("{(zoo|way|stale|options|live|inventory)|HOST:PORT", texts)
+    sited = re.search("{(zoo|way|stale|options|live|change|bootstrap|inventory)|HOST:PORT", texts)
     is_managed = any(remedy.when.managed_by for remedy in row.remedies)
     return bool(re.search("{(cluster|collect)", texts)), is_managed or bool(sited)
 
@@ -559,9 +568,10 @@ def _place_names(row: FindingRow) -> tuple[bool, bool]:
 def _fill_command(template: str, values: dict[str, str]) -> str:
     """Return a command with its values quoted for a shell; "" if a value is missing."""
     given = {name: values[name] for _, name, _, _ in Formatter().parse(template) if name}
-    if any(not text for name, text in given.items() if name not in ("options", "live")):
+    options = ("options", "live", "bootstrap")
+    if any(not text for name, text in given.items() if name not in options):
         return ""
-    whole = ("collect", "options", "live")  # placeholders that are complete shell words
+    whole = ("collect", "change", *options)  # placeholders that are complete shell words
     return template.format_map({n: t if n in whole else shlex.quote(t) for n, t in given.items()})
 
 

@@ -31,7 +31,7 @@ def next_step(cluster: ReportedCluster, name: str, ways: str, *, is_live: bool) 
         return sentence, (f"featurelib plan{name} upgrade-all{ways}",)
     if owner_steps and cluster.owner_command:
         return f"{cluster.managed_by} finalizes this:", (cluster.owner_command,)
-    if is_live and codes and codes <= tagged("unproven"):
+    if is_live and codes and codes <= tagged("unproven") and cluster.verdict in digest.OPEN:
         sentence = "Ask the controller to validate, not to write. That needs ALTER on the cluster."
         return sentence, (f"featurelib plan{name} upgrade-all --probe{ways}",)
     if level := _first_blocked(cluster):

@@ -95,7 +95,7 @@ def planning_page(
     show_warnings(planned.warnings, page)
     show_left(left, page)
     if plan is None and why_not is not None:
-        _show_question(planned.refusals, why_not, page)
+        _show_question(planned.refusals, catalogue, why_not, page)
     if path is not None:
         page.line()
         effect = "written to the cluster" if planned.probed else "sent"
@@ -106,12 +106,16 @@ def planning_page(
     return page
 
 
-def _show_question(refusals: Sequence[Reason], why_not: tuple[str, str], page: Page) -> None:
-    """Show the command that explains the first refused level; names are untrusted text."""
-    levels = (r for r in refusals if r.feature and r.level and r.judge != PROBE)
-    if refusal := next(levels, None):
-        question = quote(f"{refusal.feature}={refusal.level}").join(why_not)
-        if question.isprintable():
+def _show_question(
+    refusals: Sequence[Reason], catalogue: Catalogue, why_not: tuple[str, str], page: Page
+) -> None:
+    """Show the command that explains the first refused level, unless no release knows that level;
+    names are untrusted text."""
+    named = ((r.feature, r.level) for r in refusals if r.judge != PROBE)
+    for feature, level in [(f, to) for f, to in named if f and to][:1]:
+        is_unknown = feature in catalogue.features and level > catalogue.newest_known(feature)
+        question = quote(f"{feature}={level}").join(why_not)
+        if not is_unknown and question.isprintable():
             page.head("Every reason, and what unlocks it:")
             page.line(f"  featurelib why-not{question}")
 

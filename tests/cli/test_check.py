@@ -180,6 +180,9 @@ def test_a_command_that_asks_the_live_cluster_reads_no_recorded_lines(home: Path
     words = ("mine", "--capture", "seen.jsonl", "--fleet", "mine.toml", "--as-of", "newest")
     shown = [row.strip() for row in run("check", *words)[1].splitlines()]
     assert "featurelib plan mine upgrade-all --probe --fleet mine.toml" in shown
+    change = "upgrade --feature metadata.version=19"
+    _, out, _ = run("plan", words[0], *change.split(), *words[1:])
+    assert f"featurelib plan mine {change} --probe --fleet mine.toml" in out
 
 
 def test_an_unknown_finding_stands_in_the_headline_of_an_up_to_date_cluster(home: Path) -> None:
@@ -187,8 +190,9 @@ def test_an_unknown_finding_stands_in_the_headline_of_an_up_to_date_cluster(home
     lines = [line for line in recorded if json.loads(line)["kind"] in SEEN_OF_LISTENERS]
     Path("seen.jsonl").write_bytes(b"".join(lines))
     words = ("--capture", "seen.jsonl", "--fleet", "/dev/null", "--as-of", "newest")
-    headline = run("check", *words)[1].splitlines()[0]
-    assert headline.endswith(": UP_TO_DATE: registrations unproven"), headline
+    out = run("check", *words)[1]
+    assert out.splitlines()[0].endswith(": UP_TO_DATE: registrations unproven"), out
+    assert "Next:" not in out
 
 
 def test_python_asks_by_a_name_an_address_or_several(home: Path) -> None:

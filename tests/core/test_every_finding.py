@@ -357,13 +357,14 @@ def test_the_command_that_is_printed_lists_the_cluster(tmp_path: Path, name: str
     file, stranger = tmp_path / "our fleet.toml", replace(GOOD, name=name)
     file.write_text('[[cluster]]\nid = "another"', "utf-8")  # and no line end
     [row] = judged(stranger, inventory=parse_fleet(file.read_text("utf-8"), "x").inventory)
-    site = Site(name=name, inventory=str(file))
+    site = Site(name=name, inventory=str(file), address="b-1:9092,b-2:9092")
     words = FindingWords(load_catalogue()).of(row, site)
     assert words.command.isprintable()
     for shell in ("bash", "sh", "bash"):  # whoever runs it twice has one entry
         subprocess.run([shell, "-c", words.command], check=True, timeout=60)
     fleet = parse_fleet(file.read_text("utf-8"), "x")
     assert [entry.id for entry in fleet.cluster] == ["another", name]
+    assert fleet.cluster[1].bootstrap == ("b-1:9092", "b-2:9092")
     assert judged(stranger, inventory=fleet.inventory) == []
     assert judged(stranger, inventory={}) == []  # nothing is listed anywhere
 

@@ -47,7 +47,7 @@ COMMANDS_TRIED = {
     ),
     "kafka-metadata-quorum.sh --bootstrap-server HOST:PORT describe --status": EVERY_OTHER,
     "kafka-metadata-quorum.sh --bootstrap-server HOST:PORT describe --replication": EVERY_OTHER,
-    "featurelib plan {cluster} upgrade-all --probe{live}": (
+    "featurelib plan {cluster} {change} --probe{live}": (
         "backends/test_probe_real.py::test_a_plan_that_rests_on_a_probe_is_applied_by_asking_again"
     ),
     "featurelib plan {cluster} upgrade --feature {feature}={number} --probe{live}": (
@@ -60,7 +60,8 @@ COMMANDS_TRIED = {
     """'{{"spec":{{"kafka":{{"metadataVersion":"{version}"}}}}}}'""": (
         "cited: Strimzi, Kafka resource, spec.kafka.metadataVersion"
     ),
-    "grep -qsxF {entry} {inventory} || printf '%s\\n' '' '[[cluster]]' {entry} >> {inventory}": (
+    "grep -qsxF {entry} {inventory} || printf '%s\\n' '' '[[cluster]]' {entry}{bootstrap}"
+    " >> {inventory}": (
         "core/test_every_finding.py::test_the_command_that_is_printed_lists_the_cluster"
     ),
     "featurelib why-not {cluster} {feature}={number}{options}": (

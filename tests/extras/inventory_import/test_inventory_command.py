@@ -11,8 +11,8 @@ import botocore.loaders
 import botocore.model
 import pytest
 
-from featurelib.config.fleet import parse_fleet
-from featurelib.extras.inventory_import.entries import FoundEntry, of_msk, of_strimzi
+from featurelib.config.fleet import Fleet, FleetEntry, parse_fleet
+from featurelib.extras.inventory_import.entries import FoundEntry, new_ones, of_msk, of_strimzi
 from featurelib.landing.strimzi import read_resources
 from tests.cli.commands import run
 from tests.landing.test_strimzi import kafka
@@ -178,3 +178,9 @@ def test_one_source_is_named_and_an_address_that_nobody_answers_ends_with_5() ->
     )
     assert (code, out) == (5, "")
     assert "expected at least one node to answer" in err
+
+
+def test_a_second_cluster_is_new_beside_one_that_nobody_manages() -> None:
+    listed = Fleet(cluster=(FleetEntry(id="orders-id"),))
+    second = FoundEntry(FleetEntry(id="payments-id"))
+    assert new_ones([second, FoundEntry(listed.cluster[0])], listed) == [second]
