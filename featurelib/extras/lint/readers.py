@@ -221,7 +221,7 @@ def _versions(part: Setting, image: str = "") -> Iterator[_Item]:
     if version and re.fullmatch(row["operator"], chart):
         yield _Item(of.OPERATOR, version._replace(value=version.value.lstrip("^~>=v ")))
     if version and re.fullmatch(row["kafka"], chart):
-        major = (re.findall(r"\d+", version.value) or [""])[0]
+        major = (re.findall(row["exact"], version.value) or [""])[0]
         kafka = ROWS["bitnami"]["releases"].get(major, f"chart {version.value}")
         yield _Item(of.CHART, version._replace(value=major))
         yield _Item(of.VERSION, version._replace(value=kafka if version.is_known else of.TEMPLATE))
@@ -327,9 +327,11 @@ def _bitnami(values: Setting, known: dict[str, Setting]) -> Iterator[_Item]:
     number = of.number_of(known[of.VERSION].value if of.VERSION in known else None)
     facts, chart = _ChartFacts(era=era_of(number), zookeeper=""), known.get(of.CHART)
     facts.values_of_chart = values
+    major = chart.value if chart else ""
+    facts["chart"] = ("old", "new")[int(major) >= ROWS["bitnami"]["new"]] if major else ""
     facts["quorum"] = "named" if {of.VOTERS, of.SERVERS} & known.keys() else ""
     facts["before_4.1"] = "yes" if number and number < of.DYNAMIC_FROM else "no"
-    facts["default"] = "zookeeper" if chart and chart.value in ROWS["bitnami"]["old"] else "kraft"
+    facts["default"] = "zookeeper" if major in ROWS["bitnami"]["old"] else "kraft"
     for row in ROWS["bitnami"]["rows"]:
         if holds(row["when"], facts):
             key, origin = row.get("setting"), row.get("from", "")
