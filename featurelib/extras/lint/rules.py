@@ -194,7 +194,9 @@ def _levels(change: FileChange) -> tuple[Words, Words]:
         end = own.newest_stable if own and is_chosen(now) else None
     is_known, is_up = start is not None and end is not None, (start or 0) < (end or 0)
     low, high = sorted((start or 0, end or 0))
-    losing = (own or catalogue.whole).loses_metadata_below if is_known else ()
+    # The present software answers a request for a lower level: later software may not know the level.
+    judge = own if is_up else change.software(change.before)
+    losing = (judge or catalogue.whole).loses_metadata_below if is_known else ()
     no_return = min((level for level in losing if low < level <= high), default=None)
     blockers = change.cluster.blockers(end or 0) if is_known and is_up else None
     every, stale = blockers or ((), ())
