@@ -33,7 +33,8 @@ def read_change(
     def read_old(name: str) -> bytes | None:
         """Return the earlier content of a file; None for none."""
         if before is not None:
-            return content_of(before if name in given else name, now.faults)
+            is_given = name in given
+            return content_of(before if is_given else name, now.faults if is_given else [])
         return old_content(name, revision) if revision else None
 
     names = dict(map(with_chart, given))
@@ -59,11 +60,12 @@ def read_change(
 
 
 def with_chart(file: str) -> tuple[str, str]:
-    """Return the file to judge, of a Chart.yaml its values, and the Chart.yaml beside it or ""."""
+    """Return the file to judge, of a Chart.yaml its values; and the place of the Chart.yaml beside
+    values, which the change may delete."""
     chart, values = Path(file).with_name(CHART), Path(file).with_name(VALUES)
     file = str(values) if Path(file).name == CHART and values.is_file() else file
     is_values = re.fullmatch(r"values.*\.ya?ml", Path(file).name) is not None
-    return file, str(chart) if is_values and chart.is_file() else ""
+    return file, str(chart) * is_values
 
 
 def expand(names: Sequence[str], revision: str | None, unmatched: list[str]) -> Iterator[str]:

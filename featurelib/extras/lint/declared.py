@@ -21,7 +21,7 @@ VERSION, METADATA, CONTROLLERS = "version", "metadata", "controllers"
 ZOOKEEPER, MIGRATION, KRAFT, API = "zookeeper", "migration", "kraft", "api"
 VENDOR, POOLS, RESOURCE, CLUSTER_ID = "vendor", "pools", "resource", "cluster.id"
 BROKERS, BROKER_POOLS = "brokers", "broker pools"
-CHART, OPERATOR = "chart", "operator"
+CHART, OPERATOR, FIRST_ID = "chart", "operator", "minId"
 # The settings of nodes with a role in node pools: their number, and the pools.
 MEMBERS = {"controller": (CONTROLLERS, POOLS), "broker": (BROKERS, BROKER_POOLS)}
 LISTENERS, CONTROLLER_LISTENERS = "listeners", "controller.listener.names"

@@ -139,12 +139,16 @@ class _Item(NamedTuple):
 
 def _read_values(root: Setting, file: str, into: Declared, charts: list[Setting]) -> bool:
     """Add the settings of values, an inventory or a compose file; False if there are none."""
+    for path in ROWS["bitnami"]["texts"]:
+        if text := (helm := root.at(*path.split("."))).leaf("values"):
+            documents = read_documents("\n" * (text.line - 1) + text.value, file, into)
+            helm.parts["values"] = next(documents, MISSING)
     services = {f"{file} {name}": it for name, it in root.at("services").parts.items() if it.parts}
     is_read = False
     for title, part in (services or {file: root}).items():
         kind, items = _items_of(part, file, into, charts)
         names = {item.key.split(" ")[0] for item in items}
-        if kind != "ansible" and not names - {of.NODE_ID, of.CLUSTER_ID}:
+        if kind != "ansible" and not names - {of.NODE_ID, of.CLUSTER_ID, of.FIRST_ID}:
             continue
         is_read, is_split = is_read or bool(items), kind != "helm" or any(it[2] for it in items)
         for node in COMPONENTS if title == file else ("",):

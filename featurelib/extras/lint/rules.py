@@ -194,7 +194,7 @@ def _levels(change: FileChange) -> tuple[Words, Words]:
         end = own.newest_stable if own and is_chosen(now) else None
     is_known, is_up = start is not None and end is not None, (start or 0) < (end or 0)
     low, high = sorted((start or 0, end or 0))
-    # The present software answers a request for a lower level: later software may not know the level.
+    # The present software answers a request for a lower level; the next may not know the level.
     judge = own if is_up else change.software(change.before)
     losing = (judge or catalogue.whole).loses_metadata_below if is_known else ()
     no_return = min((level for level in losing if low < level <= high), default=None)
@@ -262,8 +262,8 @@ def _kraft(change: FileChange) -> str:
 
 def _nodes(change: FileChange) -> tuple[Words, Words]:
     now, then = change.after, change.before
-    ids, keys = now.node_ids, [key for key in now.settings if key.startswith(of.NODE_ID)]
-    pairs = [(then.known(key), now.known(key)) for key in keys]
+    ids, names = now.node_ids, (of.NODE_ID, of.FIRST_ID)
+    pairs = [(then.known(it), now.known(it)) for it in now.settings if it.startswith(names)]
     pairs = [*(pair for pair in pairs if all(pair)), ("".join(then.node_ids[:1]), "".join(ids[:1]))]
     moved = [(old, new) for old, new in pairs if old and new and old != new]
     old_id, new_id = (moved or pairs)[0]

@@ -394,6 +394,30 @@ def test_a_chart_is_judged_with_the_values_beside_it(
         assert found == expected
 
 
+def commit_all() -> None:
+    """Make a repository of the present folder, with one commit of all files."""
+    identity = ("-c", "user.name=a", "-c", "user.email=a@b.example", "-c", "commit.gpgsign=false")
+    for words in (("init", "-q"), ("add", "."), (*identity, "commit", "-qm", "first")):
+        subprocess.run(["git", *words], check=True)
+
+
+@pytest.mark.parametrize("named", [["app/*.yaml"], ["app/Chart.yaml"], ["app/values.yaml"]])
+def test_a_chart_that_a_change_deletes_is_a_finding(
+    named: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The values stay, and nothing tells their version any more."""
+    monkeypatch.chdir(tmp_path)
+    chart, values = Path("app/Chart.yaml"), Path("app/values.yaml")
+    chart.parent.mkdir()
+    chart.write_text(CHART.replace("VERSION", "31.4.0"))
+    values.write_text("kafka:\n  controller: {replicaCount: 3}\n  broker: {replicaCount: 3}\n")
+    commit_all()
+    chart.unlink()
+    code, out, error = run("lint", *named, "--before-revision", "HEAD", "--json")
+    found = [(one["code"], one["severity"]) for one in json.loads(out)["findings"]]
+    assert (code, error, found) == (0, "", [("version_removed", "warning")])
+
+
 def test_a_finding_that_services_share_is_shown_once(tmp_path: Path) -> None:
     """The image stands in an anchor; a service that goes is named."""
     before = """x-kafka: &kafka
