@@ -51,9 +51,14 @@ def lint(
     names, now, then = read_change(files, before, before_revision)
     clusters = _Evidence(Chosen(wanted=evidence, catalogue=catalogue, say=say))
     changes = list[FileChange]()
+    broken = {fault.file for fault in now.faults}
     for key, scope in (then.scopes | now.scopes).items():
         nothing = replace(scope, settings={})
         old = then.scopes.get(key, nothing)
+        if any(it.file in broken for it in old.settings.values()):  # no change can be seen
+            old = nothing
+        if key not in now.scopes and old is nothing:
+            continue
         is_removed = key not in now.scopes or of.RESOURCE in old.settings.keys() - scope.settings
         after = nothing if is_removed else scope
         changes.append(FileChange(old, after, clusters.of(scope), is_removed))

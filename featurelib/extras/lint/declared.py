@@ -21,7 +21,7 @@ VERSION, METADATA, CONTROLLERS = "version", "metadata", "controllers"
 ZOOKEEPER, MIGRATION, KRAFT, API = "zookeeper", "migration", "kraft", "api"
 VENDOR, POOLS, RESOURCE, CLUSTER_ID = "vendor", "pools", "resource", "cluster.id"
 BROKERS, BROKER_POOLS = "brokers", "broker pools"
-CHART, OPERATOR, FIRST_ID = "chart", "operator", "minId"
+CHART, OPERATOR, FIRST_ID, NUMBER = "chart", "operator", "minId", "number"
 # The settings of nodes with a role in node pools: their number, and the pools.
 MEMBERS = {"controller": (CONTROLLERS, POOLS), "broker": (BROKERS, BROKER_POOLS)}
 LISTENERS, CONTROLLER_LISTENERS = "listeners", "controller.listener.names"
@@ -52,6 +52,7 @@ class Setting(NamedTuple):
     line: int
     parts: dict[str, Setting] = {}  # noqa: RUF012 never changed
     size: int = 1  # with all parts below it
+    is_number: bool = False  # for YAML
 
     @property
     def is_known(self) -> bool:

@@ -105,6 +105,8 @@ def _read_resource(root: Setting, file: str, into: Declared) -> bool:
         return True
     values = {key: root.leaf(*path) for key, path in ROWS["strimzi"].items()}
     values[of.ZOOKEEPER] = root.at("spec", "zookeeper")
+    level = values[of.METADATA]
+    values[of.NUMBER] = level if level and level.is_number else None
     scope.settings.update({key: value for key, value in values.items() if value})
     for key, part in root.at("spec", "kafka", "config").parts.items():
         scope.settings.update(_named(key, part))

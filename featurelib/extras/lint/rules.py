@@ -22,7 +22,14 @@ from featurelib.feature import METADATA_VERSION, Severity, release_line
 from featurelib.words import clean, level_text, nodes
 
 ANY = "template"  # any setting that a template fills in
-NAMED = {*of.WATCHED, of.API, of.CLUSTER_ID, of.MIGRATION, of.ZOOKEEPER}  # settings in conditions
+NAMED = {
+    *of.WATCHED,
+    of.API,
+    of.CLUSTER_ID,
+    of.MIGRATION,
+    of.ZOOKEEPER,
+    of.NUMBER,
+}  # settings in conditions
 FILE, TABLES = "rules.toml", ("facts", "texts")
 _NO_WORD = re.compile(r"\W")
 _CANDIDATE = re.compile(r"\d-(rc|alpha|beta|snapshot)", re.IGNORECASE)

@@ -58,7 +58,8 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]
         if isinstance(node, ScalarNode):
             value = "" if node.tag == "tag:yaml.org,2002:null" else node.value.strip(" ")
             # The lines of a block begin below its key.
-            return Setting(value, self._file, line + (node.style in ("|", ">")))
+            line += node.style in ("|", ">")
+            return Setting(value, self._file, line, is_number=node.tag.endswith((":int", ":float")))
         if isinstance(node, SequenceNode):
             pairs = [(str(at), item) for at, item in enumerate(node.value)]
         else:

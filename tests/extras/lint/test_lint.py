@@ -185,7 +185,7 @@ def test_each_resource_is_judged_by_the_evidence_of_its_own_cluster(tmp_path: Pa
     assert (code, document["clusters"]) == (5, [])
     assert "--cluster NAME" in error
     (tmp_path / "k.yaml").write_text(
-        KAFKA.format(version="4.0.0", level="4.2").replace("orders", "other")
+        KAFKA.format(version="4.0.0", level="'4.2'").replace("orders", "other")
     )
     code, out, error = run("lint", str(tmp_path / "k.yaml"), *evidence)
     assert [one["code"] for one in json.loads(out)["findings"]] == ["level_above_software"]
@@ -227,6 +227,20 @@ def test_bad_files_are_named_with_line_and_next_step_and_the_rest_is_judged(tmp_
     assert all(message in error for message in faults.values())
     judged = {(Path(one["file"]).name, one["line"]) for one in document["findings"]}
     assert judged == {("good.yaml", 7), ("half.yaml", 7), ("half.yaml", 18)}
+
+
+def test_a_file_that_the_change_breaks_removes_nothing(tmp_path: Path) -> None:
+    """The resource may be there still, behind the broken line. The other document is judged."""
+    resource = KAFKA.format(version="4.1.0", level="4.1-IV1")
+    other = KAFKA.format(version="4.0.0", level="4.1-IV1").replace("orders", "other")
+    (tmp_path / "old.yaml").write_text(f"{resource}---\n{other}")
+    (tmp_path / "new.yaml").write_text(f"{resource}\tkind: x\n---\n{other}")
+    before = ("--before", str(tmp_path / "old.yaml"))
+    code, out, _ = run("lint", str(tmp_path / "new.yaml"), *before, "--json")
+    document = json.loads(out)
+    assert (code, [one["line"] for one in document["faults"]]) == (2, [8])
+    found = [(one["code"], one["subject"]) for one in document["findings"]]
+    assert found == [("level_above_software", "kafka/other")]
 
 
 def test_a_broken_file_before_is_named_as_that(tmp_path: Path) -> None:
