@@ -3,8 +3,8 @@
 python scripts/post_comment.py NUMBER FILE
 
 The comment is recognised by its first line. Environment: TOKEN, GITHUB_REPOSITORY, GITHUB_API_URL.
-If the token may not write, as for a fork, the script prints a note and succeeds, because the job
-summary has the text.
+If it cannot be written, as for a fork or if GitHub does not respond, the script prints a note and
+succeeds, because the job summary has the text.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import os
 import sys
 import urllib.error
 import urllib.request
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ REFUSED = (401, 403, 404)
 
 
 def call(method: str, path: str, body: str | None = None) -> Any:
-    """Return the response of GitHub's API. Raises HTTPError."""
+    """Return the response of GitHub's API. Raises OSError, HTTPException or ValueError."""
     url = f"{os.environ.get('GITHUB_API_URL', 'https://api.github.com')}{path}"
     data = None if body is None else json.dumps({"body": body}).encode()
     request = urllib.request.Request(url, data=data, method=method)
@@ -38,6 +39,8 @@ def find(comments: str, mark: str) -> int | None:
     page = 1
     while True:
         answer = call("GET", f"{comments}?per_page={PAGE}&page={page}")
+        if not isinstance(answer, list):
+            raise ValueError("the response of GitHub is no list of comments")
         for comment in answer:
             if (comment.get("body") or "").splitlines()[:1] == [mark]:
                 return int(comment["id"])
@@ -59,13 +62,10 @@ def main(number: str, file: str) -> None:
             call("POST", comments, text)
         else:
             call("PATCH", f"{issues}/comments/{known}", text)
-    except urllib.error.HTTPError as error:
-        if error.code not in REFUSED:
-            raise
-        print(
-            f"No comment: GitHub answered {error.code}. The job summary has the findings. "
-            "To get the comment, give the job the permission pull-requests: write."
-        )
+    except (OSError, HTTPException, ValueError) as error:  # HTTPError and timeouts, too
+        print(f"::warning::No comment: {error}. The job summary has the findings.")
+        if isinstance(error, urllib.error.HTTPError) and error.code in REFUSED:
+            print("To get the comment, give the job the permission pull-requests: write.")
 
 
 if __name__ == "__main__":

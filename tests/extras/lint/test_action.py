@@ -34,10 +34,13 @@ class GitHub:
     def __init__(self) -> None:
         self.comments = [{"id": n, "body": f"a person's {n}"} for n in range(130)]
         self.refuses = False
+        self.fails = 0  # the code of a response in place of any other
         self.calls: list[tuple[str, str]] = []
 
     def answer(self, method: str, url: str, body: str) -> tuple[int, Any]:
         parts = urlsplit(url)
+        if self.fails:
+            return self.fails, "Bad gateway"
         self.calls.append((method, parts.path))
         if method == "GET":
             query = parse_qs(parts.query)
@@ -196,6 +199,20 @@ def test_a_token_that_may_not_write_fails_nothing(
     assert "pull-requests: write" in found["comment said"]
 
 
+@pytest.mark.parametrize("code", [502, 200, None])
+def test_a_github_that_does_not_respond_fails_nothing(
+    code: int | None, repository: Path, github: tuple[GitHub, str]
+) -> None:
+    """A server error, a response that is no list of comments, and no connection."""
+    state, api = github
+    state.fails = code or 0
+    inputs = {"files": "clusters/**/*.yaml", "before": "HEAD", "token": "secret"}
+    found = run_action(repository, api if code else "http://127.0.0.1:1", **inputs)
+    assert (found["comment"], found["end"], state.ours) == (0, 0, [])
+    assert "No comment" in found["comment said"]
+    assert "29 (4.2-IV1)" in found["summary"]
+
+
 def test_files_that_are_not_there_or_cannot_be_judged_fail_the_job_with_a_comment(
     repository: Path, github: tuple[GitHub, str]
 ) -> None:
@@ -221,6 +238,7 @@ def test_the_action_installs_what_lint_needs() -> None:
 
 def test_the_hook_judges_the_files_that_it_chooses(repository: Path) -> None:
     [hook] = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
+    assert hook["verbose"] is True  # pre-commit hides the output of a hook that passes
     chosen = [
         path
         for path in (
