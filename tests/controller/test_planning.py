@@ -123,14 +123,14 @@ def test_upgrade_all_of_a_random_cluster_is_the_nightly_s_plan() -> None:
         assume(lines)
         judged = judge_clusters(cluster)
         [night] = with_texts(judged, dialect="strict", catalogue=CATALOGUE)["plan"].to_pylist()
-        view = see(
+        sight = see(
             lines,
             catalogue=CATALOGUE,
             as_of=microseconds(AS_OF),
             max_age=MAX_AGE,
             fleet=fleet_of(cluster),
         )
-        planned = make_plan(view, UPGRADE_ALL, CATALOGUE)
+        planned = make_plan(sight, UPGRADE_ALL, CATALOGUE)
         if planned.plan is None:
             assert night is None
             seen["refused" if planned.refusals else "nothing to do"] += 1
