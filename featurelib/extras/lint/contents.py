@@ -49,7 +49,8 @@ def read_change(
             then.charts.update(now.charts)
             read_file(old, file, then, read_old(chart) if chart else None)
     if before and then.skipped:
-        then.faults.append(Fault(before, 1, f"expected the file as it was, {EXPECTED}"))
+        message = "no settings of Kafka are in the file of before. Name the file as it was."
+        then.faults.append(Fault(before, 1, message))
     if before:
         now.faults.extend(Fault(before, fault.line, fault.message) for fault in then.faults)
     if now.skipped == [*names] and revision is None and not then.scopes:

@@ -22,6 +22,7 @@ ZOOKEEPER, MIGRATION, KRAFT, API = "zookeeper", "migration", "kraft", "api"
 VENDOR, POOLS, RESOURCE, CLUSTER_ID = "vendor", "pools", "resource", "cluster.id"
 BROKERS, BROKER_POOLS = "brokers", "broker pools"
 CHART, OPERATOR, FIRST_ID, NUMBER = "chart", "operator", "minId", "number"
+BROKER_ID = "broker.id"
 # The settings of nodes with a role in node pools: their number, and the pools.
 MEMBERS = {"controller": (CONTROLLERS, POOLS), "broker": (BROKERS, BROKER_POOLS)}
 LISTENERS, CONTROLLER_LISTENERS = "listeners", "controller.listener.names"
@@ -146,8 +147,13 @@ class Scope:
     @property
     def log_dir(self) -> str:
         """The folder of the metadata; "" where it is not known."""
-        key = next((key for key in LOG_DIRS if key in self.settings), "")
-        return (self.known(key) or "").partition(",")[0].strip()
+        return (self.log_dirs or [""])[0]
+
+    @property
+    def log_dirs(self) -> list[str]:
+        """The known folders, that of the metadata first."""
+        texts = [self.known(key) or "" for key in LOG_DIRS if key in self.settings]
+        return [part.strip() for text in texts for part in text.split(",")]
 
 
 class Fault(msgspec.Struct, frozen=True):

@@ -57,7 +57,9 @@ def _read_properties(content: str, file: str, into: Declared) -> bool:
     if not of.OF_KAFKA.intersection(key for key, _, _ in pairs):
         return False
     scope = into.scope(file, Scope("properties", file, file, 1))
-    for key, value, line in pairs:
+    for key, value, line in sorted(pairs, key=lambda pair: pair[0] != of.BROKER_ID):
+        if key == of.BROKER_ID:  # node.id holds, whatever stands first
+            scope.settings[key] = Setting(value, file, line)
         scope.settings.update(_named(key, Setting(value, file, line)))
     return True
 

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, partial
 from importlib import resources
+from shlex import quote
 
 import msgspec
 
@@ -131,7 +132,9 @@ def words_of(change: FileChange) -> tuple[Words, Words]:
     """Return the words of all facts, and the texts that rules name. The name of a setting is a
     fact, how the change treats it, and `value NAME` is its value. Among the texts its value has its
     name, with _ for other characters, and with _before that of before."""
-    facts, texts = {"kind": change.after.kind}, {"name": change.after.name}
+    source = change.cluster.source
+    facts = {"kind": change.after.kind, "evidence": NO_YES[source is not None]}
+    texts = {"name": change.after.name, "cluster": quote(source.name) if source else "CLUSTER"}
     for key in NAMED:
         turn = change.turn(key)
         facts[key] = "changed" if turn in ("raised", "lowered") else turn
@@ -274,6 +277,8 @@ def _nodes(change: FileChange) -> tuple[Words, Words]:
     pairs = [*(pair for pair in pairs if all(pair)), ("".join(then.node_ids[:1]), "".join(ids[:1]))]
     moved = [(old, new) for old, new in pairs if old and new and old != new]
     old_id, new_id = (moved or pairs)[0]
+    moves = NO_YES["" != then.log_dir != now.log_dir != ""]
+    broker_id = now.known(of.BROKER_ID)
     templates = [key.split(" ")[0] for key, it in now.settings.items() if not it.is_known]
     equal = sorted(it for it in ids if ids.count(it) > 1 and now.kind == "ansible")
     return {
@@ -288,7 +293,8 @@ def _nodes(change: FileChange) -> tuple[Words, Words]:
         "templates": NO_YES[bool(templates)],
         "strange_roles": NO_YES[not now.names(of.ROLES) <= of.MEMBERS.keys()],
         "node_id_changes": NO_YES[bool(moved)],
-        "log_dir_moves": NO_YES["" != then.log_dir != now.log_dir != ""],
+        "log_dir_moves": "order" if moves == "yes" and now.log_dir in then.log_dirs else moves,
+        "broker_id_differs": NO_YES[broker_id not in (None, now.known(of.NODE_ID) or broker_id)],
     }, {
         "node_id": new_id or "",
         "node_id_before": old_id or "",

@@ -159,6 +159,28 @@ def test_software_that_cannot_register_is_named_with_its_reason(tmp_path: Path) 
     assert "7-25 (up to 4.0-IV3)" in one["message"]
 
 
+def test_remedies_name_the_cluster_whose_data_is_given(tmp_path: Path) -> None:
+    """The data that is given is not asked for again, although it has no level."""
+    before = KAFKA.format(version="4.2.0", level="4.1-IV1")
+    after = KAFKA.format(version="4.0.1", level="4.1-IV1")
+    capture = ("--capture", str(SAMPLES / "orders-prod-us"))
+    found = lint(tmp_path, "k.yaml", before, after, *capture)["findings"]
+    [one] = [one for one in found if one["code"] == "software_cannot_register"]
+    assert one["remedy"].endswith("featurelib can-roll Zk134dhGTS-NdCoF4ck_oA --to 4.0")
+    lines = [
+        json.loads(line)
+        for line in (SAMPLES / "orders-prod-us" / "landing.jsonl").read_text().splitlines()
+    ]
+    kept = [line for line in lines if line["kind"] != "api_versions"]  # which have the levels
+    assert 0 < len(kept) < len(lines)
+    (tmp_path / "capture.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in kept))
+    capture = ("--capture", str(tmp_path / "capture.jsonl"))
+    [one] = lint(tmp_path, "server.properties", VOTERS, SERVERS, *capture)["findings"]
+    assert (one["code"], one["severity"]) == ("voters_replaced", "blocker")
+    assert "the data of Zk134dhGTS-NdCoF4ck_oA does not show its kraft.version" in one["message"]
+    assert one["remedy"].startswith("Collect the cluster again")
+
+
 FLEET = """[[cluster]]
 id = "Zk134dhGTS-NdCoF4ck_oA"
 name = "orders-prod-us"
@@ -255,7 +277,7 @@ def test_a_broken_file_before_is_named_as_that(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("before", "words"),
-    [("replicas: 3\n", "expected the file as it was"), (None, "cannot be read")],
+    [("replicas: 3\n", "no settings of Kafka are in the file of before"), (None, "cannot be read")],
 )
 def test_a_file_before_that_is_not_kafkas_is_named_and_the_file_is_judged_as_it_is(
     before: str | None, words: str, tmp_path: Path
