@@ -47,6 +47,8 @@ def lint(
     Exit codes: 0 done; 1 with --fail-on, if a finding is as severe; 2 usage, or a file was not
     judged; 5 the named evidence is of none of these clusters, and they are judged without.
     """
+    if as_json and as_form is not pages.LintForm.TEXT:
+        raise ConfigError(f"--json and --as {as_form} exclude each other. Give one of them.")
     catalogue = open_catalogue(overlay, say)
     names, now, then = read_change(files, before, before_revision)
     clusters = _Evidence(Chosen(wanted=evidence, catalogue=catalogue, say=say))

@@ -49,8 +49,7 @@ def read_change(
             then.charts.update(now.charts)
             read_file(old, file, then, read_old(chart) if chart else None)
     if before and then.skipped:
-        message = "no settings of Kafka are in the file of before. Name the file as it was."
-        then.faults.append(Fault(before, 1, message))
+        then.faults.append(Fault(before, 1, "no settings of Kafka. Name the file as it was."))
     if before:
         now.faults.extend(Fault(before, fault.line, fault.message) for fault in then.faults)
     if now.skipped == [*names] and revision is None and not then.scopes:

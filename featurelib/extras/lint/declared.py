@@ -145,11 +145,6 @@ class Scope:
         return [*filter(None, ids)] if is_clear else []
 
     @property
-    def log_dir(self) -> str:
-        """The folder of the metadata; "" where it is not known."""
-        return (self.log_dirs or [""])[0]
-
-    @property
     def log_dirs(self) -> list[str]:
         """The known folders, that of the metadata first."""
         texts = [self.known(key) or "" for key in LOG_DIRS if key in self.settings]

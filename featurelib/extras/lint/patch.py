@@ -95,7 +95,7 @@ def patch(
                 level = catalogue.level_name(METADATA_VERSION, move.to_level)
                 edits[own[0].file] |= edit_level(own[0], level)
         if other_moves or not moves:
-            missing = clean(entry.managed_as or "a Kafka resource")
+            missing = clean(entry.managed_as or "a Kafka resource of this cluster")
             place = "A Kafka resource holds" if own else f"Files without {missing} hold"
             held = [clean(move.feature) for move in other_moves] or ["level of this plan"]
             options = " ".join(map(option_of, other_moves))

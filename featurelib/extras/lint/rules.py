@@ -277,7 +277,8 @@ def _nodes(change: FileChange) -> tuple[Words, Words]:
     pairs = [*(pair for pair in pairs if all(pair)), ("".join(then.node_ids[:1]), "".join(ids[:1]))]
     moved = [(old, new) for old, new in pairs if old and new and old != new]
     old_id, new_id = (moved or pairs)[0]
-    moves = NO_YES["" != then.log_dir != now.log_dir != ""]
+    folder, old_folder = ("".join(scope.log_dirs[:1]) for scope in (now, then))
+    moves = NO_YES["" != old_folder != folder != ""]
     broker_id = now.known(of.BROKER_ID)
     templates = [key.split(" ")[0] for key, it in now.settings.items() if not it.is_known]
     equal = sorted(it for it in ids if ids.count(it) > 1 and now.kind == "ansible")
@@ -293,14 +294,14 @@ def _nodes(change: FileChange) -> tuple[Words, Words]:
         "templates": NO_YES[bool(templates)],
         "strange_roles": NO_YES[not now.names(of.ROLES) <= of.MEMBERS.keys()],
         "node_id_changes": NO_YES[bool(moved)],
-        "log_dir_moves": "order" if moves == "yes" and now.log_dir in then.log_dirs else moves,
+        "log_dir_moves": "order" if moves == "yes" and folder in then.log_dirs else moves,
         "broker_id_differs": NO_YES[broker_id not in (None, now.known(of.NODE_ID) or broker_id)],
     }, {
         "node_id": new_id or "",
         "node_id_before": old_id or "",
         "equal_id": "".join(equal[:1]),
-        "log_dir": now.log_dir,
-        "log_dir_before": then.log_dir,
+        "log_dir": folder,
+        "log_dir_before": old_folder,
         "templates": ", ".join(dict.fromkeys(templates)),
     }
 

@@ -7,6 +7,7 @@ those of the report, so a message never says anything that the report does not s
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -20,6 +21,7 @@ from featurelib.words import clean, count, some, time_text
 
 WAITS = ("Approve", "Hand over")  # verbs of tasks with a plan
 URGENT, WAITING, NEW = "Urgent", "Waits for you", "New"
+PAGE = re.compile(r" \(docs/[\w/-]+\.md\)|: see docs/[\w/-]+\.md")  # owners have no checkout
 Key = tuple[str, str]  # cluster and text of an item
 Items = dict[Key, bool]  # True: it is critical
 
@@ -106,6 +108,7 @@ def write_message(
             text = "\n    ".join([text, *commands])
             for path, instead in local.items():
                 text = text.replace(path, instead)
+            text = PAGE.sub("", text)
             texts[kind].append(text)
     words = ", ".join(f"{len(tasks)} {kind.lower()}" for kind, tasks in texts.items() if tasks)
     sections = []

@@ -277,7 +277,7 @@ def test_a_broken_file_before_is_named_as_that(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("before", "words"),
-    [("replicas: 3\n", "no settings of Kafka are in the file of before"), (None, "cannot be read")],
+    [("replicas: 3\n", "no settings of Kafka. Name the file as it was"), (None, "cannot be read")],
 )
 def test_a_file_before_that_is_not_kafkas_is_named_and_the_file_is_judged_as_it_is(
     before: str | None, words: str, tmp_path: Path
@@ -629,6 +629,13 @@ def test_the_comment_has_its_mark_and_shows_texts_of_files_as_they_are(tmp_path:
     assert "@admin" not in comment
     row = next(line for line in comment.splitlines() if "level" in line and "|" in line[:1])
     assert row.count("|") - row.count("\\|") == 5
+
+
+def test_two_forms_of_output_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "kafka.yaml").write_text(KAFKA.format(version="4.1.0", level="4.1-IV1"))
+    code, out, error = run("lint", str(tmp_path / "kafka.yaml"), "--as", "sarif", "--json")
+    assert (code, json.loads(out)["error"]) == (2, "usage")
+    assert "--json and --as sarif exclude each other" in error
 
 
 def test_nothing_to_report_is_said(tmp_path: Path) -> None:

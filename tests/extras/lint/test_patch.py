@@ -136,13 +136,13 @@ def test_other_features_are_named_with_their_command(answers: Path, tmp_path: Pa
             "ours",
             "server.properties",
             "process.roles=broker\n",
-            "without a Kafka resource hold no metadata.",
+            "without a Kafka resource of this cluster hold no metadata.",
         ),
         (
             "ours",
             "hosts.yml",
             "kafka_broker: {vars: {node.id: 1}}\n",
-            "without a Kafka resource hold no meta",
+            "without a Kafka resource of this cluster hold no meta",
         ),
         (
             "theirs",
@@ -246,7 +246,7 @@ def test_a_resource_that_another_cluster_claims_is_never_changed(
     (tmp_path / "fleet.toml").write_text((answers / "ours.toml").read_text() + other)
     code, out, error = run(*words, str(tmp_path / "fleet.toml"))
     assert (code, out) == (3, "")
-    assert "Files without a Kafka resource hold no metadata.version" in error
+    assert "Files without a Kafka resource of this cluster hold no metadata.version" in error
 
 
 def test_an_upgrade_lowers_no_level_that_a_file_asks_for(answers: Path, tmp_path: Path) -> None:

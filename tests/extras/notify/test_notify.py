@@ -23,13 +23,17 @@ from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import AuthResult
 
 import featurelib as fl
+from featurelib.config.fleet import FleetPart
 from featurelib.errors import BusyError, ConfigError
+from featurelib.extras.notify import digest
 from featurelib.extras.notify.command import send_due
 from featurelib.extras.notify.digest import write_message
 from featurelib.extras.notify.history import NOTIFICATION, History, alone
 from featurelib.extras.notify.targets import BODIES, MessageSender, parse_targets
 from featurelib.feature import Verdict
 from featurelib.lake import Lake
+from featurelib.view.model import Report
+from featurelib.view.report import narrow as narrow_report
 from tests.backends.rig.security import make_certificate
 from tests.cli.commands import run
 from tests.questions.nights import write_night
@@ -577,3 +581,20 @@ def test_a_plan_file_and_the_tables_of_the_sender_are_named_as_others_have_them(
     assert (code, errors) == (0, "")
     assert "    featurelib show plans/pay.json\n" in said
     assert str(place.root) not in said
+
+
+def test_no_page_of_a_checkout_is_named(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Owners have the message, and not the folder docs/."""
+    place.targets(hook("all", secret(place.folder, "https://hooks.example")))
+    place.night(plans=(plan("a", READY, steps=[step()], plan="{}"),))
+    text = "it blocks: see docs/how-to/stale.md. Only then unregister it (docs/how-to/stale.md)."
+
+    def narrow(report: Report, part: FleetPart) -> Report:
+        own = narrow_report(report, part)
+        return replace(own, today=tuple(replace(task, text=text) for task in own.today))
+
+    monkeypatch.setattr(digest, "narrow", narrow)
+    code, said, errors = place.notify("--dry-run")
+    assert (code, errors) == (0, "")
+    assert "it blocks. Only then unregister it." in said
+    assert "docs/" not in said
