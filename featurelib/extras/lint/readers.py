@@ -336,7 +336,8 @@ def _bitnami(values: Setting, known: dict[str, Setting]) -> Iterator[_Item]:
     facts, chart = _ChartFacts(era=era_of(number), zookeeper=""), known.get(of.CHART)
     facts.values_of_chart = values
     major = chart.value if chart else ""
-    facts["chart"] = ("old", "new")[int(major) >= ROWS["bitnami"]["new"]] if major else ""
+    word = ("old", "new")[int(major or 0) >= ROWS["bitnami"]["new"]]
+    facts["chart"] = word if major else "unclear" if chart else ""
     facts["quorum"] = "named" if {of.VOTERS, of.SERVERS} & known.keys() else ""
     facts["before_4.1"] = "yes" if number and number < of.DYNAMIC_FROM else "no"
     facts["default"] = "zookeeper" if major in ROWS["bitnami"]["old"] else "kraft"

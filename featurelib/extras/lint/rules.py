@@ -279,7 +279,6 @@ def _nodes(change: FileChange) -> tuple[Words, Words]:
     old_id, new_id = (moved or pairs)[0]
     folder, old_folder = ("".join(scope.log_dirs[:1]) for scope in (now, then))
     moves = NO_YES["" != old_folder != folder != ""]
-    broker_id = now.known(of.BROKER_ID)
     templates = [key.split(" ")[0] for key, it in now.settings.items() if not it.is_known]
     equal = sorted(it for it in ids if ids.count(it) > 1 and now.kind == "ansible")
     return {
@@ -295,7 +294,7 @@ def _nodes(change: FileChange) -> tuple[Words, Words]:
         "strange_roles": NO_YES[not now.names(of.ROLES) <= of.MEMBERS.keys()],
         "node_id_changes": NO_YES[bool(moved)],
         "log_dir_moves": "order" if moves == "yes" and folder in then.log_dirs else moves,
-        "broker_id_differs": NO_YES[broker_id not in (None, now.known(of.NODE_ID) or broker_id)],
+        "broker_id_differs": NO_YES[now.known(of.BROKER_ID) not in (None, now.known(of.NODE_ID))],
     }, {
         "node_id": new_id or "",
         "node_id_before": old_id or "",

@@ -43,6 +43,7 @@ def start(cluster: RunningCluster) -> str:
     ("change", "says"),
     [
         (("/data\n", "/other\n"), "meta.properties"),
+        (("node.id=1\n", "node.id=1\nbroker.id=9\n"), "the same value as `broker.id`"),
         (("controller.listener.names=CONTROLLER\n", ""), "controller.listener.names"),
         (("listener.names=CONTROLLER", "listener.names=OTHER"), "must contain at least one value"),
         (
@@ -50,7 +51,7 @@ def start(cluster: RunningCluster) -> str:
             "AclAuth",
         ),
     ],
-    ids=["log.dirs", "controller.listener.names", "another listener", "authorizer"],
+    ids=["log.dirs", "broker.id", "controller.listener.names", "another listener", "authorizer"],
 )
 def test_a_node_ends_at_its_start_as_lint_says(
     change: tuple[str, str], says: str, cluster: RunningCluster, tmp_path: Path
@@ -66,6 +67,27 @@ def test_a_node_ends_at_its_start_as_lint_says(
     assert says in log
     code, out, _ = run("lint", str(file), "--before", str(before), "--fail-on", "blocker")
     assert (code, "node_does_not_start" in out) == (1, True), out
+
+
+def test_a_node_whose_directories_change_places_ends_at_its_start(
+    cluster: RunningCluster, tmp_path: Path
+) -> None:
+    """The metadata log stays in the directory that was the first; metadata.log.dir names it."""
+    [file] = tmp_path.rglob("server.properties")
+    before, text = tmp_path / "before.properties", file.read_text()
+    [line] = [line for line in text.splitlines() if line.startswith("log.dirs=")]
+    first = line.removeprefix("log.dirs=")
+    before.write_text(text.replace(line, f"{line},{first}-2"))
+    words = ("format", "--ignore-formatted", "-t", cluster.cluster_id, "-c", str(before))
+    command = Java.of(cluster.nodes[1].release).command("kafka.tools.StorageTool", *words)
+    subprocess.run(command, capture_output=True, check=True)
+    for more, is_running in (("", False), (f"\nmetadata.log.dir={first}", True)):
+        file.write_text(text.replace(line, f"log.dirs={first}-2,{first}{more}"))
+        log = start(cluster)
+        assert cluster.nodes[1].process.running is is_running, log[-2000:]
+        assert "Found unexpected metadata location" in log
+        code, out, _ = run("lint", str(file), "--before", str(before), "--fail-on", "critical")
+        assert (code, "Keep the order" in out) == (1 - is_running, not is_running), out
 
 
 def test_the_tool_refuses_to_format_for_another_cluster_id(
