@@ -485,8 +485,8 @@ def test_what_is_urgent_is_red_and_nothing_below_it_is_redder() -> None:
     page = render_html(report_samples())
     shades = re.findall(r'<li class="(\w*)"><b>([\w ]+)</b>', page)
     assert shades == [
-        ("urgent", "Fix"), ("urgent", "Collect"), ("urgent", "Check"), ("", "Approve"),
-        ("", "Hand over"), ("", "Fix"), ("", "Upgrade"), ("", "Check"), ("", "Fix"), ("", "Fix"),
+        ("urgent", "Fix"), ("urgent", "Check"), ("urgent", "Collect"), ("urgent", "Check"),
+        ("", "Approve"), ("", "Hand over"), ("", "Fix"), ("", "Upgrade"), ("", "Fix"), ("", "Fix"),
         ("rest", "Look at"),
     ]  # fmt: skip
 
