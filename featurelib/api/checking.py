@@ -57,8 +57,7 @@ def check(
 
     Every listener is queried, and the verdicts are the same as those of the nightly. Nothing is
     changed. The worst cluster comes first. --html writes the nightly's pages without Spark and
-    Java; --json prints its report.json. In Python: check("payments-eu").value.clusters[0].verdict,
-    or check(connect(...)).
+    Java. In Python: check("payments-eu").value.clusters[0].verdict, or check(connect(...)).
 
     Exit codes: 0 done; 1 with --fail-on, if a finding has that severity; 2 usage; 5 a cluster could
     not be read, or is UNKNOWN because a permission is missing.

@@ -116,16 +116,16 @@ def can_roll(cluster: AnyCluster, to: str, journal: str | None = None) -> Answer
         featurelib can-roll payments-eu --to 4.0 --json
 
     The command judges every node with the ranges of the release's production software, by every
-    generation of controllers that may lead now. Errors are in Kafka's words. If a level must change
-    first, the output has the plan, or the reason why there is none. It also shows whether the
-    present software can register again after the rolling upgrade, and after the new levels are
-    finalized, and the first level that prevents it. Nothing is sent.
+    generation of controllers that may lead now. If a level must change first, the output has the
+    plan, or the reason why there is none. It also shows whether the present software can register
+    again after the rolling upgrade, and after the new levels are finalized, and the first level
+    that prevents it. Nothing is sent.
 
     In Python: can_roll("payments-eu", "4.2").value.may_join. A row is one finalized feature: its
     level, the range of that software (None = it has no such feature), and whether the range
     contains the level.
 
-    Exit codes: 0 answered, also where it cannot register; 2 usage; 5 no evidence.
+    Exit codes: 0 answered, also "cannot register"; 2 usage; 5 no evidence.
     """
     chosen = choose(cluster)
     source = chosen.question()
