@@ -121,7 +121,7 @@ def _plain(values: Int, missing: Bool) -> pa.Array:
 
 
 def _valid_bits(missing: Bool) -> pa.Buffer | None:
-    """Return a bit for each value that is not missing; None = no value is missing."""
+    """Return the bits that mark the values that are there; None = no value is missing."""
     return pa.py_buffer(np.packbits(~missing, bitorder="little")) if missing.any() else None
 
 

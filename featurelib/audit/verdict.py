@@ -397,8 +397,8 @@ def find_soaking(
     rows: TableRows, evidence: Evidence, conditions: Conditions, software: Software,
     catalogue: Catalogue, report: BatchFindings,
 ) -> Bool:  # fmt: skip
-    """Report clusters whose READY is younger than the soak time, and return them: the software can
-    be rolled back to the releases that can register now."""
+    """Report the clusters that are READY for less than the soak time, and return a mask of them.
+    Until a level is finalized, their software can still be rolled back."""
     query, since = evidence.questions, np.zeros(len(evidence.clusters), dtype=np.int64)
     ready = np.flatnonzero(rows.texts("verdict").equal(Verdict.READY))
     np.maximum.at(since, query.cluster[ready], rows.numbers("verdict_since")[ready])

@@ -72,7 +72,9 @@ class _Known:
     """The names in the rows, and the checks that use these names."""
 
     def __init__(self, rows: Rows) -> None:
-        self.names: dict[str, int] = {}  # of metadata.version; the first row with a name has it
+        self.names: dict[
+            str, int
+        ] = {}  # of metadata.version; if two rows have one name, the first row counts
         self.levels: dict[str, set[int]] = {METADATA_VERSION: set()}
         self.releases = [row.release for row in rows.release]
         # Release ("" = the level's own row), feature, level and column of what levels say.

@@ -391,7 +391,7 @@ def _remedy_problem(cluster: Cluster, node: Node, codes: frozenset[str]) -> Issu
 
 
 def action_for(cluster: Cluster, node: Node, moves: Moves, codes: frozenset[str]) -> Action:
-    """Return the action for a node that blocks `moves`, if these rules refuse them."""
+    """Return the action for a node that blocks `moves`; `codes` are the rules that refuse them."""
     level = cluster.level(METADATA_VERSION)
     brokers = [n for n in cluster.nodes if n.registered and n.role is Role.BROKER]
     is_known = (level or cluster.has_quorum) and brokers != [node]

@@ -27,8 +27,8 @@ NOTHING = -1  # the position of a missing map
 DAMAGED = -2  # the position of a map that cannot be read
 IDLE_WINDOW = 10_000_000  # microseconds
 IDLE_RECORD_INTERVAL = 500_000  # microseconds: Kafka's metadata.max.idle.interval.ms
-ONE_READING = 5 * 60 * 1_000_000  # microseconds: lines this close may belong to one reading
-ONE_MOMENT = 10_000_000  # microseconds: lists of nodes this close must be equal
+ONE_READING = 5 * 60 * 1_000_000  # microseconds: lines read within this time may be of one reading
+ONE_MOMENT = 10_000_000  # microseconds: lists of nodes read within this time must be equal
 
 
 class Listener(msgspec.Struct, array_like=True, gc=False):

@@ -1,5 +1,5 @@
-"""Do the work of refine's workers: turn sorted lines and states into snapshot rows and history
-statements.
+"""The work of the job `refine` in Spark's workers: sorted lines and the states of the last fold in,
+snapshot rows and rows of the histories out.
 
 Workers import only this module and its imports. It needs neither Spark nor pandas, like judging.py,
 so that workers start fast.

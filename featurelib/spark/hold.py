@@ -226,7 +226,7 @@ class Lease:
 
 
 def _holder(opened: DeltaTable) -> HoldingRun | None:
-    """Return the holder of a lease, by the newest commit of a run; None = none."""
+    """Return the holder that the newest commit with a holder names; None = nobody."""
     newest = next((commit[HOLDER] for commit in opened.history(RECENT) if HOLDER in commit), "")
     try:
         return msgspec.json.decode(newest, type=HoldingRun) if newest else None

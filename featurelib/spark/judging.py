@@ -77,7 +77,9 @@ class EarlierRun:
         newer = [conditions.newest_lines.get(cluster, NONE) for cluster in snapshots.clusters]
         differs |= np.array(newer, dtype=np.int64) > snapshots.observed_at  # lines are lost
         parts = ((snapshots[part], name) for part, name in TIME_FIELDS)
-        times = [(of.row, np.abs(of.field(name))) for of, name in parts]  # below 0: see log_at
+        times = [
+            (of.row, np.abs(of.field(name))) for of, name in parts
+        ]  # log_at is negative for a log with a gap
         for cluster, at in [(np.arange(len(rows)), snapshots.observed_at), *times]:
             before, now = (age_class(at, to, max_age) for to in (self.as_of, conditions.as_of))
             differs[cluster[before != now]] = True
