@@ -213,7 +213,7 @@ def test_each_owner_and_view_has_a_page_that_whatever_name_keeps_in_its_folder()
     said = report(judged([*rows, plan("stranger", "READY")]), inventory=fleet)
     told: list[str] = []
     parts = part_pages(said, fleet, "fleet.toml", told.append)
-    assert "[[view]] 'gone': owner paymants: expected" in "".join(told)
+    assert "[[view]] 'gone': owner paymants: fleet.toml: no cluster has" in "".join(told)
     names = [page.name for page in parts]
     assert len({name.casefold() for name in names}) == len(names) == len(owners) + 2
     assert all(re.fullmatch(r"(owners|views)/[A-Za-z0-9_][\w.-]*\.html", name) for name in names)
