@@ -92,6 +92,7 @@ def _text(error: typer.TyperException) -> str:
     for option in context.command.params if context is not None else ():
         if name in option.opts and not option.is_flag:
             text += f": {option.get_help_record(context)[0]}"
+    text = text.replace(_MARK, "")
     return text if text.endswith("?") or "\n" in text else f"{text}."
 
 
@@ -125,6 +126,9 @@ class CommandGroup(TyperGroup):
         return _end(super().main, args, extra, standalone_mode)
 
 
+# In ZooKeeper mode a cluster's id may begin with a hyphen (Kafka's CoreUtils.generateUuidAsBase64),
+# and is no option. The mark stands before it while the command line is parsed.
+_HYPHENED_ID, _MARK = re.compile(r"-\w[\w-]{20}", re.ASCII), "\u2060"
 HELP_ALL, PANEL = "--help-all", "rich_help_panel"
 PANELS = ("Arguments", "Options", "Where to read", "Judging", "Output")  # a help's parts, in order
 
@@ -153,17 +157,28 @@ class JobCommand(TyperCommand):
                     formatter.write_dl(records)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Add the name of the command to a parser error, which lacks it."""
+        """Parse the arguments, also a cluster's id that begins with a hyphen. Add the name of the
+        command to a parser error, which lacks it."""
         if HELP_ALL in args:
             ctx.meta[HELP_ALL], args = True, ["--help"]
+        own = {flag for parameter in self.params for flag in parameter.opts}
+        ids = {word for word in args if _HYPHENED_ID.fullmatch(word)} - own
         try:
-            return super().parse_args(ctx, args)
+            rest = super().parse_args(ctx, [_MARK * (word in ids) + word for word in args])
+            ctx.params = {name: _unmarked(value) for name, value in ctx.params.items()}
+            return rest
         except typer.TyperException as error:
             vars(error)["ctx"] = getattr(error, "ctx", None) or ctx
             raise
 
     def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
         return _end(super().main, args, extra, standalone_mode)
+
+
+def _unmarked(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return type(value)(map(_unmarked, value))
+    return value.removeprefix(_MARK) if isinstance(value, str) else value
 
 
 def run_job(main: Callable[..., int]) -> None:

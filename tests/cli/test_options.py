@@ -16,6 +16,7 @@ from featurelib.cli.app import COMMANDS
 from featurelib.cli.options import OPTIONS, with_options
 from featurelib.source import Wanted
 from tests.cli.commands import run
+from tests.laboratory import LABORATORY
 
 QUESTIONS = ("why-not", "what-if", "can-roll")
 JOBS = sorted(path.stem for path in (Path(__file__).parents[2] / "jobs").glob("[!_]*.py"))
@@ -70,3 +71,20 @@ def test_two_ways_to_evidence_contradict_each_other_everywhere(command: str) -> 
     }
     code, _, err = run(command, *own.get(command, []), "--capture", "a", "--file", "b")
     assert (code, "found --capture and --file. Keep one." in err) == (2, True)
+
+
+def test_a_cluster_s_id_that_begins_with_a_hyphen_is_no_option(tmp_path: Path) -> None:
+    """Kafka in ZooKeeper mode draws such ids, one of 64."""
+    own, hyphened = b"gzC6s3zqQT2rhb9IftIyZw", b"-Bo5hZWMTFGN9xvou5dIkQ"
+    recorded = (LABORATORY / "zk-282-disabled" / "landing.jsonl").read_bytes()
+    assert recorded.count(own) > 5
+    (tmp_path / "landing.jsonl").write_bytes(recorded.replace(own, hyphened))
+    where = ("--capture", str(tmp_path), "--as-of", "newest")
+    code, out, err = run("check", hyphened.decode(), *where)
+    assert (code, out[:23]) == (0, f"{hyphened.decode()}:"), err
+    printed = [line.split() for line in out.splitlines() if line.startswith("  featurelib ")]
+    assert printed
+    for words in printed:  # each Next of its page
+        assert run(*words[1:])[0] in (0, 3), words
+    code, _, err = run("version-mapping", hyphened.decode())
+    assert (code, f"({hyphened.decode()})" in err) == (2, True)
