@@ -161,12 +161,12 @@ class JobCommand(TyperCommand):
         command to a parser error, which lacks it."""
         if HELP_ALL in args:
             ctx.meta[HELP_ALL], args = True, ["--help"]
-        own = {flag for parameter in self.params for flag in parameter.opts}
-        ids = {word for word in args if _HYPHENED_ID.fullmatch(word)} - own
+        flags = {flag for parameter in self.params for flag in parameter.opts}
+        ids = {word for word in args if _HYPHENED_ID.fullmatch(word)} - flags
         try:
-            rest = super().parse_args(ctx, [_MARK * (word in ids) + word for word in args])
+            extra = super().parse_args(ctx, [_MARK * (word in ids) + word for word in args])
             ctx.params = {name: _unmarked(value) for name, value in ctx.params.items()}
-            return rest
+            return extra
         except typer.TyperException as error:
             vars(error)["ctx"] = getattr(error, "ctx", None) or ctx
             raise
@@ -178,7 +178,8 @@ class JobCommand(TyperCommand):
 def _unmarked(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return type(value)(map(_unmarked, value))
-    return value.removeprefix(_MARK) if isinstance(value, str) else value
+    is_marked = isinstance(value, str) and value.startswith(_MARK)
+    return value.removeprefix(_MARK) if is_marked else value
 
 
 def run_job(main: Callable[..., int]) -> None:
