@@ -17,7 +17,7 @@ epoch that kafka-features.sh prints, and pieces beyond a gap.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -193,11 +193,14 @@ def replay(
         lines = sorted(set(dumps[at]))
         if len({line.number for line in lines}) < len({(n, text) for n, text, _ in lines}):
             state.ambiguous_dumps = sorted({*state.ambiguous_dumps, at})
-            _note_levels(state, lines, at)
+            items = (parse_line(line.text) for line in lines)
+            _note_levels(state, (item for item in items if isinstance(item, log.Record)), at)
             continue
         pieces, has_hole = segments(lines, at, position)
         for segment in pieces:
             _note_replayed(image, segment)
+            if segment.end != AT_BOOTSTRAP:  # other controllers may lack this one's checkpoint
+                _note_levels(state, segment.events, at - 1)
         image.pending.extend(segment for segment in pieces if segment.end != AT_BOOTSTRAP)
         holes = {*state.dumps_with_holes} - {at}
         state.dumps_with_holes = sorted(holes | ({at} if has_hole else set()))
@@ -224,12 +227,11 @@ def expected_end(state: ClusterState) -> int:
     return max([1, *ends])
 
 
-def _note_levels(state: ClusterState, lines: list[DumpLine], at: int) -> None:
-    """Keep the levels of dumps with equal times: a starting controller may replay them."""
-    for line in lines:
-        item = parse_line(line.text)
-        if isinstance(item, log.Record) and item.kind == "level" and item.number:
-            entry = f"{item.name} {item.number}"
+def _note_levels(state: ClusterState, records: Iterable[Event | log.Record], at: int) -> None:
+    """Keep the levels in these records: a starting controller may replay them."""
+    for of in records:
+        if of.kind == "level" and of.number:
+            entry = f"{of.name} {of.number}"
             state.levels_seen[entry] = max(state.levels_seen.get(entry, 0), at)
 
 

@@ -179,6 +179,18 @@ def test_an_old_level_in_the_log_or_in_bootstrap_checkpoint_ends_controllers_of_
     assert replays(ask(alone, "4.1")) == {(*old, ReplayProof.SEEN)}
 
 
+@pytest.mark.parametrize(("name", "is_alone"), [("k39-static", True), ("catalog-prod", False)])
+def test_the_checkpoint_of_one_controller_proves_nothing_about_the_others(
+    name: str, is_alone: bool
+) -> None:
+    """Seen on real nodes: the one without a checkpoint ended at each start."""
+    lines = recorded(name, LABORATORY if is_alone else SAMPLES)
+    first = max(lines, key=lambda line: str(line["observed_at"]))
+    files = log(0, "MV4", "MV7", "MV21"), checkpoint(90, "MV21")
+    found = replays(ask([*lines, *dumped(first, 1, *files)], "4.0"))
+    assert (("metadata.version", 4, ReplayProof.SEEN) in found) is not is_alone
+
+
 def test_two_dumps_of_one_time_prove_nothing_and_their_levels_may_be_replayed() -> None:
     lines = recorded("k39-static")
     old = ("metadata.version", 4)
