@@ -106,5 +106,5 @@ with DAG(
             "--tables", f"{DATA}/tables", "--out", f"{DATA}/reports",
         ],
         trigger_rule="all_done",
-    )  # fmt: skip
+    )  # an option beside its value  # fmt: skip
     collect >> nightly

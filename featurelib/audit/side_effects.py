@@ -49,7 +49,7 @@ def side_effects(
         for update in step.updates
         for row in catalogue.side_effects(update.feature)
         if update.from_level < row.level <= update.to_level
-    )  # fmt: skip
+    )  # a condition in each line  # fmt: skip
 
 
 def effects_of(meaning: Plan, catalogue: Catalogue) -> tuple[SideEffect, ...]:

@@ -396,7 +396,7 @@ def _ready_since(
 def find_soaking(
     rows: TableRows, evidence: Evidence, conditions: Conditions, software: Software,
     catalogue: Catalogue, report: BatchFindings,
-) -> Bool:  # fmt: skip
+) -> Bool:  # inputs in one block  # fmt: skip
     """Report the clusters that are READY for less than the soak time, and return a mask of them.
     Until a level is finalized, their software can still be rolled back."""
     query, since = evidence.questions, np.zeros(len(evidence.clusters), dtype=np.int64)

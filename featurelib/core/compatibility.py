@@ -274,7 +274,7 @@ def _log_line(at: _LevelsAndNode, feature: int, tables: Tables) -> Unfit:
     return _unfit_words(
         says or table.says_broker, at, feature,
         node_range=range_text(low, high), oldest_known=known[0], newest_known=known[1],
-    )  # fmt: skip
+    )  # the values of the text, in one block  # fmt: skip
 
 
 def _unfit_words(says: str, at: _LevelsAndNode, feature: int, **values: object) -> Unfit:

@@ -348,7 +348,7 @@ class Client(Connection):
         return self._ask(
             Api.DESCRIBE_CONFIGS, resources=requested, include_synonyms=True,
             include_documentation=False,
-        )  # fmt: skip
+        )  # what is included, in one block  # fmt: skip
 
     def own_id(self) -> int | None:
         """Return the node id that a controller of 3.7 or later returns when it rejects the
