@@ -176,6 +176,7 @@ def _withdraw(target: str, reason: str | None, journal: str | None) -> Approved:
     )
     with closing(Journal(path)) as opened:
         opened.withdraw(withdrawal)
+        entries = opened.entries(plan=approval.plan, only_open=True)
     try:
         Path(target).unlink()
     except OSError as error:
@@ -183,11 +184,15 @@ def _withdraw(target: str, reason: str | None, journal: str | None) -> Approved:
             f"{target}: expected a file that can be deleted, found: {error.strerror}. The "
             f"approval was taken back in {path}; with another journal it holds until it expires."
         ) from error
-    lines = (
+    lines = [
         f"deleted: {target}, the approval by {approval.approved_by}: {withdrawal.text}",
         f"{path}: apply with this journal refuses every copy of it",
         f"with another journal a copy would hold until {files.say_time(approval.expires_at)}",
-    )
+    ]
+    if any(entry.intent.approval == withdrawal.approval for entry in entries):
+        again = f"featurelib resume {quote(approval.cluster)}"
+        again += f" --journal {quote(journal)}" if journal else ""
+        lines.append(f"a request of this approval may be sent already. Find out: {again}")
     keys = {"file": target, "signed": file.signature is not None}
     taken = withdrawal_document(withdrawal)
     document = fill(ApproveDocument, approval=approval, withdrawn=taken, **keys)
