@@ -23,7 +23,7 @@ from featurelib.config.fleet import Fleet, FleetEntry
 from featurelib.config.settings import Settings
 from featurelib.core.dialect import GENERATIONS, STRICT, load
 from featurelib.model import Guards, Move, Plan, RangeGroup, Requirements, Step
-from featurelib.words import msgspec_fault
+from featurelib.words import clean, msgspec_fault
 
 Value = TypeVar("Value", str, int)
 
@@ -147,6 +147,7 @@ def plan_faults(plan: Plan) -> Iterator[str]:
     except msgspec.ValidationError as error:
         yield msgspec_fault(error)[2]
         return
+    yield from _lines_in(msgspec.to_builtins(plan), "")
     for name in ("cluster", "intent", "catalogue"):
         if not getattr(plan, name).strip():
             yield f"{name}: expected a text, found none"
@@ -160,6 +161,19 @@ def plan_faults(plan: Plan) -> Iterator[str]:
     yield from _node_groups(plan.requirements.nodes, features, "requirements.nodes")
     yield from () if plan.guards is None else _guards(plan.guards)
     yield from _side_effects(plan)
+
+
+def _lines_in(value: object, at: str) -> Iterator[str]:
+    """Yield each text with a line end: in a message it could pass for a line of featurelib."""
+    if isinstance(value, str) and "\n" in value:
+        yield f"{at}: expected text in one line"
+    elif isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _lines_in(name, f"{at}: a name")
+            yield from _lines_in(inner, f"{at}.{clean(name)}".removeprefix("."))
+    elif isinstance(value, list | tuple):
+        for number, inner in enumerate(value):
+            yield from _lines_in(inner, f"{at}[{number}]")
 
 
 def _steps(plan: Plan) -> Iterator[str]:

@@ -419,3 +419,11 @@ def test_what_turns_or_hides_text_is_escaped_in_files_that_a_person_reviews() ->
     assert text.replace("\n", "").isprintable()
     assert read_plan(text, "p.json").plan.intent == hostile
     assert "\\u202eb\\u2066c\\ufeffd\\u200be\\u2028f\\u007fg\\udb40\\udc01h" in text
+
+
+@pytest.mark.parametrize("name", ["cluster", "catalogue", "intent"])
+def test_a_text_with_a_line_end_is_refused(name: str) -> None:
+    """In an error it would pass for a line of featurelib."""
+    text = write_plan(replace(MEANING, **{name: "x\n  f 1 → 2: nothing"}))
+    with pytest.raises(PlanError, match=f"{name}: expected text in one line"):
+        read_plan(text, "p.json")
