@@ -24,7 +24,7 @@ import msgspec
 
 from featurelib.feature import Severity
 from featurelib.schema import FACTS
-from featurelib.words import OTHER_SECURITY, REFUSED_LOGIN
+from featurelib.words import OTHER_CLUSTER, OTHER_SECURITY, REFUSED_LOGIN
 
 ANY_ADDRESS = "HOST:PORT"  # placeholder in a command: a broker of the cluster
 # The placeholders of every row's texts; each fact of a row adds more, by its kind.
@@ -52,6 +52,7 @@ class Issue(StrEnum):
 
     LISTENER = "listener"  # Kafka shows that the node runs; only its listener did not respond
     SECRET = "secret"  # the login of the collector was refused
+    OTHER_CLUSTER = "other_cluster"  # the nodes at the addresses are of another cluster
     SECURITY = "security"  # protocol, mechanism or certificate differ from the listener's
     EARLIER = "earlier"  # the stale node's range comes from an earlier run
     CONTROLLERS = "controllers"  # no list of the registered controllers
@@ -67,9 +68,10 @@ class Issue(StrEnum):
     CONFIGURED = "configured"  # only the active controller's configuration names the node
 
     @classmethod
-    def of_login(cls, reason: str) -> Issue | None:
-        """Return the kind of fault of a failed login, by the error's text; None = unknown."""
+    def of_error(cls, reason: str) -> Issue | None:
+        """Return why a cluster was not reached, by the error's text; None = unknown."""
         causes = {REFUSED_LOGIN: cls.SECRET, OTHER_SECURITY: cls.SECURITY}
+        causes[OTHER_CLUSTER] = cls.OTHER_CLUSTER
         return next((issue for words, issue in causes.items() if words in reason), None)
 
 

@@ -148,6 +148,7 @@ def some(texts: Sequence[str], most: int) -> str:
 # A collector's messages about an unreachable cluster, a refused login, and
 # security settings that differ from the listener's.
 REFUSED_LOGIN = "authentication failed"
+OTHER_CLUSTER = "expected the cluster"
 OTHER_SECURITY = "the security settings are not the listener's"
 NOBODY_ANSWERED = "expected at least one node to answer, found: "
 _WHO = re.compile(r"(.*?(?:\S:\d+|(?:broker|controller) \d+)): (.+)")

@@ -24,8 +24,10 @@ from featurelib.planning.goal import Command, Intent, RequestedLevels
 from featurelib.planning.outlook import level_names
 from featurelib.planning.owners import left_over
 from featurelib.planning.planner import Planned, make_plan, plan_by_probe
+from featurelib.planning.reasons import PROBE
 from featurelib.questions.muted import as_json, over_reason
 from featurelib.questions.setbacks import warn_lowered
+from featurelib.questions.why_not import highest_known
 from featurelib.source import Chosen, Source
 from featurelib.view.documents import fill
 from featurelib.view.plan import STANDARD_OUTPUT, Onward, named_cluster, planning_page
@@ -174,7 +176,7 @@ def _plan(chosen: Chosen, intent: Intent, *, probe: bool, out: str | None) -> Pl
             onward=Onward(
                 path=path,
                 ways=replace(source.wanted, config=None).of_files,
-                why_not=(f" {quote(source.argument)} ", source.wanted.ways[0]),
+                why_not=_why_not(planned, source),
                 address=source.view.site.address,
             ),
             width=width,
@@ -213,6 +215,19 @@ def _for_people(
         stays=tuple(stay.text for stay in planned.goal.stays),
         warnings=tuple(warnings),
     )
+
+
+def _why_not(planned: Planned, source: Source) -> str:
+    """Return the arguments of why-not for the first refused level, each after a blank; "" if there
+    is none, or if no node and no release knows that level."""
+    cluster, catalogue = source.view.cluster, source.inputs.catalogue
+    for reason in planned.refusals:
+        feature, level = reason.feature, reason.level
+        if feature and level and reason.judge != PROBE:
+            is_known = level <= highest_known(feature, cluster, catalogue)
+            words = f" {quote(source.argument)} {quote(f'{feature}={level}')}"
+            return f"{words}{source.wanted.ways[0]}" if is_known else ""
+    return ""
 
 
 def _outcome(planned: Planned) -> str:

@@ -95,7 +95,7 @@ def _clusters(report: BatchFindings, hidden: Bool) -> Int:
     report.of_clusters("voters_vouched", no_voters & vouched & landed)
     lost = evidence.snapshots["not_reached"]
     texts = [text or "" for text in lost.texts("error", np.arange(len(lost)))]
-    refused = texts_of(Issue.of_login(text) for text in texts)
+    refused = texts_of(Issue.of_error(text) for text in texts)
     at, line = lost.field("at"), lost.field("line")
     bare = (text.replace(NOBODY_ANSWERED, "").removesuffix(".") for text in texts)
     reasons = [f"{share_reasons(reasons)}." for reasons in bare]

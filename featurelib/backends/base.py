@@ -23,7 +23,7 @@ from featurelib.errors import ConfigError, OutcomeUnknownError, UnreachableError
 from featurelib.feature import KRAFT_VERSION
 from featurelib.landing.responses import ALTER
 from featurelib.model import NotPassed, Passed, Recipient, Step
-from featurelib.words import clean, some
+from featurelib.words import OTHER_CLUSTER, clean, some
 
 Say = Callable[[str], None]
 Check = Callable[[], None] | None  # raises the reason not to send
@@ -150,7 +150,7 @@ def read_cluster(backend: Backend, entry: FleetEntry, say: Say) -> tuple[bytes, 
     ids = sorted(set(map(id_of, lines)))
     if entry.id and ids != [entry.id]:
         raise ConfigError(
-            f"{backend.where}: expected the cluster {entry.id} ({entry.title}), found "
+            f"{backend.where}: {OTHER_CLUSTER} {entry.id} ({entry.title}), found "
             f"{some([*map(clean, ids)], SHOWN) or 'none'}. Fix its addresses or its id in the "
             "inventory."
         )

@@ -435,6 +435,15 @@ def _steps(updates: Sequence[Move], own: Dialect) -> list[Step]:
     return [Step(updates=tuple(group), timeout_ms=TIMEOUT_MS) for group in groups if group]
 
 
+def highest_known(feature: str, cluster: Cluster, catalogue: Catalogue) -> int:
+    """Return the highest level that a node or a release of the catalogue knows; of a feature that
+    its owner defines the highest level that there can be."""
+    if feature not in catalogue.features:
+        return HIGHEST_LEVEL
+    ceilings = (node.range_of(feature)[1] for node in cluster.nodes)
+    return max(catalogue.newest_known(feature), cluster.level(feature), *ceilings)
+
+
 def named_level(view: ClusterView, feature: str, text: str, catalogue: Catalogue) -> int:
     """Return the level that a text means for a feature. Raises ConfigError if there is none."""
     cluster = view.cluster
@@ -461,9 +470,8 @@ def named_level(view: ClusterView, feature: str, text: str, catalogue: Catalogue
             "metadata.version, a name or release, as 3.9-IV0 or 4.1; found neither. "
             "`featurelib version-mapping` lists the names."
         )
-    ceilings = (node.range_of(feature)[1] for node in cluster.nodes)
-    highest = max(catalogue.newest_known(feature), cluster.level(feature), *ceilings)
-    if level > highest and feature in catalogue.features:
+    highest = highest_known(feature, cluster, catalogue)
+    if level > highest:
         raise ConfigError(
             f"{feature} has no level {level}: neither a node nor a release of the catalogue knows "
             f"it. The highest is {catalogue.level_name(feature, highest)}, {highest}."

@@ -21,7 +21,7 @@ from featurelib.planning.files import Approval, ForPeople, PlanFile, digest, say
 from featurelib.planning.outlook import NONE, ChangeOutlook, StepOutlook, level_names, look_ahead
 from featurelib.planning.owners import LeftOver
 from featurelib.planning.planner import Planned
-from featurelib.planning.reasons import EVIDENCE, PROBE
+from featurelib.planning.reasons import EVIDENCE
 from featurelib.view.layout import STYLES, Page, paint
 from featurelib.view.words import (
     SNAPSHOT_FIRST,
@@ -48,12 +48,12 @@ BESIDE = "Also in the file. The digest does not cover it, and nothing above is t
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Onward:
     """The parts of the commands after planning. `path`: the plan's file, None = none; `ways`:
-    options of the next command; `why_not`: the words of that command before and behind the level,
-    left out where they cannot be printed; `address`: of brokers, "" = unknown."""
+    options of the next command; `why_not`: the arguments of the command that explains a refused
+    level, after a blank, "" = none; `address`: of brokers, "" = unknown."""
 
     path: str | None = None
     ways: str = ""
-    why_not: tuple[str, str] | None = None
+    why_not: str = ""
     address: str = ""
 
 
@@ -70,7 +70,7 @@ def planning_page(
 ) -> Page:
     """Return the page of a planning. `cluster` as named_cluster writes it; `left`: the moves that
     are not ours, and how they are made; `muted`: the muted refusals."""
-    page, plan, path, why_not = Page(width), planned.plan, onward.path, onward.why_not
+    page, plan, path = Page(width), planned.plan, onward.path
     rows = [("cluster", cluster), ("intent", clean(planned.intent.text, 400)), ("from", made_from)]
     if plan is not None:
         rows += [("judged by", _judged_text(plan)), ("digest", digest(plan))]
@@ -94,8 +94,9 @@ def planning_page(
             page.item(clean(unchanged.text, 400), 2)
     show_warnings(planned.warnings, page)
     show_left(left, page)
-    if plan is None and why_not is not None:
-        _show_question(planned.refusals, catalogue, why_not, page)
+    if plan is None and onward.why_not and onward.why_not.isprintable():  # names are untrusted
+        page.head("Every reason, and what unlocks it:")
+        page.line(f"  featurelib why-not{onward.why_not}")
     if path is not None:
         page.line()
         effect = "written to the cluster" if planned.probed else "sent"
@@ -104,20 +105,6 @@ def planning_page(
         if path != STANDARD_OUTPUT:
             page.line(paint(f"Next: featurelib show {quote(path)}{onward.ways}", "bold"))
     return page
-
-
-def _show_question(
-    refusals: Sequence[Reason], catalogue: Catalogue, why_not: tuple[str, str], page: Page
-) -> None:
-    """Show the command that explains the first refused level, unless no release knows that level;
-    names are untrusted text."""
-    named = ((r.feature, r.level) for r in refusals if r.judge != PROBE)
-    for feature, level in [(f, to) for f, to in named if f and to][:1]:
-        is_unknown = feature in catalogue.features and level > catalogue.newest_known(feature)
-        question = quote(f"{feature}={level}").join(why_not)
-        if not is_unknown and question.isprintable():
-            page.head("Every reason, and what unlocks it:")
-            page.line(f"  featurelib why-not{question}")
 
 
 def plan_page(

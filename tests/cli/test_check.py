@@ -150,6 +150,7 @@ def test_a_cluster_that_answers_in_the_place_of_another_is_refused_and_the_other
     assert [one["name"] for one in clusters][-1] == "one"  # the worst first
     messages = {one["name"]: str(one["findings"]) for one in clusters}
     assert "expected the cluster c-2 (two), found b-1" in messages["two"]
+    assert "Check the address first" not in messages["two"]  # the message says what to fix
 
 
 def test_an_id_beside_an_address_is_the_cluster_that_has_to_answer(home: Path) -> None:

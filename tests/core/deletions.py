@@ -34,6 +34,8 @@ from featurelib.landing.kinds import (
     ClusterDescription,
     ConfigDescription,
     LogLine,
+    NodeDescription,
+    NotReachedLine,
     QuorumDescription,
     ToolLine,
     Znode,
@@ -340,6 +342,24 @@ def _newer_answers_of_one_reading(capture: Capture, without: Without) -> set[int
     }
 
 
+def _newest_failures(capture: Capture, without: Without) -> set[int]:
+    """All failures that are newer than everything that is left: nothing shows that anybody tried to
+    read the cluster then."""
+    left_out = set(without)
+    seen = max(
+        (_seen(capture, i) for i in range(len(capture.lines)) if i not in left_out), default=0
+    )
+    return {i for i in without if _seen(capture, i) > seen and _is_failure(capture.lines[i][0])}
+
+
+def _is_failure(landing: Landing) -> bool:
+    content = landing.content
+    if isinstance(content, NodeDescription):
+        return not content.answered
+    failed = isinstance(content, ApiVersionsAnswer) and content.error is not None
+    return failed or isinstance(content, NotReachedLine)
+
+
 def _seen(capture: Capture, line: int) -> int:
     return capture.lines[line][0].observed_at or 0
 
@@ -347,7 +367,7 @@ def _seen(capture: Capture, line: int) -> int:
 EXCEPTIONS = (
     _lists_that_are_contradicted, _brokers_nobody_speaks_of, _whole_quorum, _configurations,
     _answers_that_know_no_level, _end_of_the_log, _newest_levels, _lists_of_controllers,
-    _newer_answers_of_one_reading,
+    _newer_answers_of_one_reading, _newest_failures,
 )  # fmt: skip
 
 
