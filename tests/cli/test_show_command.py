@@ -66,8 +66,10 @@ def test_level_names_of_another_catalogue_are_not_called_changed() -> None:
 
 
 def test_no_text_of_a_plan_reaches_the_terminal_as_it_is() -> None:
-    made = replace(MEANING, cluster="c\x1b[31m", intent="upgrade\n\nNext: rm -rf /")
-    people = ForPeople(name="\x1b[2J", warnings=("\x07",), left_out=("\r",), made_from="\u202e")
+    made = replace(MEANING, cluster="c\x1b[31m", intent="upgrade \x1b[A")
+    people = ForPeople(
+        name="\x1b[2J", warnings=("\x07\n\nNext: rm -rf /",), left_out=("\r",), made_from="\u202e"
+    )
     code, out, _ = show(made, people=people)
     assert code == 0
     assert not set("\x1b\x07\r\u202e") & set(out)
