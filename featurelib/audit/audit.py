@@ -244,8 +244,9 @@ def _unmet_dependencies(judge: Judge, move: Move, cluster: int) -> str:
     """Return the levels that this update depends on and that are not finalized in its cluster, as
     `metadata.version 23`; of several levels of a feature the highest."""
     query = judge.asked
-    own = np.flatnonzero(query.known & (query.cluster == cluster)).tolist()
-    levels = {query.names[query.feature[q]]: int(query.current[q]) for q in own}
+    begin, end = np.searchsorted(query.cluster, (cluster, cluster + 1))
+    known = begin + np.flatnonzero(query.known[begin:end])
+    levels = {query.names[query.feature[q]]: int(query.current[q]) for q in known.tolist()}
     unmet = judge.catalogue.whole.unmet(levels | {move.feature: move.to_level}, move.feature)
     needs = {d.other: d.least for d in sorted(unmet, key=lambda needed: needed.least)}
     return ", ".join(f"{other} {least}" for other, least in needs.items())

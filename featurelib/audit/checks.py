@@ -220,12 +220,14 @@ def find_deprecations(evidence: Evidence, report: BatchFindings) -> None:
     older than 3.3. No range begins above its level.
     """
     query, node, levels = evidence.questions, evidence.subjects, evidence.levels
+    stores = evidence.membership.on_zookeeper & ~levels.system_off
+    if not stores.any():
+        return
     brokers = (node.role == Role.BROKER) & node.registered & (evidence.answering.of_subject >= 0)
     counts = marked(len(evidence.answering.cluster), evidence.answering.of_subject[brokers])
     least = np.zeros(len(query.cluster), dtype=np.int64)
     says = query.pair_listed & counts[query.pair_profile]
     np.maximum.at(least, query.pair_question[says], query.pair_min[says])
-    stores = evidence.membership.on_zookeeper & ~levels.system_off
     rises = query.known & (query.current > 0) & (query.finalized_min > 0)
     rises &= stores[query.cluster] & (least > query.finalized_min)
     rises &= ~below_finalized_min(query.current.astype(np.int32), least.astype(np.int32))

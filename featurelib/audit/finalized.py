@@ -212,7 +212,8 @@ def _says(
     """Yield features for which nodes of the trusted kind show different levels at the trusted
     epoch, with each node's levels (0 = not finalized) in both roles."""
     local, node_id = listeners.field("levels"), listeners.field("node_id")
-    rows = np.flatnonzero((listeners.row == cluster) & (local >= 0))
+    begin, end = listeners.start[cluster] + (0, listeners.lengths[cluster])
+    rows = begin + np.flatnonzero(local[begin:end] >= 0)
     own = _kinds(listeners, rows) == levels.kind[cluster]
     now = np.abs(listeners.field("levels_at")[rows] - levels.at[cluster]) <= ONE_READING
     counts = np.where(own, listeners.field("epoch")[rows] == levels.epoch[cluster], now)

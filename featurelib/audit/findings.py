@@ -56,7 +56,7 @@ from featurelib.rows import (
     texts_of,
 )
 from featurelib.schema import FACTS, FINDING, FINDING_TEXTS
-from featurelib.words import clean, code_text, level_text, nodes, range_text, time_text, toml_text
+from featurelib.words import clean, code_text, level_text, range_text, time_text, toml_text
 
 NOBODY = -1  # a finding about the whole cluster
 
@@ -326,23 +326,26 @@ class FindingWords:
         """Return the texts of a finding's code, filled in for the cluster at this site. `ghost`:
         the finding that calls the node stale, if any; its remedy also fixes blocked levels."""
         row = self._wordings.get(columns["code"]) or _bare_row(columns["code"])
-        known, values = _circumstances(columns, site), self._values(columns, row, site)
+        known, values = _circumstances(columns, site), _Values(columns, site, self.catalogue)
+        facts = columns.get("facts", {})
+        for fact, kind in row.facts.items():
+            values |= self._fact(fact, kind, facts.get(fact))
         remedy = first_fit(row.remedies, known | {"stale": ghost is not None})
         text, command = remedy.text, remedy.command
         if ghost is not None and text == _STALE:
             dead = self.of(ghost, site)
             text, command, values["stale"] = _STALE, dead.command, dead.action_for(_NODES)
-        elif _WAY in text:
-            fix = first_fit(ways(), known | {"stale": True})
-            values["way"] = fix.text.format_map(values)
-            command = filled(_fill_command(fix.command * (command == _WAY), values), site.address)
         else:
-            command = filled(_fill_command(command, values), site.address)
+            if _WAY in text:
+                fix = first_fit(ways(), known | {"stale": True})
+                values["way"] = fix.text.format_map(values)
+                command = fix.command * (command == _WAY)
+            command = command and filled(_fill_command(command, values), site.address)
         parts = tuple(_open_sentence(text, values).split(_NODES))
         return NodeAdvice(
             message=_open_sentence(remedy.message or row.message, values).rstrip(),
             consequence=row.consequence.format_map(values),
-            action=nodes(columns["role"], [columns["node_id"] or 0]).join(parts),
+            action=f"{columns['role'] or 'node'} {columns['node_id'] or 0}".join(parts),
             command=command,
             source=row.source,
             remedy=parts if parts[1:] else (),
@@ -364,19 +367,23 @@ class FindingWords:
         site = np.where(sited[codes.codes], -2 - pick(kind, clusters.codes, -1), -1)
         site = np.where(named[codes.codes], clusters.codes, site)
         minute = np.where(dated[codes.codes] & (at != NONE), at // _MINUTE * _MINUTE, NONE)
-        seen = findings.replace(observed_at=minute)
-        facts = seen["facts"]
+        base = findings.select(["cluster", *_OF_WORDS.split(), "facts"]).replace(observed_at=minute)
+        facts = base["facts"]
         assert isinstance(facts, TableRows)
-        known = {**seen.select(_OF_WORDS.split()).columns, **facts.columns}
-        first, kind = _kinds([site, *map(_numbers, known.values())])
+        numbers = dict(zip(FACTS.names, map(_numbers, facts.columns.values()), strict=True))
+        known = map(_numbers, base.select(_OF_WORDS.split()).columns.values())
+        first, kind = _kinds([site, *known, *numbers.values()])
+        # Findings have few of the facts. The first fact stays, so that rows have at least one.
+        names = [name for name in FACTS.names[1:] if (numbers[name] >= 0).any()]
+        base = base.replace(facts=facts.select([FACTS.names[0], *names]))
         dead = _stale_rows(findings)
         if (dead >= 0).any():
             first, kind = _kinds([kind, np.where(dead >= 0, kind[dead], -1)])
-        found, stale = seen.take(first).to_pylist(), np.unique(dead[first])
-        calls_gone = dict(zip(stale.tolist(), seen.take(stale).to_pylist(), strict=True))
+        found, stale = base.take(first).to_pylist(), np.unique(dead[first])
+        calls_gone = dict(zip(stale.tolist(), base.take(stale).to_pylist(), strict=True))
         calls_gone[-1] = None  # no finding calls the node stale
         advices = [
-            self.of(row, sites.get(name := row["cluster"], Site(name=name)), calls_gone[at])
+            self.of(row, sites.get(row["cluster"]) or Site(name=row["cluster"]), calls_gone[at])
             for row, at in zip(found, dead[first].tolist(), strict=True)
         ]
         return {
@@ -402,47 +409,6 @@ class FindingWords:
         )
         return _DATED_LEVEL.sub(self._add_name, texts)
 
-    def _values(self, columns: FindingColumns, row: FindingRow, site: Site) -> dict[str, str]:
-        """Return the values of the placeholders in a row's texts."""
-        feature, node, catalogue = columns["feature"], columns["node_id"], self.catalogue
-        level, finalized = columns["level"], columns["finalized_level"]
-        low, high = columns["min_version"], columns["max_version"]
-        ends = None if low is None or high is None else (low, high)
-        name = clean(site.name or "CLUSTER")
-
-        def named(number: int | None, unknown: str) -> str:
-            return unknown if number is None else level_text(catalogue, feature, number)
-
-        values = _Values(
-            cluster_and_folder=lambda: _into(name, site),
-            collect=lambda: site.collect * (site.landing != NO_SITE.landing),
-            observed_at=lambda: time_text(columns["observed_at"]) or "an unknown day",
-        )
-        values |= {
-            "role": columns["role"] or "node",
-            "node": _value_or("?", node),
-            "nodes": _NODES,
-            "feature": _value_or("a feature", feature),
-            "range": range_text(catalogue, feature, ends),
-            "level": named(level, "?"),
-            "number": _value_or("LEVEL", level),
-            "version": _argument(catalogue.level_name(METADATA_VERSION, finalized), "VERSION"),
-            "finalized": named(finalized, "an unknown level"),
-            "dated": catalogue.label,
-            "software": software(""),
-            "inventory": site.inventory,
-            "cluster": name,
-            "zookeeper": site.zookeeper or "ZOOKEEPER",
-            "options": site.options,
-            "change": site.change,
-            "bootstrap": site.bootstrap,
-            "live": site.options if site.reachable else f" --bootstrap {ANY_ADDRESS}",
-        }
-        facts = columns.get("facts", {})
-        for fact, kind in row.facts.items():
-            values |= self._fact(fact, kind, facts.get(fact))
-        return values
-
     def _fact(self, name: str, kind: Kind, value: Any) -> dict[str, str]:
         """Return the values of a fact's placeholders."""
         text = "" if value is None else str(value)
@@ -463,20 +429,60 @@ class FindingWords:
         return f"{METADATA_VERSION} {named}"
 
 
-def _value_or(unknown: str, value: str | int | None) -> str:
-    """Return a value, safe to show, or the text for an unknown value."""
-    return unknown if value is None else clean(str(value))
-
-
 class _Values(dict[str, str]):
-    """The values of placeholders; the functions in `later` make a value at its first use."""
+    """The values of the placeholders in a finding's texts, each made where a text needs it."""
 
-    def __init__(self, **later: Callable[[], str]) -> None:
+    def __init__(self, columns: FindingColumns, site: Site, catalogue: Catalogue) -> None:
         super().__init__()
-        self._later = later
+        self.columns, self.site, self.catalogue = columns, site, catalogue
 
     def __missing__(self, name: str) -> str:
-        return self._later[name]()
+        make = _PLACES.get(name)
+        text: str = make(self) if make else getattr(self.site, name)
+        return text
+
+    def text(self, column: str, unknown: str) -> str:
+        """Return a value, safe to show, or the text for an unknown value."""
+        value = self.columns[column]
+        return unknown if value is None else clean(str(value))
+
+    def level(self, column: str, unknown: str) -> str:
+        """Return a level with its name, or the text for an unknown level."""
+        level, feature = self.columns[column], self.columns["feature"]
+        return unknown if level is None else level_text(self.catalogue, feature, level)
+
+    def range(self) -> str:
+        """Return the supported range."""
+        low, high = self.columns["min_version"], self.columns["max_version"]
+        ends = None if low is None or high is None else (low, high)
+        return range_text(self.catalogue, self.columns["feature"], ends)
+
+    def version(self) -> str:
+        """Return the name of the finalized metadata.version, for a command."""
+        level = self.columns["finalized_level"]
+        return _argument(self.catalogue.level_name(METADATA_VERSION, level), "VERSION")
+
+
+# The placeholders of every row's texts; others are attributes of Site.
+_PLACES: dict[str, Callable[[_Values], str]] = {
+    "role": lambda of: of.columns["role"] or "node",
+    "node": lambda of: of.text("node_id", "?"),
+    "nodes": lambda of: _NODES,
+    "feature": lambda of: of.text("feature", "a feature"),
+    "range": _Values.range,
+    "level": lambda of: of.level("level", "?"),
+    "number": lambda of: of.text("level", "LEVEL"),
+    "version": _Values.version,
+    "finalized": lambda of: of.level("finalized_level", "an unknown level"),
+    "observed_at": lambda of: time_text(of.columns["observed_at"]) or "an unknown day",
+    "dated": lambda of: of.catalogue.label,
+    "software": lambda of: software(""),
+    "cluster": lambda of: clean(of.site.name or "CLUSTER"),
+    "cluster_and_folder": lambda of: _into(of["cluster"], of.site),
+    "collect": lambda of: of.site.collect * (of.site.landing != NO_SITE.landing),
+    "zookeeper": lambda of: of.site.zookeeper or "ZOOKEEPER",
+    "live": lambda of: of.site.options if of.site.reachable else f" --bootstrap {ANY_ADDRESS}",
+}
 
 
 def _into(name: str, site: Site) -> str:

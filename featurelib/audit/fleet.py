@@ -214,11 +214,11 @@ class FleetColumns:
         query = self.evidence.questions
         low, high = np.zeros((2, self._profiles + 2, max(len(self._names), 1)), dtype=np.int32)
         lists = np.zeros(low.shape, dtype=bool)
-        at = self._places(query.pair_listed)
-        low[at], high[at] = query.pair_min[query.pair_listed], query.pair_max[query.pair_listed]
-        lists[at] = True
+        listed = np.flatnonzero(query.pair_listed)
+        at = self._places(listed)
+        low[at], high[at], lists[at] = query.pair_min[listed], query.pair_max[listed], True
         # A response that may leave the feature out refuses nothing, nor does a missing one.
-        for nothing in (self._places(query.pair_unclear), self._profiles):
+        for nothing in (self._places(np.flatnonzero(query.pair_unclear)), self._profiles):
             high[nothing], lists[nothing] = ANY_LEVEL, True
         return Ranges(min_version=low, max_version=high, lists=lists)
 
@@ -226,12 +226,12 @@ class FleetColumns:
     def _ranges_by_text(self) -> Ranges:
         """The ranges of all profiles, with the policy's value for features that are not listed."""
         query, ranges = self.evidence.questions, self.ranges
-        absent = ~query.pair_listed & ~query.pair_unclear & (query.pair_max > 0)
+        absent = np.flatnonzero(~query.pair_listed & ~query.pair_unclear & (query.pair_max > 0))
         low, high, at = ranges.min_version.copy(), ranges.max_version.copy(), self._places(absent)
         low[at], high[at] = query.pair_min[absent], query.pair_max[absent]
         return replace(ranges, min_version=low, max_version=high)
 
-    def _places(self, pairs: Bool) -> tuple[Int, Int]:
+    def _places(self, pairs: Int) -> tuple[Int, Int]:
         """Return the positions of these (profile, feature) pairs in a table [profiles,
         features]."""
         query = self.evidence.questions

@@ -356,12 +356,13 @@ def possible_releases(
     release has, as a vendor's, is read by its metadata.version; one without it fits none.
     """
     fits = np.zeros((len(min_version), len(tables.releases)), dtype=bool)
-    may_be_left_out = partial[:, None, None] & (tables.oldest <= 0)
     for high in (tables.newest_stable, tables.newest_unstable):
-        is_listed = high > 0  # 0-0 is not advertised
-        same = min_version[:, None] == np.where(is_listed, tables.oldest, 0)
-        same &= max_version[:, None] == np.where(is_listed, high, 0)
-        fits |= (same | may_be_left_out).all(axis=2)
+        low, high = np.where(high > 0, tables.oldest, 0), np.maximum(high, 0)  # 0-0: not advertised
+        # Most releases differ in metadata.version, the first column: only the others are compared.
+        at, release = np.nonzero(partial[:, None] | (max_version[:, :1] == high[:, 0]))
+        same = (min_version[at] == low[release]) & (max_version[at] == high[release])
+        same |= partial[at][:, None] & (tables.oldest[release] <= 0)
+        fits[at, release] |= same.all(axis=1)
     fits[:, [name == ANY for name in tables.releases]] = False
     strange = ~fits.any(axis=1) & (max_version[:, 0] > 0)
     fits[strange] = _by_metadata_version(max_version[strange, 0], tables)

@@ -14,7 +14,7 @@ Other features can be taken away altogether, down to a level that nothing takes 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
@@ -225,16 +225,13 @@ class Return:
 def returns_of(plans: Sequence[Plan], catalogue: Catalogue) -> list[tuple[Return, ...]]:
     """Return the downgrades after each plan: of its features and metadata.version, by name. Equal
     plans are judged once: a fleet has few kinds of them."""
-    kinds = [_kind(plan) for plan in plans]
+    kinds = [
+        (p.steps, frozenset(p.requirements.levels.items()), frozenset(_ends(p)), p.own_dialects)
+        for p in plans
+    ]
     alike = dict(zip(kinds, plans, strict=True))
     by_kind = dict(zip(alike, _returns_of([*alike.values()], catalogue), strict=True))
     return [by_kind[kind] for kind in kinds]
-
-
-def _kind(plan: Plan) -> Hashable:
-    """Return everything that the downgrade after a plan depends on."""
-    levels, ends = frozenset(plan.requirements.levels.items()), frozenset(_ends(plan))
-    return plan.steps, levels, ends, plan.own_dialects
 
 
 def _returns_of(plans: Sequence[Plan], catalogue: Catalogue) -> Iterator[tuple[Return, ...]]:

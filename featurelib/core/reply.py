@@ -105,7 +105,8 @@ class JudgedRequests:
         empty = None if request.version > by.can.results_up_to else ()
         if (door := int(self.offences.door[position])) != NOT_HERE:
             row = by.door[door]
-            return Reply(code=row.code_number, message=self._at_door(row, position), results=empty)
+            message = row.says.format_map({"active": int(self.batch.state.active[position])})
+            return Reply(code=row.code_number, message=message, results=empty)
         if (failed := int(outcome.failed_by[position])) != NOT_HERE:
             result = self._result(failed, position)
             message = f"{by.text.atomic_prefix}{result.message}"
@@ -174,9 +175,6 @@ class JudgedRequests:
 
     def _feature(self, i: int) -> str:
         return self.batch.names[int(self.batch.updates.feature[i])]
-
-    def _at_door(self, row: RuleRow, position: int) -> str:
-        return row.says.format_map({"active": int(self.batch.state.active[position])})
 
     def _words(self, rule: int, i: int, pair: int | None = None) -> str:
         """Return the message of a rule's row about update `i`, with the first node of `pair`;

@@ -65,24 +65,22 @@ def _groups(
 ) -> Iterator[RangeGroup]:
     """Yield the nodes that must respond, grouped by equal ranges of the required features."""
     query, answering, node = evidence.questions, evidence.answering, evidence.subjects
-    ids: dict[tuple[tuple[str, int, int], ...], tuple[list[int], list[int]]] = {}
     first, count = int(answering.first[cluster]), int(answering.count[cluster])
-    for offset in range(count):
-        start, stop = answering.subject_first[first + offset : first + offset + 2]
-        subjects = answering.subject_order[start:stop]
-        ranges = tuple(
-            (name, int(query.pair_min[pair + offset]), int(query.pair_max[pair + offset]))
-            for pair, name in pairs_of
-        )
-        brokers, controllers = ids.setdefault(ranges, ([], []))
-        is_broker = node.role[subjects] == int(feature.Role.BROKER)
-        brokers += node.node_id[subjects][is_broker].tolist()
-        controllers += node.node_id[subjects][~is_broker].tolist()
-    for ranges, (brokers, controllers) in ids.items():
+    # [profiles, features]: the pair of each profile, and then its range.
+    at = np.array([pair for pair, _ in pairs_of], dtype=np.int64) + np.arange(count)[:, None]
+    ends = zip(query.pair_min[at].tolist(), query.pair_max[at].tolist(), strict=True)
+    ranges = [tuple(zip(low, high, strict=True)) for low, high in ends]
+    begin, end = answering.subject_first[[first, first + count]]
+    subjects = answering.subject_order[begin:end]
+    columns = (answering.of_subject[subjects] - first, node.role[subjects], node.node_id[subjects])
+    ids: dict[tuple[tuple[int, int], ...], tuple[list[int], list[int]]] = {}
+    for profile, role, node_id in zip(*(column.tolist() for column in columns), strict=True):
+        ids.setdefault(ranges[profile], ([], []))[role].append(node_id)
+    for of_features, (brokers, controllers) in ids.items():
         yield RangeGroup(
             brokers=tuple(sorted(brokers)),
             controllers=tuple(sorted(controllers)),
-            ranges={name: (low, high) for name, low, high in ranges},
+            ranges={name: of for (_, name), of in zip(pairs_of, of_features, strict=True)},
         )
 
 

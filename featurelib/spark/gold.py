@@ -16,7 +16,7 @@ from featurelib import tables
 from featurelib.audit.audit import Judged
 from featurelib.audit.findings import NO_SITE, FindingWords, Site
 from featurelib.catalogue import Catalogue
-from featurelib.config.fleet import Fleet
+from featurelib.config.fleet import Fleet, FleetEntry
 from featurelib.feature import METADATA_VERSION, Severity
 from featurelib.rows import (
     NONE,
@@ -85,21 +85,15 @@ def clusters(judged: Judged, fleet: Fleet, catalogue: Catalogue) -> TableRows:
     plans, entries = judged.plans, {entry.id: entry for entry in fleet.cluster}
     ids = plans["cluster"].to_pylist()
     position = {name: place for place, name in enumerate(ids)}
-    known = [entries.get(name) for name in ids]
+    known = [entries.get(name) or FleetEntry(id=name) for name in ids]
+    labels = [[clean(f"{key}={of.labels[key]}") for key in sorted(of.labels)] for of in known]
     columns: dict[str, Column | Int] = {
-        "name": texts_of(
-            clean(of.title if of else name) for of, name in zip(known, ids, strict=True)
-        ),
-        "labels": lists_of(
-            [
-                [clean(f"{k}={of.labels[k]}") for k in sorted(of.labels)] if of else []
-                for of in known
-            ]
-        ),
+        "name": texts_of(clean(of.title) for of in known),
+        "labels": lists_of(labels),
         "severity": _worst(judged.findings, position),
     }
     for key in ("owner", "contact", "managed_by"):
-        texts = (getattr(of, key) if of else "" for of in known)
+        texts = (getattr(of, key) for of in known)
         columns[key] = texts_of(clean(text) if text else None for text in texts)
     columns |= _levels(judged.readiness, position, catalogue)
     columns |= {name: plans[name] for name in CLUSTER.names if name in plans.schema.names}
