@@ -23,15 +23,9 @@ from featurelib.feature import METADATA_VERSION, Severity, release_line
 from featurelib.words import clean, level_text, nodes
 
 ANY = "template"  # any setting that a template fills in
-NAMED = {
-    *of.WATCHED,
-    of.API,
-    of.CLUSTER_ID,
-    of.MIGRATION,
-    of.ZOOKEEPER,
-    of.NUMBER,
-}  # settings in conditions
-FILE, TABLES = "rules.toml", ("facts", "texts")
+FILE, TABLES = "rules.toml", ("facts", "forms", "texts")
+ROWS = tomllib.loads(resources.files(__package__).joinpath(FILE).read_text(encoding="utf-8"))
+NAMED = {*of.WATCHED, *ROWS["texts"]["settings"]["others"]}  # settings in conditions
 _NO_WORD = re.compile(r"\W")
 _CANDIDATE = re.compile(r"\d-(rc|alpha|beta|snapshot)", re.IGNORECASE)
 REMOVED = "declaration_removed"
@@ -75,8 +69,7 @@ class LintFinding(msgspec.Struct, frozen=True, kw_only=True):
 @cache
 def rules() -> dict[str, LintRule]:
     """Return the rules by code, in the order of the file."""
-    rows = tomllib.loads(resources.files(__package__).joinpath(FILE).read_text(encoding="utf-8"))
-    own = {code: row for code, row in rows.items() if code not in TABLES}
+    own = {code: row for code, row in ROWS.items() if code not in TABLES}
     return msgspec.convert(own, dict[str, LintRule])
 
 
@@ -138,7 +131,10 @@ def words_of(change: FileChange) -> tuple[Words, Words]:
     for key in NAMED:
         turn = change.turn(key)
         facts[key] = "changed" if turn in ("raised", "lowered") else turn
-        facts[f"value {key}"] = (change.after.known(key) or "").lower()
+        value = change.after.known(key) or ""
+        facts[f"value {key}"] = value.lower()
+        forms = (it for it, form in ROWS["forms"].get(key, {}).items() if re.fullmatch(form, value))
+        facts[f"form {key}"] = next(forms, "other")
     for end, scope in (("", change.after), ("_before", change.before)):
         own = {key: scope.known(key) or "" for key in scope.settings}
         vendor, version = own.get(of.VENDOR, ""), own.get(of.VERSION, "")
@@ -150,6 +146,8 @@ def words_of(change: FileChange) -> tuple[Words, Words]:
         more_facts, more_texts = add(change)
         facts.update(more_facts)
         texts |= more_texts
+    for name, rows in ROWS["texts"]["phrases"].items():
+        texts[name] = next(row["text"] for row in rows if holds(row["when"], facts))
     known = {name: clean(text, 1000) for name, text in texts.items() if text}
     return facts, defaultdict(lambda: "not known", known)
 
@@ -170,6 +168,7 @@ def _software(change: FileChange) -> tuple[Words, Words]:
         "era": era_of(software),
         "era_before": era_of(then.number(of.VERSION)),
         "software": "vendor" if of.VENDOR in now.settings else "known" if own else "unknown",
+        "dynamic": NO_YES[software >= of.DYNAMIC_FROM] if software else "unknown",
         "protocol": change.turn(of.PROTOCOL, change.protocol),
         "protocol_era": era_of(protocol),
         "protocol_above": NO_YES[bool(protocol and software and protocol > software)],
@@ -261,12 +260,13 @@ def _quorum(change: FileChange) -> tuple[Words, Words]:
 
 def _kraft(change: FileChange) -> str:
     """Return the kraft.version of the cluster, or the one that a chart made it with. A quorum with
-    listed voters has 0 until an upgrade."""
+    listed voters has 0 until an upgrade, and one without has 1."""
     known, then = change.cluster.kraft, change.before
     word = then.known(of.KRAFT) if known is None else str(known)
-    is_listed = then.settings.keys() & {of.VOTERS, of.SERVERS} == {of.VOTERS}
     is_old = (then.number(of.VERSION) or of.DYNAMIC_FROM) < of.DYNAMIC_FROM
-    word = "0" if word is None and is_listed and is_old else word
+    names = then.settings.keys() & {of.VOTERS, of.SERVERS}
+    word = "0" if word is None and names == {of.VOTERS} and is_old else word
+    word = "1" if word is None and names == {of.SERVERS} else word
     return word if word in ("0", "1") else "unknown"
 
 
