@@ -266,11 +266,11 @@ class Evidence:
         unknown = np.isin(levels.field("feature"), _unknown(self.snapshots.names, catalogue))
         return marked(len(self.clusters), levels.row[unknown]) & ~self.membership.on_zookeeper
 
-    def unlisted_observers(self) -> tuple[Int, Int]:
-        """Return cluster and id of each observer of a quorum that is no counted node."""
+    def unlisted_observers(self, clusters: Bool) -> tuple[Int, Int]:
+        """Return cluster and id of each observer of these clusters that is no counted node."""
         observers, node = self.snapshots["observers"], self.subjects
-        keys = node_key(observers.row, 0, observers.field("node_id"))
-        listed = distinct(node_key(node.cluster, 0, node.node_id))
+        keys = node_key(observers.row, 0, observers.field("node_id"))[clusters[observers.row]]
+        listed = distinct(node_key(node.cluster, 0, node.node_id)[clusters[node.cluster]])
         cluster, _, node_id = split_key(keys[find(listed, keys) < 0])
         return cluster, node_id
 

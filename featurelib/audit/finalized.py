@@ -211,20 +211,21 @@ def _says(
 ) -> Iterator[tuple[int, str, str]]:
     """Yield features for which nodes of the trusted kind show different levels at the trusted
     epoch, with each node's levels (0 = not finalized) in both roles."""
-    local, node_id = listeners.field("levels"), listeners.field("node_id")
+    local = listeners.field("levels")
     begin, end = listeners.start[cluster] + (0, listeners.lengths[cluster])
     rows = begin + np.flatnonzero(local[begin:end] >= 0)
     own = _kinds(listeners, rows) == levels.kind[cluster]
     now = np.abs(listeners.field("levels_at")[rows] - levels.at[cluster]) <= ONE_READING
     counts = np.where(own, listeners.field("epoch")[rows] == levels.epoch[cluster], now)
-    maps_shown = [(maps.levels(cluster, int(local[i])), i) for i in rows[counts]]
+    columns = (local, listeners.field("role"), listeners.field("node_id"))
+    halves = list(zip(*(column[rows[counts]].tolist() for column in columns), strict=True))
+    shown_by = {at: maps.levels(cluster, at) for at, _, _ in halves}
     role = Role.BROKER if levels.kind[cluster] == Witness.BROKER else Role.CONTROLLER
-    for name in sorted({name for level_of, _ in maps_shown for name in level_of}):
+    for name in sorted({name for level_of in shown_by.values() for name in level_of}):
         by_level = defaultdict[tuple[bool, str, int], list[int]](list)
-        for level_of, i in maps_shown:
-            of = Role(listeners.field("role")[i])
-            if (level := level_of.get(name, 0)) != UNSEEN:
-                by_level[of is not role, of.text, level].append(int(node_id[i]))
+        for at, of, node_id in halves:
+            if (level := shown_by[at].get(name, 0)) != UNSEEN:
+                by_level[of != role, Role(of).text, level].append(node_id)
         if len([of for of in by_level if not of[0]]) > 1:
             parts = (
                 f"{nodes(text, ids)} {'show' if len(ids) > 1 else 'shows'} {level}"

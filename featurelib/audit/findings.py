@@ -407,7 +407,7 @@ class FindingWords:
         texts = (
             clean(text, COMPOSED_LENGTH) if kind == "sentences" else clean(text).removesuffix(".")
         )
-        return _DATED_LEVEL.sub(self._add_name, texts)
+        return _DATED_LEVEL.sub(self._add_name, texts) if METADATA_VERSION in texts else texts
 
     def _fact(self, name: str, kind: Kind, value: Any) -> dict[str, str]:
         """Return the values of a fact's placeholders."""

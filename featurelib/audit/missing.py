@@ -263,7 +263,7 @@ def _anomalies(report: BatchFindings) -> None:
     _strangers(report)
     without = node.listed_nothing & ~evidence.levels.system_off[node.cluster]
     report.of_nodes("registration_without_features", without)
-    cluster, node_id = evidence.unlisted_observers()
+    cluster, node_id = evidence.unlisted_observers(np.ones_like(evidence.landed))
     proven = evidence.membership.registrations_proven[cluster]
     for code, hit in (("observer_not_registered", proven), ("observer_not_listed", ~proven)):
         place = evidence.membership.quorum_place
@@ -457,8 +457,7 @@ def _registrations(judge: Judge, agreed: Agreed, proven: Bool, sink: BatchFindin
     count += sink.of_clusters("registrations_unproven", rows, cause=causes)
     # In a dynamic quorum a registered controller may follow without a vote.
     hidden &= evidence.dynamic()[1]
-    cluster, node_id = evidence.unlisted_observers()
-    cluster, node_id = cluster[hidden[cluster]], node_id[hidden[cluster]]
+    cluster, node_id = evidence.unlisted_observers(hidden)
     count += sink.of_clusters("observer_unknown", cluster, member.quorum_place, node_id=node_id)
     return np.where(settled, 0, count)
 

@@ -116,10 +116,9 @@ class Sources:
         self.log_is_complete = log_at > 0
         self.from_log = log_at >= self.shown_at
         self.authority_at = np.maximum(log_at, self.shown_at)
-        witness = self.registrations.field("witness")
-        self.in_zookeeper = self.having(self.registrations, witness == ZOOKEEPER)
-        stored, self.zookeeper_at = witness == ZOOKEEPER, np.zeros(self.clusters, dtype=np.int64)
-        read_at = self.registrations.field("at")[stored]
+        stored = self.registrations.field("witness") == ZOOKEEPER
+        self.in_zookeeper = self.having(self.registrations, stored)
+        self.zookeeper_at, read_at = self.plain_at * 0, self.registrations.field("at")[stored]
         np.maximum.at(self.zookeeper_at, self.registrations.row[stored], read_at)
 
     def having(self, records: Records, which: Bool) -> Bool:
@@ -240,9 +239,9 @@ class Sources:
             lost &= find(listed, keys[controllers]) < 0
         return marked(len(keys), controllers[lost])
 
-    def fenced(self, keys: Int, entry: Int) -> Int:
+    def fenced(self, keys: Int, entry: Int) -> tuple[Int, Int, Int]:
         """Return fenced (1, 0), time and line from the newest source: DescribeCluster with fenced
-        brokers, or `entry`, the registration. [3, keys], -1 for not known.
+        brokers, or `entry`, the registration. -1 for not known.
 
         A list without fenced brokers is a source, too: a broker that was registered when
         the log was dumped, and is not listed later, is fenced, or not registered any more.
@@ -250,16 +249,18 @@ class Sources:
         fields = (self.registrations.field(name) for name in ("fenced", "at", "line", "witness"))
         fenced, entry_at, line, witness = (pick(values, entry, -1) for values in fields)
         cluster, role, _ = split_key(keys)
-        plain = distinct(self.member_key[~self.member_shown])
-        left_out = (witness == LOG) & (role == BROKER) & (find(plain, keys) < 0)
-        left_out &= self.plain_at[cluster] > entry_at
-        by_plain = np.ones_like(fenced), self.plain_at[cluster], self.plain_line[cluster]
-        base = np.where(left_out, by_plain, (fenced, entry_at, line))
         members = np.flatnonzero(self.member_shown)
         member = place(self.member_key, members[firsts(self.member_key[members])], keys)
-        newer = (member >= 0) & (pick(self.member_at, member, 0) >= entry_at)
-        lists = self.member_fenced, self.member_at, self.member_line
-        return np.where(newer, [pick(values, member, -1) for values in lists], base)
+        newer = np.flatnonzero((member >= 0) & (pick(self.member_at, member, 0) >= entry_at))
+        left_out = (witness == LOG) & (role == BROKER) & (self.plain_at[cluster] > entry_at)
+        plain = distinct(self.member_key[~self.member_shown])
+        left_out[left_out] = find(plain, keys[left_out]) < 0
+        fenced[left_out], entry_at[left_out] = 1, self.plain_at[cluster[left_out]]
+        line[left_out] = self.plain_line[cluster[left_out]]
+        at = member[newer]
+        fenced[newer], entry_at[newer] = self.member_fenced[at], self.member_at[at]
+        line[newer] = self.member_line[at]
+        return fenced, entry_at, line
 
 
 def record_keys(records: Records) -> Int:

@@ -156,7 +156,6 @@ def plans(
         "upgrade_type": Texts(words=(UpgradeType.UPGRADE.name,), codes=np.zeros_like(ready)),
         "timeout_ms": np.full(len(ready), TIMEOUT_MS),
     }
-    spoken = [dialects.get(at, []) for at in range(clusters)]
     after = query.current.copy()
     after[ready] = target[ready]
     mode, (oldest, newest) = evidence.membership.mode, software.span()
@@ -168,7 +167,7 @@ def plans(
         "phase": _texts(Phase, _phases(evidence, worst, unknown, soaking)),
         "nodes": np.bincount(processes, minlength=clusters),
         "steps": Lists(size=count, of=make_rows(STEP, len(ready), steps)),
-        "dialects": lists_of(spoken),
+        "dialects": lists_of([dialects.get(at, []) for at in range(clusters)]),
         "may_join": who_may_join(evidence, catalogue, query.current),
         "may_join_after": who_may_join(evidence, catalogue, after, only=count > 0),
         "mode": _texts(

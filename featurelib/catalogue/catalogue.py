@@ -352,8 +352,8 @@ class Catalogue:
             if known.feature == feature:
                 if known.level in by_name:
                     stopped |= current < known.level
-                hit = ~stopped & (metadata_version >= known.default_from)
-                level = np.where(hit, known.level, level)
+                hit = metadata_version >= known.default_from
+                np.copyto(level, known.level, where=hit & ~stopped)
         return level
 
     def not_yet_defaults(self, moves: Mapping[str, tuple[int, int]]) -> set[str]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from operator import attrgetter
 from typing import Any, TypeVar
 
 import msgspec
@@ -26,6 +27,7 @@ from featurelib.model import Guards, Move, Plan, RangeGroup, Requirements, Step
 from featurelib.words import clean, msgspec_fault
 
 Value = TypeVar("Value", str, int)
+_ORDER = attrgetter("controllers", "brokers")  # of groups
 
 
 def require(
@@ -45,7 +47,7 @@ def require(
     in_zookeeper = int(evidence.levels.kind[cluster]) == int(feature.Witness.FEATURES_NODE)
     return Requirements(
         levels={name: level for name, level in levels.items() if level > 0},
-        nodes=tuple(sorted(_groups(evidence, cluster, bounded), key=_order)),
+        nodes=tuple(sorted(_groups(evidence, cluster, bounded), key=_ORDER)),
         features_node_version=int(evidence.levels.epoch[cluster]) if in_zookeeper else None,
     )
 
@@ -69,23 +71,20 @@ def _groups(
     # [profiles, features]: the pair of each profile, and then its range.
     at = np.array([pair for pair, _ in pairs_of], dtype=np.int64) + np.arange(count)[:, None]
     ends = zip(query.pair_min[at].tolist(), query.pair_max[at].tolist(), strict=True)
-    ranges = [tuple(zip(low, high, strict=True)) for low, high in ends]
+    ranges = (tuple(zip(low, high, strict=True)) for low, high in ends)
     begin, end = answering.subject_first[[first, first + count]]
     subjects = answering.subject_order[begin:end]
     columns = (answering.of_subject[subjects] - first, node.role[subjects], node.node_id[subjects])
     ids: dict[tuple[tuple[int, int], ...], tuple[list[int], list[int]]] = {}
+    of_profile = [ids.setdefault(of_features, ([], [])) for of_features in ranges]
     for profile, role, node_id in zip(*(column.tolist() for column in columns), strict=True):
-        ids.setdefault(ranges[profile], ([], []))[role].append(node_id)
+        of_profile[profile][role].append(node_id)
     for of_features, (brokers, controllers) in ids.items():
         yield RangeGroup(
             brokers=tuple(sorted(brokers)),
             controllers=tuple(sorted(controllers)),
             ranges={name: of for (_, name), of in zip(pairs_of, of_features, strict=True)},
         )
-
-
-def _order(group: RangeGroup) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    return group.controllers, group.brokers
 
 
 def features_of(steps: Iterable[Step]) -> tuple[str, ...]:
@@ -219,7 +218,7 @@ def _node_groups(groups: Sequence[RangeGroup], planned: set[str], at: str) -> It
         yield from _group(group, f"{at}[{i}]")
         if lacking := sorted(planned - set(group.ranges)):
             yield f"{at}[{i}].ranges: expected every planned feature, {lacking[0]!r} lacks"
-    if list(groups) != sorted(groups, key=_order):
+    if list(groups) != sorted(groups, key=_ORDER):
         yield f"{at}: expected them by their nodes' ids, found another order"
     for role in ("brokers", "controllers"):
         ids = [node for group in groups for node in getattr(group, role)]
