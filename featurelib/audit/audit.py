@@ -47,21 +47,21 @@ from featurelib.words import toml_text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """The judgement of a batch: rows of five tables, by the schemas in featurelib.schema."""
+    """The judgement of a batch of clusters: rows of five tables (schemas in featurelib.schema)."""
 
     findings: TableRows
     incompatible: TableRows
     readiness: TableRows
     plans: TableRows
-    nodes: TableRows | None = None  # None if no table needs it
-    evidence: Evidence | None = None  # the input of the judgement, if it is still in memory
-    # By subject: the levels of its controller's agreement, feature → (level from, level to).
+    nodes: TableRows | None = None  # None = no output table needs node rows
+    evidence: Evidence | None = None  # the columns that were judged, if still in memory
+    # Position of a cluster → the updates its controller accepted in a probe, feature → (from, to).
     probed: dict[int, dict[str, tuple[int, int]]] = field(default_factory=dict)
 
 
 def judge_each(snapshots: TableRows, judging: Callable[[TableRows], Judged]) -> Judged:
-    """Return `judging` of the snapshot rows. A row that makes it fail is judged as a cluster of
-    which nothing is known, so that no cluster ends the run of the others."""
+    """Judge snapshot rows with `judging`. A row that makes it raise is judged as a cluster of
+    unknown state, so that one cluster cannot end the run of the others."""
     try:
         return judging(snapshots)
     except Exception as error:
@@ -71,7 +71,7 @@ def judge_each(snapshots: TableRows, judging: Callable[[TableRows], Judged]) -> 
 def _without_failing(
     rows: TableRows, judging: Callable[[TableRows], Judged], error: Exception
 ) -> TableRows:
-    """Return the rows; a row for which `judging` raises is replaced by its `unusable_row`."""
+    """Return the rows; replace each one for which `judging` raises by its `unusable_row`."""
     if len(rows) == 1:
         return unusable_row(str(rows["cluster"].to_pylist()[0]), error)
     halves = []
@@ -138,7 +138,7 @@ def judge(
     rows = remember(rows, evidence, conditions, unknown > 0)
     soaking = find_soaking(rows, evidence, conditions, software, catalogue, report)
     find_forgotten(rows, evidence, conditions, soaking, report)
-    anything = dict.fromkeys(evidence.questions.names, (0, ANY_LEVEL))  # it blocks no feature
+    anything = dict.fromkeys(evidence.questions.names, (0, ANY_LEVEL))  # it blocks nothing
     return Judged(
         findings=set_aside(report, evidence.clusters, conditions.mutes, conditions.as_of),
         incompatible=unfit,
@@ -156,8 +156,8 @@ def judge(
 
 
 def _blockers(judge: Judge, target: Int, sink: BatchFindings) -> Int:
-    """Add every blocker between finalized levels and ceilings as a finding; return the number by
-    question."""
+    """Report every blocker between the finalized level and the ceiling of each feature; return
+    their number, one per row of Questions."""
     evidence, query, fleet = judge.evidence, judge.asked, judge.fleet
     ceiling = judge.bounds.ceiling
     count = np.zeros(len(ceiling), dtype=np.int64)
@@ -201,7 +201,8 @@ def _blockers(judge: Judge, target: Int, sink: BatchFindings) -> Int:
 
 
 def _beyond_catalogue(judge: Judge, target: Int, report: BatchFindings) -> Bool:
-    """Report features above the catalogue; return those with no known level left to upgrade to."""
+    """Report features with levels above the catalogue; return those with no known level left to
+    reach."""
     highest = np.maximum(judge.bounds.seen, judge.asked.current)
     hit = level_newer_than_catalogue(highest, judge.bounds.newest_known)
     report.of_questions("level_newer_than_catalogue", hit, level=highest[hit])
@@ -216,7 +217,7 @@ def _uncatalogued(judge: Judge, report: BatchFindings) -> Bool:
 
 
 def _side_effects(judge: Judge, beyond: Bool, report: BatchFindings) -> None:
-    """Report levels that every node supports, and that are opt-in for their side effects."""
+    """Report opt-in levels that every node supports: their side effects keep them out of plans."""
     query, catalogue, common = judge.asked, judge.catalogue, judge.bounds.common
     changing = {row.feature for row in catalogue.rows.side_effect}
     codes = [code for code, name in enumerate(query.names) if name in changing]
@@ -263,8 +264,8 @@ def _unrecorded(judge: Judge, report: BatchFindings) -> None:
 
 
 def _report_unlisted(report: BatchFindings, conditions: Conditions) -> None:
-    """Report clusters with data that are missing in the inventory, if the inventory has any
-    entry."""
+    """Report clusters that have data but no entry in the inventory; an empty inventory reports
+    none."""
     names, listed = report.evidence.clusters, conditions.inventory
     missing = np.array([bool(listed) and name not in listed for name in names], dtype=bool)
     clusters = np.flatnonzero(missing & report.evidence.landed)
@@ -274,7 +275,7 @@ def _report_unlisted(report: BatchFindings, conditions: Conditions) -> None:
 
 def _missing_lines(report: BatchFindings, conditions: Conditions) -> Int:
     """Report clusters for which an earlier run used newer lines than the tables have now; return
-    their number by cluster."""
+    the number of these findings by cluster."""
     times, evidence = conditions.newest_lines, report.evidence
     newest = np.array([times.get(name, 0) for name in evidence.clusters], dtype=np.int64)
     is_lost = evidence.landed & (newest > evidence.snapshots.observed_at)
@@ -282,7 +283,7 @@ def _missing_lines(report: BatchFindings, conditions: Conditions) -> Int:
 
 
 def _unstable(judge: Judge, report: BatchFindings) -> None:
-    """Report nodes that support unstable levels of metadata.version."""
+    """Report features of clusters in which a node supports unstable levels of metadata.version."""
     limits = judge.bounds
     above = (limits.newest_stable > 0) & (limits.seen > limits.newest_stable)
     above &= limits.seen <= limits.newest_known

@@ -47,7 +47,7 @@ _ENOUGH = np.iinfo(np.int16).max  # an unknown finalized level satisfies every d
 
 
 def find_incompatible(evidence: Evidence, report: BatchFindings) -> TableRows:
-    """Report nodes whose range lacks a finalized level: findings, and rows of the schema."""
+    """Report nodes whose range lacks a finalized level, also as rows of INCOMPATIBLE_BROKER."""
     query, node = evidence.questions, evidence.subjects
     pair, subject = _unfit(evidence)
     question, fates = query.pair_question[pair], finding_rows()[INCOMPATIBLE_CODE].fates
@@ -68,7 +68,7 @@ def find_incompatible(evidence: Evidence, report: BatchFindings) -> TableRows:
         "broker_metadata_version": is_metadata,
         "broker_other": np.ones(len(subject), dtype=bool),
     }
-    # By finding, the position of its fate: the first condition that holds.
+    # By finding, the position of its effect on the node: the first condition that holds.
     fate = np.argmax(np.stack([*conditions.values()]), axis=0)
     words = [fates[name] for name in conditions]
     own, causes = _own_answers(evidence, question, subject)
@@ -97,8 +97,8 @@ def find_incompatible(evidence: Evidence, report: BatchFindings) -> TableRows:
 
 
 def _unfit(evidence: Evidence) -> tuple[Int, Int]:
-    """Return every (cluster, feature, node range) pair that does not support the finalized level,
-    and the nodes of each.
+    """Return the (cluster, feature, node range) pairs that do not support the finalized level, and
+    the nodes of each pair.
 
     A controller that replays an unsupported level exits. So a controller that responds supports the
     level, and its listener only omits the unstable level.
@@ -111,8 +111,8 @@ def _unfit(evidence: Evidence) -> tuple[Int, Int]:
 
 
 def outdated(evidence: Evidence) -> Texts:
-    """Return by subject why the usual remedy does not help: the node's software is too old for the
-    finalized level, and the node is not registered, or seems to be off."""
+    """Return, by node, why a new configuration does not help: the software is too old for the
+    finalized level, and the node is unregistered or seems to be off."""
     query, node = evidence.questions, evidence.subjects
     pair, subject = _unfit(evidence)
     levels, lowest = query.current[query.pair_question[pair]], query.pair_min[pair]
@@ -124,8 +124,8 @@ def outdated(evidence: Evidence) -> Texts:
 
 
 def _own_answers(evidence: Evidence, question: Int, subject: Int) -> tuple[dict[int, str], Texts]:
-    """Return, by position, the start of the text about a broker and the cause: its response shows
-    that only its protocol version prevents a registration of features."""
+    """Return, by position, the start of the finding about a broker, and its cause: the broker's
+    response shows that only its protocol version keeps it from registering features."""
     query, node, own = evidence.questions, evidence.subjects, dict[int, str]()
     bare = node.listed_nothing[subject]
     for row in np.flatnonzero(bare & (node.answered_with[subject] != NOBODY)).tolist():
@@ -145,9 +145,8 @@ def _own_answers(evidence: Evidence, question: Int, subject: Int) -> tuple[dict[
 
 def levels_of_clusters(evidence: Evidence, level: Int, tables: Tables) -> tuple[Levels, Int, Bool]:
     """Return the level of each feature [clusters, features of the tables], 0 = not finalized; the
-    column of each question, -1 for a feature not in the tables; and whether each cluster has
-    finalized a feature of the tables. A KRaft cluster without metadata.version has its first
-    level."""
+    column of each question in it, -1 = no column; and a mask of clusters with a finalized feature
+    that has no column. A KRaft cluster without metadata.version has its first level."""
     query, clusters = evidence.questions, len(evidence.clusters)
     codes = np.array([tables.feature_code(name) for name in query.names], dtype=np.int64)
     column = codes[query.feature] if len(codes) else query.feature
@@ -204,7 +203,7 @@ def report_unmet(
 
 @cache
 def _asks(dialect: str, code: str) -> bool:
-    """Return true if controllers of this dialect apply that rule."""
+    """Return true if controllers of this dialect apply the rule with this finding code."""
     return code in {row.code for row in load(dialect).rules}
 
 
@@ -214,11 +213,10 @@ def _needed(dialect: str) -> int:
 
 
 def find_deprecations(evidence: Evidence, report: BatchFindings) -> None:
-    """Report every minimum that would rise by KIP-584's text. The minimum of every registered
+    """Report every minimum level that KIP-584's text would raise. The minimum of every registered
     broker counts, also if the controller ignores that broker because of it. Only clusters with a
     trusted `/feature` znode that stores minimums are checked, and only if their brokers may be
-    older than 3.3. No range begins above its level.
-    """
+    older than 3.3. No range begins above its level."""
     query, node, levels = evidence.questions, evidence.subjects, evidence.levels
     stores = evidence.membership.on_zookeeper & ~levels.system_off
     if not stores.any():
@@ -238,7 +236,7 @@ def find_deprecations(evidence: Evidence, report: BatchFindings) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RaisedMinimum:
-    """A minimum that an update raises: clients lose the levels `first_lost` to `last_lost`."""
+    """A minimum that an update raises: clients lose levels `first_lost` to `last_lost`."""
 
     feature: str
     first_lost: int
@@ -246,7 +244,7 @@ class RaisedMinimum:
 
     @property
     def text(self) -> str:
-        """The check that a person must make before the update."""
+        """The text of the check that an operator must make before the update."""
         levels = _levels(self.first_lost, self.last_lost + 1)
         return (
             f"Check that no client uses {levels} of {self.feature} any more; the cluster does not "
@@ -257,7 +255,7 @@ class RaisedMinimum:
 def raised_by(
     cluster: Cluster, requests: Sequence[Request], dialect: Dialect, tables: Tables
 ) -> tuple[RaisedMinimum, ...]:
-    """Return the finalized minimums that these requests would raise, if sent one after the other. A
+    """Return the finalized minimums that `requests`, sent one after the other, would raise. A
     schema without minimums stores the level as minimum, which has no effect on clients."""
     raised: list[RaisedMinimum] = []
     for request in requests if dialect.can.stores_min == "local" else ():
@@ -275,5 +273,5 @@ def raised_by(
 
 
 def _levels(low: int, end: int) -> str:
-    """Return the levels from `low` up to, but without, `end`."""
+    """Return `level 3` or `levels 3 to 5`: the levels from `low` up to, but without, `end`."""
     return f"level {low}" if low == end - 1 else f"levels {low} to {end - 1}"

@@ -38,13 +38,13 @@ from featurelib.words import count, moment
 
 NO_FLEET = Fleet()  # an inventory that expects nothing
 NEXT = "docs/landing.md describes them. To write some: featurelib collect CLUSTER --out FOLDER"
-_SHOWN = 5  # clusters in an error
+_SHOWN = 5  # the most cluster ids that an error lists
 _REGISTER_FROM = load(STRICT).can.controllers_register_from
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterView:
-    """The evidence and the judgement of one cluster. `newest` is when its newest line was read,
+    """The evidence and the judgement of one cluster. `newest`: the time of its newest line in
     microseconds."""
 
     cluster_id: str
@@ -59,8 +59,8 @@ class ClusterView:
 
     @property
     def evidence(self) -> Evidence:
-        """The columns that decided the verdicts of the cluster."""
-        assert self.judged.evidence is not None  # only a view from table rows lacks it
+        """The evidence columns from which the verdicts of the cluster were judged."""
+        assert self.judged.evidence is not None  # only views of stored rows have none
         return self.judged.evidence
 
     @property
@@ -71,7 +71,7 @@ class ClusterView:
 
     @property
     def is_trusted(self) -> bool:
-        """True if a trusted source reports the finalized levels, and not too long ago."""
+        """True if a trusted source reports the finalized levels and its data is recent enough."""
         levels = self.evidence.levels
         return bool(levels.trusted[0] and not levels.too_old[0])
 
@@ -95,7 +95,7 @@ class Inputs:
         cluster_id: str | None = None,
         choosing: str = "Choose one by its id.",
     ) -> ClusterView:
-        """Return the view of the cluster in `lines`.
+        """Fold and judge landing lines of one cluster, and return its view.
 
         Raises NoEvidenceError if no line is accepted, and InputError if the lines are of several
         clusters and `cluster_id` is empty: `choosing` is the advice in its message.
@@ -117,11 +117,12 @@ class Inputs:
         *,
         every: bool = False,
     ) -> tuple[Judged, int, list[tuple[int, str]]]:
-        """Judge the expected clusters (`expected`, by id) as the nightly judges a fleet: a cluster
+        """Judge the clusters with the ids `expected` as the nightly judges a fleet: a cluster
         without a line is UNKNOWN. With `every`, also judge all other clusters in `lines`.
 
-        Return the judgement, its time (`as_of` None = the newest line), and the quarantined lines
-        as ClusterView has them. Raises NoEvidenceError if none is expected and no line is accepted.
+        Return the judgement, its time (`as_of` None = the newest line), and number and reason of
+        each quarantined line. Raises NoEvidenceError if no cluster is expected and no line is
+        accepted.
         """
         accepted, unread, rejected = _gather(lines)
         landed = [name for name in accepted if every or name in expected]
@@ -131,7 +132,7 @@ class Inputs:
         for name in landed:
             try:
                 states.append((name, self._fold(name, accepted, unread, rejected)))
-            except Exception as fault:  # no cluster ends the run of the others
+            except Exception as fault:  # no cluster may end the run of the others
                 states.append((name, fault))
         rows = snapshot_rows(states)
         missing = sorted({*expected}.difference(landed))
@@ -148,7 +149,7 @@ class Inputs:
         unread: _Lines,
         rejected: list[tuple[int, str]],
     ) -> ClusterState:
-        """Fold the lines of a cluster. A line that the fold cannot use is added to `rejected`."""
+        """Return the state of a cluster. Lines that the fold cannot use are added to `rejected`."""
         until = None if self.as_of is None else latest(self.as_of)
         lines = [*accepted[cluster_id], *unread.get(cluster_id, ())]
         while True:
@@ -175,7 +176,7 @@ class Inputs:
         )
 
     def see(self, row: TableRows) -> ClusterView:
-        """Return the view of a stored row of silver.cluster_snapshot.
+        """Judge a stored row of silver.cluster_snapshot, and return the view of its cluster.
 
         Raises InputError unless there is exactly one row, NoEvidenceError for a cluster without
         data.
@@ -220,7 +221,7 @@ _Lines = dict[str, list[tuple[int, Landing, int]]]  # cluster id → (number, co
 
 
 def _gather(lines: Iterable[bytes]) -> tuple[_Lines, _Lines, list[tuple[int, str]]]:
-    """Return three lists of lines: accepted lines, lines of an unknown kind, quarantined lines."""
+    """Return accepted lines, lines of an unknown kind (both by cluster), and quarantined lines."""
     accepted, unread, rejected = _Lines(), _Lines(), list[tuple[int, str]]()
     for number, ended in enumerate(lines, start=1):
         raw = ended.removesuffix(b"\n")
@@ -238,7 +239,7 @@ def _gather(lines: Iterable[bytes]) -> tuple[_Lines, _Lines, list[tuple[int, str
 def _choose(
     ids: Collection[str], rejected: Sequence[tuple[int, str]], own_id: str | None, choosing: str
 ) -> str:
-    """Return the id of the cluster to judge, among those with accepted lines."""
+    """Return the id of the cluster to judge: `own_id`, or the only cluster with accepted lines."""
     if own_id is None and len(ids) > 1:
         raise InputError(
             f"expected lines of one cluster, found {len(ids)}: {_list_of(sorted(ids))}. {choosing}"
@@ -262,7 +263,7 @@ def _list_of(texts: Sequence[str]) -> str:
 
 
 class PlainCluster:
-    """The single cluster of a batch of evidence, as plain values."""
+    """The single cluster of a batch of evidence, as plain Python values."""
 
     def __init__(
         self,
@@ -271,8 +272,8 @@ class PlainCluster:
         catalogue: Catalogue,
         probed: Mapping[int, Features] | None = None,
     ) -> None:
-        """Prepare plain values. `release`: the inventory's release, "" if it names none; `probed`:
-        levels that the controller agreed to, used as ranges in place of a subject's own."""
+        """Prepare plain values. `release`: the inventory's, "" = none; `probed`: by node, levels
+        that its controller accepted in a probe, used as ranges in place of the node's own."""
         self._evidence, self._probed, self._tables = evidence, probed or {}, catalogue.tables
         self._zookeeper = bool(evidence.membership.on_zookeeper[0])
         self._told, self._named = release, catalogue.release_named(release)
@@ -286,7 +287,7 @@ class PlainCluster:
             self._active = int(evidence.subjects.node_id[active])
 
     def cluster(self) -> Cluster:
-        """Return the plain value of the cluster."""
+        """Return the cluster with its nodes and finalized levels as a plain value."""
         levels, membership = self._evidence.levels, self._evidence.membership
         off, missing = bool(levels.system_off[0]), self._zookeeper and bool(levels.absent)
         blind = bool(blind_leaders(self._evidence)[0] != NOBODY)
@@ -312,9 +313,9 @@ class PlainCluster:
         )
 
     def _configured(self, nodes: tuple[Node, ...]) -> tuple[int, ...] | None:
-        """Return the ids that the active controller's configuration requires; None = not read. They
-        include the id of a missing node only if a list of controllers shows that the node is gone.
-        Otherwise no such list was read, or the owner declares the controller compatible."""
+        """Return the controller ids that the active controller's configuration requires; None = the
+        configuration was not read. A node that was never seen is only included if a list of
+        controllers shows that it is gone."""
         read, every = self._evidence.configured.get(0), self._software.fleet.nodes
         if read is None:
             return None
@@ -323,9 +324,9 @@ class PlainCluster:
         return tuple(i for i in read.ids if i in known)
 
     def _nodes(self, metadata_version: int) -> tuple[Node, ...]:
-        """Return the nodes, except nodes that only the inventory names, and controllers without a
-        response that the owner declares compatible. No declaration covers a voter that must be
-        registered and is not (QuorumFeatures.reasonNotSupported)."""
+        """Return the cluster's nodes. Left out are nodes that only the inventory names, and
+        controllers without a response that the owner declares compatible. No declaration covers a
+        voter that must be registered and is not (QuorumFeatures.reasonNotSupported)."""
         node, profile = self._evidence.subjects, self._evidence.answering.of_subject
         controller = node.role == Role.CONTROLLER
         # Without a list, every node counts as registered. A node that responds after the list was
@@ -355,8 +356,8 @@ class PlainCluster:
         )
 
     def _finalized(self) -> dict[str, Range]:
-        """Return feature → (minimum, level) from the trusted source. The result omits levels that
-        the source cannot show, and level 0 on KRaft, which means not finalized."""
+        """Return feature → (minimum, level) as the trusted source shows them. Levels that the
+        source cannot show are left out; so is level 0 on KRaft, which means not finalized."""
         levels, least = self._evidence.levels, 0 if self._zookeeper else 1
         columns = levels.names.to_pylist(), levels.entry_min.tolist(), levels.entry_level.tolist()
         return {
@@ -384,7 +385,8 @@ class PlainCluster:
         return tuple(self._as_in_inventory(name, spoken[name]) for name in order)
 
     def _as_in_inventory(self, release: str, dialect: str = "") -> str:
-        """Return the release as the inventory writes it (4.1.2 for 4.1), if it means the same."""
+        """Return a release as the inventory writes it (4.1.2 for 4.1), if both are the same
+        software."""
         named = generation_of(self._told, "zk", "") if self._zookeeper else self._named
         return self._told if named == (dialect if self._zookeeper else release) else release
 
@@ -393,8 +395,8 @@ _NODE_PARTS = ("listeners", "registrations", "voters", "observers", "strimzi_nod
 
 
 def without_nodes(rows: TableRows, node_ids: Sequence[int], keys: Sequence[str] = ()) -> TableRows:
-    """Return a cluster's row as if these nodes were stopped, unregistered and no voters, and no
-    node had configurations with these keys; its `state` is empty."""
+    """Return a cluster's row as if the nodes in `node_ids` were stopped, unregistered and no
+    voters, and no node had configurations with the keys in `keys`; its `state` is empty."""
     row = open_row(rows)
     lists, is_kept = row.parts["members"], ~np.isin(row.parts["member"]["node_id"], node_ids)
     list_of = np.repeat(np.arange(len(lists)), lists["size"])

@@ -1,4 +1,4 @@
-"""Lookups between flat numpy columns, and which evidence is fresh.
+"""Look up values in flat numpy columns, and decide which evidence is fresh.
 
 The functions work on numbers and know no features. Clocks of collectors differ, so evidence dated
 later than `latest` does not count yet. Times are microseconds.
@@ -24,17 +24,17 @@ def node_key(cluster: Int, role: Int | int, node_id: Int) -> Int:
 
 
 def split_key(keys: Int) -> tuple[Int, Int, Int]:
-    """Return (cluster position, role, node id) of node keys."""
+    """Split node keys into (cluster position, role, node id)."""
     return keys >> _CLUSTER, (keys >> _ROLE) & 1, keys & (_CONTROLLER - 1)
 
 
 def broker_key(keys: Int) -> Int:
-    """Return the key of the broker in each of these processes."""
+    """Return node keys with the role replaced by broker: the broker half of each process."""
     return keys & ~_CONTROLLER
 
 
 def other_half(keys: Int) -> Int:
-    """Return the key of the other role in each of these processes."""
+    """Return node keys with the role swapped: the other half of each combined process."""
     return keys ^ _CONTROLLER
 
 
@@ -70,8 +70,8 @@ def first_of_equals(ordered: Int) -> Bool:
 
 
 def firsts(keys: Int, *order: Int | Bool) -> Int:
-    """Return the position of the first row of each distinct key, keys ascending, rows sorted by
-    `order`, whose first column has the most weight."""
+    """Return the position of the first row of each distinct key, keys ascending; rows of one key
+    are ordered by the columns `order`, the most important first."""
     if (keys[1:] > keys[:-1]).all():
         return np.arange(len(keys))
     at = np.lexsort((*reversed(order), keys)) if order else np.argsort(keys, kind="stable")
@@ -79,7 +79,7 @@ def firsts(keys: Int, *order: Int | Bool) -> Int:
 
 
 def place(keys: Int, order: Int, sought: Int) -> Int:
-    """Return the positions of `sought` in the unsorted `keys`, which `order` sorts; -1 = absent."""
+    """Return positions of `sought` in the unsorted `keys`, which `order` sorts; -1 = absent."""
     return pick(order, find(keys[order], sought), -1)
 
 
@@ -99,23 +99,24 @@ SKEW = SKEW_MINUTES * 60 * _SECOND
 
 
 def latest(as_of: int) -> int:
-    """Return the latest time of evidence that counts as of `as_of`."""
+    """Return the latest time of evidence that counts in a judgement as of `as_of`: 5 minutes of
+    clock skew are allowed."""
     return end_of_second(as_of + SKEW)
 
 
 def end_of_second(at: int) -> int:
-    """Return the last microsecond of the second of `at`. Whole seconds count: if one line of a
-    second counted, all lines of that second do."""
+    """Return the last microsecond of the second that contains `at`. Whole seconds count: if one
+    line of a second counts, all lines of that second do."""
     return at // _SECOND * _SECOND + _SECOND - 1
 
 
 def is_fresh(at: Int, as_of: int, max_age: int) -> Bool:
-    """Return a mask of times at which data counts: neither too old, nor in the future."""
+    """Return a mask of times of evidence that is neither too old nor from the future."""
     return np.asarray((as_of - at <= max_age) & (at <= latest(as_of)))
 
 
 def age_class(at: Int, as_of: int, max_age: int) -> Int:
-    """Return a number that differs where a comparison of these times with `as_of` does: each one
-    that the audit makes, by `is_fresh`, `latest` or the distance of both."""
+    """Return a class number for each time: two times of one class compare alike with `as_of` in all
+    checks of the audit (`is_fresh`, `latest`, `max_age`)."""
     age = as_of - at
     return np.asarray((age <= max_age) + 2 * (-age <= max_age) + 4 * (at <= latest(as_of)))

@@ -1,4 +1,7 @@
-"""Predict the responses of a cluster's own controllers to levels that the policy strict accepts.
+"""Predict the responses of a cluster's own controllers to levels that the strict policy accepts.
+READY needs both. A node's release follows from the requests it offers in ApiVersions
+(catalogue/rows.py), from its ranges unless unstable features are on, and from the inventory, which
+decides among releases that match. Every matching release is evaluated, and any refusal counts.
 
 READY needs both. A node's release follows from the requests it offers in ApiVersions
 (catalogue/rows.py), from its ranges unless unstable features are on, and from the inventory, which
@@ -25,13 +28,13 @@ from featurelib.core.dialect import GENERATIONS, generation_of, load, possible_r
 from featurelib.feature import METADATA_VERSION, Role, release_line
 from featurelib.rows import Bool, Int, Texts, pick
 
-# Both generations of ZooKeeper mode, by a release of each: brokers there advertise no range.
+# One release for each generation of ZooKeeper mode, in which brokers advertise no range.
 ZOOKEEPER_RELEASES = ("3.2", "3.9")
 RULED_OUT = 8  # a count of contradictions that no release reaches
 
 
 class Software:
-    """The software of all nodes of a batch, and the dialects of their controllers.
+    """The software of all nodes of a batch of clusters, and the dialects of their controllers.
 
     The releases that a node may run are one number, a bit for each release of the catalogue; 0
     where its range is not known. A fleet has few such sets, so results that depend on a set are
@@ -39,7 +42,7 @@ class Software:
     """
 
     def __init__(self, evidence: Evidence, texts: Sequence[str], catalogue: Catalogue) -> None:
-        """Read the releases. `texts`: the inventory's release of each cluster, "" if none."""
+        """Read the nodes' releases. `texts`: the inventory's release by cluster, "" = none."""
         self._evidence, self._catalogue, self._tables = evidence, catalogue, catalogue.tables
         self._told, self.fleet = texts, FleetColumns(evidence, catalogue.tables)
         # A node that lists an uncatalogued feature, or a cluster that finalized it, is no stock
@@ -81,7 +84,7 @@ class Software:
 
     @property
     def runs(self) -> Flags:
-        """Return a mask [subjects, releases of the catalogue]: the releases of each node."""
+        """Return a mask [nodes, releases of the catalogue]: the releases that each node may run."""
         return self._kinds[self._kind]
 
     @cached_property
@@ -96,21 +99,22 @@ class Software:
 
     def with_stable_ends(self) -> Evidence:
         """Return the evidence with the newest stable metadata.version of each node, from its
-        supported requests or the inventory. Enabled unstable features raise the end of a range."""
+        requests or the inventory. Enabled unstable features raise the end of a range above it."""
         stable = self._tables.newest_stable[:, 0].astype(np.int64)
         high = np.where(self._kinds, stable, -1).max(axis=1)
         low = np.where(self._kinds, stable, np.iinfo(np.int16).max).min(axis=1)
         node = self._evidence.subjects
         known = self._sure & (high == low)[self._kind]
-        # What each release that it may run calls unstable is unstable, whatever its listener shows.
+        # A level is unstable if a release that the node may run calls it so, whatever its range
+        # says.
         known |= (node.stable_metadata > high[self._kind]) & (high >= 0)[self._kind]
         ends = np.where(known, high[self._kind], node.stable_metadata)
         return replace(self._evidence, subjects=replace(node, stable_metadata=ends))
 
     @cached_property
     def inferred(self) -> Bool:
-        """Return a mask of brokers in ZooKeeper mode of a migrating cluster, whose registration has
-        one level of metadata.version and no range."""
+        """Return a mask of brokers in ZooKeeper mode of a migrating cluster whose registration has
+        only one level of metadata.version, so that the range is inferred."""
         evidence, names = self._evidence, self._evidence.questions.names
         node = evidence.subjects
         known = (node.role == Role.BROKER) & (node.profile >= 0)
@@ -134,8 +138,8 @@ class Software:
         return possible_releases(low, high, answering.partial, self._tables)
 
     def _by_requests(self) -> tuple[Int, Int]:
-        """Return, by node, the releases that offer the requests of the node's listener, as bits,
-        and the time of the response; 0 without requests, or if no known release matches."""
+        """Return, by node, the releases whose ApiVersions offer the same requests, as bits, and the
+        time of the response; 0 without such a response, or if no known release matches."""
         listeners, node = self._evidence.listeners, self._evidence.subjects
         rows = np.flatnonzero(listeners.field("releases") >= 0)
         code, responded_at = listeners.field("releases")[rows], listeners.field("releases_at")[rows]
@@ -151,7 +155,7 @@ class Software:
         return offers, offered_at
 
     def _inventory_codes(self) -> Int:
-        """Return by cluster the position of the release in the inventory; -1 = none."""
+        """Return, by cluster, the catalogue position of the release in the inventory; -1 = none."""
         codes = {text: self._tables.release_code(text) for text in set(self._told)}
         return np.array([codes[text] for text in self._told], dtype=np.int64)
 
@@ -184,7 +188,7 @@ class Software:
 
     @cached_property
     def _release(self) -> Int:
-        """The release of each subject, as a position among the catalogue's; -1 = none."""
+        """The catalogue position of each node's release; -1 = unknown."""
         evidence, kind = self._evidence, self._kind
         size, release = self._kinds.sum(axis=1)[kind], self._kinds.argmax(axis=1)[kind]
         several = np.flatnonzero(size > 1)
@@ -214,32 +218,33 @@ class Software:
         """Return (dialect, release) → the clusters whose controllers may run that release."""
         zookeeper = self._evidence.membership.on_zookeeper
         possible = self._possible() & ~zookeeper[:, None]
-        newest = GENERATIONS[-1]  # a release newer than the catalogue has the newest dialect
+        newest = GENERATIONS[-1]  # the dialect of a release that is newer than the catalogue
         spoken = {
             (generation_of(self._catalogue.of(release).based_on, "kraft", newest), release): which
             for release, which in zip(self._tables.releases, possible.T, strict=True)
             if which.any()
         }
-        # Where the inventory names no release that had ZooKeeper mode, the evidence counts.
+        # An inventory release that never had ZooKeeper mode is wrong here: use the evidence
+        # instead.
         generations = [generation_of(text, "zk", "") for text in self._told]
         for release in ZOOKEEPER_RELEASES:
             name = generation_of(release, "zk")
             which = zookeeper & np.array([own in ("", name) for own in generations], dtype=bool)
-            if release == ZOOKEEPER_RELEASES[0]:  # its controllers are older than these levels
+            if release == ZOOKEEPER_RELEASES[0]:  # too old to have these levels
                 which[self._evidence.levels.modern] = False
             if which.any():
                 spoken[name, release] = which
         return spoken
 
     def spoken_in(self, cluster: int, by: str | None = None) -> list[str]:
-        """Return the dialects that a cluster's controllers may use; with `by` only the dialects of
+        """Return the dialects that the controllers of one cluster may use; with `by`, only those of
         that release."""
         pairs = (pair for pair, which in self.spoken.items() if which[cluster])
         return [name for name, release in pairs if by in (None, release)]
 
     @cached_property
     def active(self) -> Int:
-        """Return the active controller's subject per cluster; NOBODY = unknown."""
+        """Return, by cluster, the active controller's position among nodes; NOBODY = unknown."""
         leads = np.flatnonzero(self._evidence.may_lead(~self._evidence.subjects.expected_only))
         cluster = self._evidence.subjects.cluster[leads]
         active = np.full(len(self._told), NOBODY)
@@ -248,8 +253,8 @@ class Software:
         return active
 
     def likeliest(self, subjects: Int) -> Int:
-        """Return, by node, the position of the likeliest release; NOBODY if several are equally
-        likely or no data exists."""
+        """Return, by node, the catalogue position of its likeliest release; NOBODY = no data, or
+        several are equally likely."""
         weight = self.weigh(subjects)
         least = weight.min(axis=1, keepdims=True, initial=RULED_OUT)
         is_known = (least < RULED_OUT)[:, 0] & ((weight == least).sum(axis=1) == 1)
@@ -257,22 +262,22 @@ class Software:
 
     @cached_property
     def _leading(self) -> Int:
-        """Return by cluster the position of the active controller's release; NOBODY = unknown."""
+        """Return, by cluster, the position of the active controller's release; NOBODY = unknown."""
         releases, known = np.full_like(self.active, NOBODY), np.flatnonzero(self.active >= 0)
         releases[known] = self.likeliest(self.active[known])
         return releases
 
     def dialects(self, cluster: int) -> list[str]:
-        """Return the sorted dialects that the controllers of one cluster may use. Of dialects with
-        equal results only one is returned: the active controller's, if known."""
+        """Return the sorted dialects that the controllers of one cluster may use. If dialects lead
+        to equal results, only one of them is returned: the active controller's, if known."""
         spoken = [pair for pair, which in self.spoken.items() if which[cluster]]
         first = self._tables.releases[leads] if (leads := self._leading[cluster]) >= 0 else ""
         own = (name for name, release in spoken if release == first)
         return list(_distinct_dialects((*sorted({name for name, _ in spoken}), *own)))
 
     def propose(self, fleet: FleetColumns, level: Int) -> Iterator[Proposed]:
-        """Evaluate `level` of every question, if it is above the current level, with each dialect
-        that the cluster's controllers may use."""
+        """Evaluate `level` of every feature that it would raise, with each dialect that the
+        cluster's controllers may use; yield the results by dialect."""
         query = self._evidence.questions
         rising = query.known & (level > query.current)
         for (name, release), which in self.spoken.items():
@@ -281,7 +286,7 @@ class Software:
                 yield fleet.propose(questions, level, load(name), release=release)
 
     def _possible(self) -> Flags:
-        """Return a mask [clusters, releases]: the releases that KRaft controllers may run."""
+        """Return a mask [clusters, releases] of the releases that KRaft controllers may run."""
         evidence, node = self._evidence, self._evidence.subjects
         counts = evidence.answering.of_subject >= 0
         controllers = counts & (node.role == Role.CONTROLLER)
@@ -302,12 +307,12 @@ class Software:
 
 @cache
 def _distinct_dialects(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return one dialect, the last, of each group of dialects that judge alike; sorted."""
+    """Return the dialects, sorted, with only the last one of each group that judges alike."""
     return tuple(sorted({load(name).judges_by: name for name in names}.values()))
 
 
 def blind_leaders(evidence: Evidence) -> Int:
-    """Return per cluster a broker that is or may be the controller and does not see /feature.
+    """Return per cluster a broker that is or may be the controller and does not see `/feature`.
 
     ZooKeeper mode only; -1 = there is none. Its newest response has no finalized features, although
     /feature was read before. A broker that saw the znode deleted never sees a new one

@@ -53,8 +53,8 @@ from featurelib.rows import NONE, Bool, Column, Int, TableRows, Texts, make_rows
 from featurelib.schema import FINALIZED_LEVEL, SUPPORTED_RANGE
 from featurelib.snapshot.records import Records, Snapshots
 
-NOT_LISTED = -1  # the source of a key that the response does not list
-# Sources of DescribeConfigsResponse that a verdict or a side effect tells apart.
+NOT_LISTED = -1  # the source of a configuration key that the response does not list
+# Sources in DescribeConfigsResponse that matter for a verdict or a side effect.
 ONE_BROKER, ALL_BROKERS, OWN_FILE, KAFKAS_DEFAULT = 2, 3, 4, 5
 _VOTER = re.compile(r"(\d{1,10})@.+", re.ASCII)
 _LARGEST_ID = (1 << 31) - 1
@@ -62,13 +62,13 @@ _LARGEST_ID = (1 << 31) - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """The declarations of the inventory about one cluster."""
+    """The inventory's declarations about one cluster: nodes, release, manager."""
 
     brokers: tuple[int, ...] = ()
     controllers: tuple[int, ...] = ()
     vouched: bool = False  # the owner declares the registrations complete
     controllers_vouched: bool = False  # the owner declares unreachable controllers compatible
-    # The controller knows the required nodes, and validates the request before it is sent.
+    # True if every node that the controller requires was read, and it validates before sending.
     controller_decides: bool = False
     generation: Generation | None = None  # the software generation of a ZooKeeper-mode cluster
     release: str = ""  # of the running software, such as 3.9; "" = not known
@@ -78,9 +78,9 @@ class Expected:
 UNEXPECTED = Expected()
 
 
-class Waiting(NamedTuple):  # workers get tens of thousands of these
-    """The last run's judgement of a feature. Times in microseconds: READY since, also through
-    UNKNOWN; verdict and target unchanged since.
+class Waiting(NamedTuple):  # a NamedTuple, because workers get tens of thousands of these
+    """The last run's judgement of a feature. Times in microseconds: `since` = READY since, also
+    through UNKNOWN; `verdict_since` = verdict and target unchanged since.
 
     `level`: the finalized level then; None = no trustworthy source.
     """
@@ -94,7 +94,7 @@ class Waiting(NamedTuple):  # workers get tens of thousands of these
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
-    """The settings of a judgement. Times are microseconds.
+    """The settings of a judgement: its time, the inventory, mutes and what earlier runs found.
 
     `mutes` and `waiting` (by cluster and feature) make findings, and never a verdict.
     """
@@ -103,20 +103,20 @@ class Conditions:
     max_age: int
     inventory: dict[str, Expected] = field(default_factory=dict)
     mutes: tuple[Mute, ...] = ()
-    # Cluster → feature → its time of READY, from the previous run.
+    # Cluster → feature → its judgement in the previous run.
     waiting: dict[str, dict[str, Waiting]] = field(default_factory=dict)
-    # Cluster → id of the newest line that an earlier run judged.
+    # Cluster → time of the newest line that an earlier run judged.
     newest_lines: Mapping[str, int] = field(default_factory=dict)
     forgotten: int = 0  # a feature READY for this long is forgotten; 0 = never
     min_ready: int = 0  # a plan is offered after this time of READY
     up_to: int = (
-        0  # the metadata.version of the policy; no maximum level is above its levels; 0 = no policy
+        0  # the policy's highest metadata.version, which limits all maximum levels; 0 = no limit
     )
 
 
 class ConfiguredValue(msgspec.Struct, frozen=True, kw_only=True):
-    """The value of a configuration key on a node; None = the node has no value. `at` in
-    microseconds, `line` as in bronze."""
+    """The value of a configuration key on a node, with time (microseconds) and bronze line; None =
+    the key is not set there."""
 
     node_id: int
     role: int
@@ -130,7 +130,7 @@ class ConfiguredValue(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StaticVoters:
-    """The ids in `controller.quorum.voters` of one controller; empty if the key is empty."""
+    """The node ids in one controller's `controller.quorum.voters`; () = the key is empty."""
 
     cluster: int  # position in the batch
     node_id: int
@@ -140,27 +140,27 @@ class StaticVoters:
 
 
 class Configurations:
-    """The configurations of a batch of clusters, by position; decoded at first use."""
+    """The configurations of a batch's nodes, by cluster position; decoded at first use."""
 
     def __init__(self, records: Records) -> None:
         """Keep `records`, the part `configs` of featurelib.schema.LAYOUT."""
         self._records = records
 
     def of(self, cluster: int, role: Role, node_id: int, key: str) -> ConfiguredValue | None:
-        """Return the value of a key that a node set itself; None = the node was not queried, or did
-        not respond."""
+        """Return the value that a node itself has for a key; None = the node was not queried, or
+        did not respond."""
         return self._values.get((cluster, int(role), node_id, str(node_id), key))
 
     def default(self, cluster: int, key: str) -> ConfiguredValue | None:
-        """Return the cluster-wide default of all brokers, from the newest response; None = no
+        """Return the cluster-wide default of a broker key, from the newest response; None = no
         response. A `value` of None = no default is set, so each node's file or Kafka's own default
         applies."""
         return self._defaults.get((cluster, key))
 
     @cached_property
     def static_voters(self) -> tuple[StaticVoters, ...]:
-        """The `controller.quorum.voters` of every controller that responded, by cluster and node;
-        unreadable values are left out."""
+        """The `controller.quorum.voters` of every controller that returned it, ordered by cluster
+        and node; unreadable values are left out."""
         known = self._records
         own = known.field("key") == known.code("key", VOTERS)
         own &= known.field("role") == int(Role.CONTROLLER)
@@ -200,7 +200,7 @@ class Configurations:
 
 @cache
 def voter_ids(value: str | None) -> tuple[int, ...] | None:
-    """Return the ids in `ID@HOST:PORT,…`, in that order, each once; None = another format."""
+    """Return the distinct ids in `ID@HOST:PORT,…`, in that order; None = another format."""
     if value is None:
         return None
     entries = [entry.strip() for entry in value.split(",") if entry.strip()]
@@ -213,13 +213,13 @@ def voter_ids(value: str | None) -> tuple[int, ...] | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """A batch of clusters, ready to be judged."""
+    """The evidence about a batch of clusters as columns, ready to be judged."""
 
     clusters: list[str]
     as_of: int  # microseconds, and so is max_age
     max_age: int
     landed: Bool
-    snapshots: Snapshots  # the source of the columns
+    snapshots: Snapshots  # the snapshot rows from which the columns are made
     subjects: Subjects
     membership: Membership
     controller: Int  # by cluster: the node id of the active controller, -1 = not known
@@ -235,16 +235,17 @@ class Evidence:
     malformed: dict[int, str]  # cluster → why its row cannot be read; all of it is unknown
 
     def errors(self, listeners: Int) -> list[str]:
-        """Return the collector's error texts of these listeners, which did not respond."""
+        """Return the collector's error text for each of these unreachable listeners."""
         return [text or "no reason given" for text in self.listeners.texts("error", listeners)]
 
     def features(self, questions: Int) -> Texts:
-        """Return the names of the features of these questions."""
+        """Return the feature names of these rows of Questions."""
         return Texts(words=self.questions.names, codes=self.questions.feature[questions])
 
     def may_lead(self, counted: Bool) -> Bool:
-        """Return a mask of the subjects among `counted` that are, or may be, the active controller.
-        In ZooKeeper mode it is a broker; on KRaft brokers represent unknown controllers."""
+        """Return a mask of the nodes in `counted` that are, or may be, the active controller. In
+        ZooKeeper mode these are brokers; on KRaft brokers represent controllers that are
+        unknown."""
         node, clusters, controller = self.subjects, len(self.clusters), self.subjects.role > 0
         led = marked(clusters, node.cluster[controller & counted]) & ~self.membership.on_zookeeper
         local = np.where(led[node.cluster], controller, ~controller) & counted
@@ -253,15 +254,16 @@ class Evidence:
         return np.where(known[node.cluster], active, local)
 
     def uncatalogued(self, catalogue: Catalogue) -> Bool:
-        """Return a mask of questions about a KRaft feature that no release of catalogue or overlay
-        has. In ZooKeeper mode the owner defines features: KIP-584's own rule applies."""
+        """Return a mask of (cluster, feature) questions about KRaft features that no release of
+        catalogue or overlay has. In ZooKeeper mode the owner defines features: KIP-584's own rule
+        applies."""
         query = self.questions
         unknown = np.isin(query.feature, _unknown(query.names, catalogue))
         return unknown & ~self.membership.on_zookeeper[query.cluster]
 
     def finalized_by_vendor(self, catalogue: Catalogue) -> Bool:
-        """Return a mask of KRaft clusters in which a source of any age shows this feature as
-        finalized: the software is a vendor's build."""
+        """Return a mask of KRaft clusters with a finalized feature that the catalogue lacks, as
+        shown by a source of any age: their software is a vendor's build."""
         levels = self.snapshots["levels"]
         unknown = np.isin(levels.field("feature"), _unknown(self.snapshots.names, catalogue))
         return marked(len(self.clusters), levels.row[unknown]) & ~self.membership.on_zookeeper
@@ -275,12 +277,12 @@ class Evidence:
         return cluster, node_id
 
     def strangers(self) -> Int:
-        """Return listeners that only metrics show and that are not in the cluster's own lists:
+        """Return the listeners known only from metrics that are in none of the cluster's own lists:
         nodes of another cluster, or new nodes."""
         node, member, observers = self.subjects, self.membership, self.snapshots["observers"]
         times = np.maximum(self.listeners.field("full_at"), self.listeners.field("partial_at"))
         rows = np.flatnonzero((self.listeners.field("scraped") >= 0) & (times == 0))
-        if len(rows) == 0:  # nothing to do; the code below would sort all nodes
+        if len(rows) == 0:  # an early return: the code below would sort all nodes
             return rows
         keys, cluster = record_keys(self.listeners)[rows], self.listeners.row[rows]
         follow = node_key(observers.row, int(Role.CONTROLLER), observers.field("node_id"))
@@ -300,7 +302,7 @@ class Evidence:
         """
         query = self.questions
         out = query.pair_unfit & self.membership.on_zookeeper[query.cluster][query.pair_question]
-        # The last entry is for position -1: a subject without a profile.
+        # The last entry is for position -1: a node without a profile.
         profiles = marked(len(self.answering.cluster) + 1, query.pair_profile[out])
         return profiles[self.answering.of_subject]
 
@@ -314,8 +316,8 @@ class Evidence:
         return is_dynamic, is_dynamic | marked(len(is_dynamic), query.cluster[rows & ~query.known])
 
     def ranges(self) -> list[dict[str, tuple[int, int]]]:
-        """Return the ranges of each answering profile. A feature that a partial response may have
-        omitted is not listed."""
+        """Return the range map (feature → range) of each profile. A feature that a partial response
+        may have left out is not listed."""
         query, pairs = self.questions, np.flatnonzero(self.questions.pair_listed)
         ranges = [dict[str, tuple[int, int]]() for _ in self.answering.cluster]
         feature = query.feature[query.pair_question[pairs]]
@@ -325,14 +327,14 @@ class Evidence:
         return ranges
 
     def expand(self, pairs: Int) -> tuple[Int, Int]:
-        """Return all nodes of the given pairs, as rows (pair, node)."""
+        """Return all nodes that have the range of the given pairs, as two columns (pair, node)."""
         first, profile = self.answering.subject_first, self.questions.pair_profile[pairs]
         pair, at = spread(first[profile], first[profile + 1] - first[profile])
         return pairs[pair], self.answering.subject_order[at]
 
 
 def read(rows: TableRows, conditions: Conditions, absent_metadata: int) -> Evidence:
-    """Return evidence from rows of featurelib.schema.SNAPSHOT (`state` is not needed)."""
+    """Return the evidence columns of snapshot rows (featurelib.schema.SNAPSHOT without `state`)."""
     snapshots = Snapshots(rows)
     malformed, inventory = snapshots.malformed, conditions.inventory
     known = [
@@ -353,7 +355,7 @@ def read(rows: TableRows, conditions: Conditions, absent_metadata: int) -> Evide
         vouched,
         levels.system_off,
     )
-    # In ZooKeeper mode brokers do not show the status of the features node.
+    # In ZooKeeper mode brokers do not show the status of `/feature`.
     levels.trusted &= ~membership.on_zookeeper | (levels.kind != Witness.BROKER)
     # An owner's declaration about controllers shows KRaft mode, because only KRaft has controllers.
     reported = levels.names.equal(METADATA_VERSION) & (levels.entry_level > 0)
@@ -386,7 +388,7 @@ def read(rows: TableRows, conditions: Conditions, absent_metadata: int) -> Evide
 
 
 def _operated_keys(snapshots: Snapshots, fresh: Callable[[Int], Bool]) -> Int:
-    """Return the nodes of Strimzi resources that were read recently, ascending."""
+    """Return the keys of nodes in recently read Strimzi resources, ascending."""
     records, at = snapshots["strimzi"], np.zeros(len(snapshots), dtype=np.int64)
     at[records.row] = records.field("at")
     keys = record_keys(snapshots["strimzi_nodes"])
@@ -402,7 +404,8 @@ def _expected_keys(known: Sequence[Expected]) -> Int:
 def supported_ranges(evidence: Evidence) -> TableRows:
     """Return a row of SUPPORTED_RANGE for every node range that the rules check.
 
-    A feature that a node does not list has no row. An end that its response may leave out is null.
+    A feature that a node does not list has no row. A range end that a partial response may leave
+    out is null.
     """
     query, node = evidence.questions, evidence.subjects
     pair, subject = evidence.expand(np.arange(len(query.pair_question)))
@@ -431,7 +434,7 @@ def supported_ranges(evidence: Evidence) -> TableRows:
 
 
 def finalized_levels(evidence: Evidence) -> TableRows:
-    """Return FINALIZED_LEVEL rows of every level that a trustworthy source shows."""
+    """Return a row of FINALIZED_LEVEL for every level that a trustworthy source shows."""
     query, levels = evidence.questions, evidence.levels
     at = np.flatnonzero(query.known & (query.current > 0))
     cluster, least = query.cluster[at], query.finalized_min[at]
@@ -447,16 +450,17 @@ def finalized_levels(evidence: Evidence) -> TableRows:
     return make_rows(FINALIZED_LEVEL, len(at), columns)
 
 
-Seen = tuple[Int, ...]  # columns: times, line ids, and for some sources epochs
-# A text for each row, or a function that makes texts for row numbers.
+Seen = tuple[Int, ...]  # the line that shows a fact: times, line ids and, for some sources, epochs
+# One text per row, or a function that makes the texts of given rows.
 Details = Texts | Sequence[str] | Callable[[Int], Sequence[str]] | Callable[[Int], Texts]
 
 
 class BatchFindings(Findings):
-    """The findings of a batch; cluster, node and feature come from the batch's evidence.
+    """The findings of a batch; cluster, node and feature names come from the batch's evidence.
 
-    `where`: positions of these, or flags. `seen` and `detail` are by position, other columns by
-    finding. Each method returns the number of findings per cluster, `of_questions` per question.
+    `rows_at`: positions or a mask of clusters, nodes or questions. `seen` and `detail` have a row
+    for each of them, other columns a row per finding. Each method returns the number of findings
+    per cluster, `of_questions` per question.
     """
 
     def __init__(self, evidence: Evidence, severities: dict[str, Severity]) -> None:
@@ -473,8 +477,8 @@ class BatchFindings(Findings):
         detail: Details | None = None,
         **columns: Int | Texts,
     ) -> Int:
-        """Add one finding per cluster; a mapping `detail` gives the value of the first fact by
-        cluster."""
+        """Add a finding for each of these clusters. A mapping `rows_at` gives each cluster the
+        value of the code's first fact."""
         if isinstance(rows_at, Mapping):
             detail = list(rows_at.values())
         rows = _positions(list(rows_at) if isinstance(rows_at, Mapping) else rows_at)
@@ -488,7 +492,7 @@ class BatchFindings(Findings):
         detail: Details | None = None,
         **columns: Int | Texts,
     ) -> Int:
-        """Add one finding per node, with the line that shows the node's range, or with `place`."""
+        """Add a finding for each of these nodes, with the line that shows its range, or `place`."""
         node, rows = self.evidence.subjects, _positions(rows_at)
         columns |= {"role": node.role[rows], "node_id": node.node_id[rows]}
         place = place or (node.at, node.line)
@@ -497,7 +501,8 @@ class BatchFindings(Findings):
     def of_questions(
         self, code: str, rows_at: Int | Bool, detail: Details | None = None, **columns: Int | Texts
     ) -> Int:
-        """Add one finding per question, with the line that shows the cluster's finalized levels."""
+        """Add a finding for each (cluster, feature) question, citing the line with the finalized
+        levels."""
         query, rows = self.evidence.questions, _positions(rows_at)
         cluster, columns = query.cluster[rows], {**columns, "feature": self.evidence.features(rows)}
         columns.setdefault("finalized_level", self._current[rows])
@@ -529,6 +534,6 @@ def _positions(rows: Int | Bool | Sequence[int]) -> Int:
 
 
 def _unknown(names: Sequence[str], catalogue: Catalogue) -> list[int]:
-    """Return the positions of the features that neither catalogue nor overlay has."""
+    """Return the positions in `names` of features that neither catalogue nor overlay has."""
     known = {METADATA_VERSION}.union(*(release.features for release in catalogue.releases))
     return [code for code, name in enumerate(names) if name not in known]

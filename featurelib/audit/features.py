@@ -46,8 +46,8 @@ from featurelib.rows import NONE, Bool, Int, Texts, spread
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Questions:
-    """The questions: one row per cluster and feature that a node supports or that is finalized,
-    sorted.
+    """The questions of a batch, sorted: one row per cluster and feature that is finalized or that a
+    node supports.
 
     `current` 0 = not finalized. Pairs (rows of `pair_…`) are (question, distinct profile that must
     answer); those of one question lie together from `pair_first`.
@@ -70,32 +70,33 @@ class Questions:
     pair_unfit: Bool  # true: the node does not support the finalized level or its minimum
 
     def of_feature(self, name: str) -> Bool:
-        """Return a mask of the questions about one feature."""
+        """Return a mask of the questions (cluster, feature) about the feature `name`."""
         return self.feature == (self.names.index(name) if name in self.names else -1)
 
     def listed(self, ends: Int, pair: Int) -> Int:
-        """Return one end of the range of each pair (profile, feature); a missing value if the
-        feature is not listed."""
+        """Return one range end of each pair (profile, feature); NONE if the profile does not list
+        it."""
         return np.where(self.pair_listed[pair], ends[pair], NONE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answering:
-    """The distinct (cluster, profile) that must answer, and the subjects of each."""
+    """The distinct range maps (profiles) that must support a level, and their nodes."""
 
     cluster: Int
     partial: Bool  # true if the response may leave out features with minimum 0
-    first: Int  # by cluster: its first profile
+    first: Int  # by cluster: the row of its first profile
     count: Int
-    of_subject: Int  # by subject: its profile; -1 = no known range that is new enough
-    subject_order: Int  # subjects by answering profile
+    of_subject: Int  # by node: its row here; -1 = no known range that is new enough
+    subject_order: Int  # nodes ordered by their answering profile
     subject_first: Int
 
 
 def answer(subjects: Subjects, profiles: Profiles) -> tuple[Answering, Int]:
-    """Return distinct (cluster, profile, partial) of the subjects that count, and profiles."""
+    """Return the distinct (cluster, profile, partial) of nodes with a usable range, and their
+    maps."""
     counts = (subjects.profile >= 0) & ~subjects.too_old & ~subjects.expected_only
-    # Each cluster has a place for each of its profiles, then one for the empty profile.
+    # Each cluster has a place for each of its profiles, and one more for the empty profile.
     clusters = len(profiles.first)
     begin = profiles.first + np.arange(clusters)
     owner, profile = subjects.cluster[counts], subjects.profile[counts]
@@ -133,9 +134,9 @@ def ask(
     profile: Int,
     absent_metadata: int,
 ) -> Questions:
-    """Lay out the questions and pairs of a batch; `profile` [answering] is the map of each entry.
-    `absent_metadata` is the level of a KRaft node that does not list metadata.version."""
-    # Every (answering profile, entry of its map), and every (cluster, feature) of a level.
+    """Return the questions and pairs of a batch; `profile` is the range map of each answering
+    profile. `absent_metadata` is the level of a KRaft node that does not list metadata.version."""
+    # Every (answering profile, feature in its map), and every (cluster, finalized feature).
     owner, entry = spread(profiles.start[profile], profiles.size[profile])
     of_entry, of_level, names = _feature_codes(profiles, levels.names)
     width = max(len(names), 1)
@@ -187,8 +188,8 @@ def ask(
 
 
 def _feature_codes(profiles: Profiles, finalized: Texts) -> tuple[Int, Int, list[str]]:
-    """Return the rank of each feature among all supported and finalized features, and the sorted
-    names."""
+    """Return the position of each supported and of each finalized feature in the sorted names, and
+    these names."""
     used, of_entry = positions(profiles.entry_feature, len(profiles.names))
     of_profiles = [profiles.names[code] for code in used.tolist()]
     finalized_used, at = positions(finalized.codes, len(finalized.words))

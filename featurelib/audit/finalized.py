@@ -33,7 +33,7 @@ from featurelib.snapshot.records import Records, Snapshots
 from featurelib.snapshot.state import ONE_READING
 from featurelib.words import nodes
 
-UNSEEN = -1  # the level of a feature that this source cannot see
+UNSEEN = -1  # the level of a feature that a source cannot show
 
 Rows = list[tuple[str, int, int]]  # (feature, minimum level, level)
 
@@ -69,22 +69,22 @@ class Levels:
 
     @property
     def believed(self) -> Bool:
-        """The clusters with a trustworthy source that is recent enough."""
+        """A mask of clusters whose finalized levels come from a trustworthy and recent source."""
         return self.trusted & ~self.too_old & ~self.went_back
 
     @property
     def seen(self) -> tuple[Int, Int]:
-        """The time and line of the believed levels of each cluster."""
+        """The time and line of the source of each cluster's finalized levels."""
         return self.at, self.line
 
     @property
     def place(self) -> tuple[Int, Int, Int]:
-        """The time, line and epoch of the believed levels of each cluster."""
+        """The time, line and epoch of the source of each cluster's finalized levels."""
         return self.at, self.line, self.epoch
 
 
 class _Maps:
-    """The distinct maps feature → level of the batch, flat."""
+    """The distinct maps feature → finalized level in a batch of snapshots, flat."""
 
     def __init__(self, rows: Snapshots) -> None:
         maps, self._entries, self._names = rows["level_maps"], rows["levels"], rows.names
@@ -92,7 +92,7 @@ class _Maps:
         self._start = np.cumsum(self._size) - self._size
 
     def entries(self, cluster: Int, local: Int) -> tuple[Int, Texts, Int, Int]:
-        """Return cluster, feature, minimum and level of each entry of one map of each cluster."""
+        """Return cluster, feature, minimum and level of each entry of one map per cluster."""
         at = self._first[cluster] + local
         run, entry = spread(self._start[at], self._size[at])
         feature, low, level = (
@@ -101,7 +101,7 @@ class _Maps:
         return cluster[run], Texts(words=self._names, codes=feature), low, level
 
     def levels(self, cluster: int, local: int) -> dict[str, int]:
-        """Return feature → level of one level map."""
+        """Return feature → level of one level map of a cluster."""
         _, names, _, level = self.entries(np.array([cluster]), np.array([local]))
         return dict(zip(names.to_pylist(), level.tolist(), strict=True))
 
@@ -115,8 +115,8 @@ def witness_text(witness: int) -> str:
 def read_levels(
     snapshots: Snapshots, fresh: Callable[[Int], Bool], generations: Sequence[Generation | None]
 ) -> Levels:
-    """Read the finalized levels of each cluster. `fresh` tells which times count; `generations` is
-    the generation of each cluster, where known."""
+    """Return the finalized levels of each cluster. `fresh` is true for times that are recent
+    enough; `generations`: the software generation of each cluster, None = unknown."""
     clusters, maps = len(snapshots), _Maps(snapshots)
     witnesses, listeners = snapshots["witnesses"], snapshots["listeners"]
     kind, too_old = witnesses.field("kind"), ~fresh(witnesses.field("at"))
@@ -160,7 +160,7 @@ def read_levels(
 
 
 def _kinds(listeners: Records, at: Int) -> Int:
-    """Return, by listener, its kind of source of levels."""
+    """Return the kind of level source (Witness) of each listener: a broker or a controller."""
     is_broker = listeners.field("role")[at] == Role.BROKER
     return np.where(is_broker, int(Witness.BROKER), int(Witness.CONTROLLER))
 
@@ -168,7 +168,7 @@ def _kinds(listeners: Records, at: Int) -> Int:
 def _disputes(
     levels: Levels, maps: _Maps, witnesses: Records, listeners: Records, chosen: Int
 ) -> Iterator[tuple[int, str, str]]:
-    """Yield contradictions of the trusted source: a source of another kind that is not older and
+    """Yield contradictions of the trusted levels: a source of another kind that is not older and
     shows other levels, or two nodes of the trusted kind that differ at the highest epoch."""
     kind, at, local = (witnesses.field(name) for name in ("kind", "at", "levels"))
     cluster = witnesses.row
@@ -271,8 +271,8 @@ def _differences(
 
 
 def _epochs_back(listeners: Records, witnesses: Records) -> Int:
-    """Return listeners whose epoch decreased, if an earlier epoch of such a node is the highest of
-    all. Nodes may lag behind each other by a record, so only epochs of one node are compared."""
+    """Return listeners whose epoch decreased, if the highest epoch of all is an earlier one of such
+    a node. Nodes may lag behind each other by a record, so only epochs of one node are compared."""
     highest = listeners.field("highest_epoch")
     lower = np.flatnonzero(listeners.field("epoch") < highest)
     if len(lower) == 0:
@@ -286,18 +286,18 @@ def _epochs_back(listeners: Records, witnesses: Records) -> Int:
 
 @lru_cache(maxsize=4096)
 def _readings(text: str, known: Generation | None) -> tuple[DecodedNode, ...]:
-    """Return the contents of the `/feature` znode as read by each generation that may run there."""
+    """Return the `/feature` znode as decoded by each generation of brokers that may run there."""
     generations = tuple(Generation) if known is None else (known,)
     readings = [_as_brokers_read(decode(text, generation)) for generation in generations]
     if known is None and any(node.schema_version == 2 and _is_good(node) for node in readings[1:]):
-        # Only 3.3 and later write schema 2, so no older broker runs there.
+        # Only 3.3 and later write schema 2, so no broker older than 3.3 runs there.
         readings = readings[1:]
     return tuple(readings)
 
 
 def _as_brokers_read(node: DecodedNode) -> DecodedNode:
-    """Return levels as brokers read them: a broker stops at a level below 1, after it is cut to 16
-    bits. Kafka 3.3 and later check the number before they truncate it (class C: 65536 becomes
+    """Return znode levels as brokers read them: a broker rejects levels below 1, after it cut them
+    to 16 bits. Kafka 3.3 and later check the number before they cut it (class C: 65536 becomes
     0)."""
     for name, _, level in node.levels:
         if level < 1:
@@ -319,7 +319,7 @@ def _read_features_nodes(
     generations: Sequence[Generation | None],
     fresh: Callable[[Int], Bool],
 ) -> dict[int, Rows]:
-    """Return the levels stored in `/feature` by cluster; set `kind`, `trusted` and `too_old` of
+    """Return the levels stored in `/feature` by cluster; fill in `kind`, `trusted` and `too_old` of
     `levels`."""
     read_at = snapshots.scalar("features_node_at")
     rows_read, rows = read_at > 0, dict[int, Rows]()
@@ -356,8 +356,8 @@ def _read_features_nodes(
 
 
 def _damage(readings: tuple[DecodedNode, ...], known: Generation | None) -> str:
-    """Describe the damage of an unreadable `/feature` znode and the reaction of brokers, also if
-    generations that may run there read it differently."""
+    """Describe why a `/feature` znode is unreadable and how brokers react, also if the generations
+    that may run there read it differently."""
     oldest, newest = readings[0], readings[-1]
     if known is not None:
         does = behaviour(newest.reading, known)

@@ -58,9 +58,9 @@ from featurelib.rows import (
 from featurelib.schema import FACTS, FINDING, FINDING_TEXTS
 from featurelib.words import clean, code_text, level_text, range_text, time_text, toml_text
 
-NOBODY = -1  # a finding about the whole cluster
+NOBODY = -1  # the node position of a finding about the whole cluster
 
-# The number columns by their name in `add`, with the number that means none.
+# The number columns by their name in `add`, each with the number that stands for null.
 _NUMBERS = {
     **{name: (name, NONE) for name in ("finalized_level", "level", "min_version", "max_version")},
     "node_id": ("node_id", NOBODY),
@@ -71,7 +71,7 @@ _NUMBERS = {
 
 
 class Findings:
-    """The findings of an audit: one block of rows per code, which `rows` joins."""
+    """The findings of an audit in blocks of rows, one block per `add`; `rows` joins them."""
 
     def __init__(self, clusters: list[str], severities: dict[str, Severity]) -> None:
         self._clusters = clusters
@@ -81,7 +81,7 @@ class Findings:
     def add(
         self, code: str, cluster: Int, *, detail: Texts | None = None, **levels: Int | Texts
     ) -> None:
-        """Add a row for each position in `cluster`; a column that is left out is null.
+        """Add a finding for each position in `cluster`; a column that is left out is null.
 
         `detail`: the first fact of the code's row. `levels`: feature and facts as texts; role,
         node_id, finalized_level, level, min_version, max_version, epoch, at and line as numbers. In
@@ -127,7 +127,7 @@ _EPOCH = date(1970, 1, 1).toordinal()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mute:
-    """A rule that mutes findings of `code` until `until`; empty fields match any."""
+    """A setting that mutes findings of `code` until `until`; empty fields match any finding."""
 
     code: str
     reason: str
@@ -144,7 +144,7 @@ class Mute:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetAside:
-    """A muted finding: its subject, the reason of the mute, and the last day."""
+    """A muted finding: its node and feature, the mute's reason, and the mute's last day."""
 
     code: str
     role: str | None
@@ -156,7 +156,7 @@ class SetAside:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InForce:
-    """The valid mutes of one cluster (its id) at a time in microseconds."""
+    """The mutes that are valid for one cluster at a time (microseconds)."""
 
     mutes: tuple[Mute, ...] = ()
     cluster: str = ""
@@ -170,7 +170,7 @@ class InForce:
         node_id: int | None = None,
         feature: str | None = None,
     ) -> SetAside | None:
-        """Return the mute of a finding, in the form of the column `set_aside`; None = none."""
+        """Return the mute of a finding, as the column `set_aside` shows it; None = none."""
         texts = {"cluster": self.cluster, "code": code, "feature": feature}
         node = np.array([NONE if node_id is None else node_id])
         columns: dict[str, Column | Int] = {name: texts_of([text]) for name, text in texts.items()}
@@ -190,7 +190,7 @@ class InForce:
 
 
 def covered(mute: Mute, findings: TableRows) -> Bool:
-    """Return a mask of the findings that a mute matches, expired or not."""
+    """Return a mask of the findings that a mute matches, also if the mute has expired."""
     hit = findings.texts("code").equal(mute.code)
     for column, value in (("cluster", mute.cluster), ("feature", mute.feature)):
         if value:
@@ -201,8 +201,8 @@ def covered(mute: Mute, findings: TableRows) -> Bool:
 
 
 def _mutes_of(findings: TableRows, mutes: Sequence[Mute], as_of: int) -> dict[str, Column | Int]:
-    """Return reason and last day of each row's mute, null without one; of several mutes the one
-    with the latest last day."""
+    """Return the columns `muted` and `muted_until` of findings, null without a mute; of several
+    mutes the one with the latest last day."""
     known = sorted((m for m in mutes if m.ends > as_of), key=lambda m: m.ends)
     which = np.full(len(findings), -1, dtype=np.int64)
     for at, mute in enumerate(known):
@@ -215,7 +215,7 @@ def _mutes_of(findings: TableRows, mutes: Sequence[Mute], as_of: int) -> dict[st
 def set_aside(
     columns: Findings, clusters: Sequence[str], mutes: Sequence[Mute], as_of: int
 ) -> TableRows:
-    """Return all findings, with reason and last day of their mutes.
+    """Return all findings of `columns`, muted ones with the reason and last day of their mute.
 
     A cluster with an expired mute that would still match gets one more finding, which lists all
     such mutes.
@@ -245,13 +245,13 @@ def _add_expired(
 
 @cache
 def wordings(dialect: Dialect) -> dict[str, FindingRow]:
-    """Return the row of every code: findings about evidence, and the dialect's rules."""
+    """Return finding code → row of its texts, for evidence and for the dialect's rules."""
     return finding_rows() | {row.code: row.words for row in dialect.rules}
 
 
-COMPOSED_LENGTH = 1200  # characters of a fact that is made of several sentences
+COMPOSED_LENGTH = 1200  # the most characters of a fact that is made of several sentences
 _WAY, _STALE = "{way}", "{stale}"
-_NODES = "\0"  # the place of {nodes} in an action; no text that is safe to show has it
+_NODES = "\0"  # stands for {nodes} in an action; safe texts never contain NUL
 # Managed services whose controllers only the service can query.
 _SERVICES = frozenset({"msk", "aiven", "confluent"})
 
@@ -273,25 +273,26 @@ class Site:
     zookeeper: str = ""
     listed: bool = False  # true if the inventory has the cluster
     reachable: bool = False  # true if the inventory has an address of the cluster
-    options: str = ""  # featurelib's options that reach the cluster
-    change: str = "upgrade-all"  # the arguments of the plan that somebody asks for
+    options: str = ""  # command-line options with which featurelib reaches the cluster
+    change: str = "upgrade-all"  # the arguments of `featurelib plan` in a remedy
 
     @property
     def managers(self) -> frozenset[str]:
-        """The names of the manager that conditions of remedies use."""
+        """The names under which conditions of remedies know the manager; empty if unknown."""
         owner = self.managed_by.casefold()
         kinds = {owner, "anybody", *(["service"] if owner in _SERVICES else [])}
         return frozenset(kinds) if owner else frozenset()
 
     @property
     def bootstrap(self) -> str:
-        """The inventory's line with the addresses of brokers, as an argument after a blank."""
+        """The inventory's line `bootstrap = […]` as a quoted shell argument; "" without
+        addresses."""
         addresses = ", ".join(map(toml_text, self.address.split(",")))
         return f" {shlex.quote(f'bootstrap = [{addresses}]')}" if self.address else ""
 
     @property
     def collect(self) -> str:
-        """The command that collects the cluster, with a placeholder for an unknown address."""
+        """The command that collects the cluster; HOST:PORT stands for an unknown address."""
         words = ["collect", *[clean(self.name)] * self.listed, "--out", self.landing]
         command = shlex.join(["featurelib", *words, "--fleet", self.inventory])
         return command if self.reachable else f"{command} --bootstrap {ANY_ADDRESS}"
@@ -302,19 +303,19 @@ _UNNAMED = attrgetter(*(field.name for field in fields(Site) if field.name != "n
 
 
 def without_blanks(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row of FINDING without facts that are null."""
+    """Return a row of FINDING without its null facts."""
     facts = {name: value for name, value in row["facts"].items() if value is not None}
     return {**row, "facts": facts}
 
 
-# A row of featurelib.schema.FINDING, or the part that its texts use.
+# A row of featurelib.schema.FINDING, or the columns of it that the texts use.
 FindingColumns = Mapping[str, Any]
 _OF_WORDS = "code role node_id feature finalized_level level min_version max_version observed_at"
 _DENSE = 4  # a table is faster than sorting up to 4 possible kinds for each row
 
 
 class FindingWords:
-    """The texts of findings, with level names from one catalogue."""
+    """The texts of findings; levels get the names of one catalogue."""
 
     def __init__(self, catalogue: Catalogue) -> None:
         self.catalogue = catalogue
@@ -323,8 +324,9 @@ class FindingWords:
     def of(
         self, columns: FindingColumns, site: Site = NO_SITE, ghost: FindingColumns | None = None
     ) -> NodeAdvice:
-        """Return the texts of a finding's code, filled in for the cluster at this site. `ghost`:
-        the finding that calls the node stale, if any; its remedy also fixes blocked levels."""
+        """Return message, consequence and remedy of a finding for the cluster at this site.
+        `ghost`: the finding that calls the node stale, if any; its remedy also fixes blocked
+        levels."""
         row = self._wordings.get(columns["code"]) or _bare_row(columns["code"])
         known, values = _circumstances(columns, site), _Values(columns, site, self.catalogue)
         facts = columns.get("facts", {})
@@ -353,7 +355,7 @@ class FindingWords:
 
     def of_rows(self, findings: TableRows, sites: Mapping[str, Site]) -> dict[str, Texts]:
         """Return message, consequence, action and command of each finding. Findings alike in code,
-        facts and site are worded once. `sites` by cluster id; a cluster without one is called by
+        facts and site are worded once. `sites` by cluster id; a cluster without a site is called by
         its id."""
         codes, at = findings.texts("code"), findings.numbers("observed_at")
         rows = [self._wordings.get(code) or _bare_row(code) for code in codes.words]
@@ -392,7 +394,7 @@ class FindingWords:
         }
 
     def facts(self, columns: FindingColumns) -> dict[str, str]:
-        """Return the facts of a finding, safe to show."""
+        """Return the facts of a finding as texts that are safe to show."""
         row = self._wordings.get(columns["code"]) or _bare_row(columns["code"])
         return {
             name: self._as_text(row.facts.get(name, "value"), str(fact))
@@ -401,7 +403,7 @@ class FindingWords:
         }
 
     def _as_text(self, kind: Kind, text: str) -> str:
-        """Return a fact, safe to show, with names of metadata.version levels in sentences."""
+        """Return a fact as safe text; levels of metadata.version in sentences get their names."""
         if kind not in ("text", "sentences"):
             return clean(text)
         texts = (
@@ -410,7 +412,7 @@ class FindingWords:
         return _DATED_LEVEL.sub(self._add_name, texts) if METADATA_VERSION in texts else texts
 
     def _fact(self, name: str, kind: Kind, value: Any) -> dict[str, str]:
-        """Return the values of a fact's placeholders."""
+        """Return placeholder → text for the placeholders that one fact of a finding fills."""
         text = "" if value is None else str(value)
         if kind == "release":
             return {"software": software(text), "newer": f" to {software(text)}" * bool(text)}
@@ -486,20 +488,20 @@ _PLACES: dict[str, Callable[[_Values], str]] = {
 
 
 def _into(name: str, site: Site) -> str:
-    """Return the options with the folder that a command collects into."""
+    """Return the options `--cluster`, `--out` and `--fleet` that collect one cluster."""
     into = shlex.join(["--cluster", name, "--out", site.landing, "--fleet", site.inventory])
     return into + " (put the landing folder for LANDING)" * (site.landing == NO_SITE.landing)
 
 
 def ghosts(findings: TableRows) -> dict[tuple[str, str | None, int | None], int]:
-    """Return the positions of findings that call nodes stale, by cluster, role and node."""
+    """Return (cluster, role, node id) → position of the finding that calls this node stale."""
     at = np.flatnonzero(_is_one_of(findings, tagged("stale")))
     keys = (findings[name].take(at).to_pylist() for name in ("cluster", "role", "node_id"))
     return dict(zip(zip(*keys, strict=True), at.tolist(), strict=True))
 
 
 def _stale_rows(findings: TableRows) -> Int:
-    """Return for each row about a node's range the row that calls the node stale; -1 = none."""
+    """Return, for each finding about a range, the row that calls the node stale; -1 = none."""
     dead = np.flatnonzero(_is_one_of(findings, tagged("stale")))
     keys = node_key(*(_numbers(findings[name]) for name in ("cluster", "role", "node_id")))
     place_of = pick(dead, place(keys[dead], np.argsort(keys[dead]), keys), -1)
@@ -542,12 +544,12 @@ def _kinds(columns: Sequence[Int]) -> tuple[Int, Int]:
 
 
 def _argument(text: str, unknown: str) -> str:
-    """Return a text quoted for a command, or a placeholder for an unknown or risky one."""
+    """Return a text quoted for a command; the placeholder `unknown` for an empty or risky text."""
     return clean(text) if text[:1].isalnum() else unknown
 
 
 def _circumstances(columns: FindingColumns, site: Site) -> dict[str, object]:
-    """Return the values that the conditions of remedies compare."""
+    """Return the values of a finding that the conditions (`when`) of remedies compare."""
     least = columns["finalized_level"] if columns["level"] is None else columns["level"]
     feature, managed, facts = columns["feature"], site.managed, columns.get("facts", {})
     return {
@@ -562,8 +564,8 @@ def _circumstances(columns: FindingColumns, site: Site) -> dict[str, object]:
 
 
 def _place_names(row: FindingRow) -> tuple[bool, bool]:
-    """Return two flags: the texts contain the cluster's name, and they depend on addresses or the
-    manager."""
+    """Return two flags for the texts of a code: they contain the cluster's name; they depend on its
+    addresses or manager."""
     of_ways = (text for remedy in ways() for text in remedy.texts if _WAY in row.texts)
     texts = " ".join((row.texts, *of_ways))
     sited = re.search("{(zoo|way|stale|options|live|change|bootstrap|inventory)|HOST:PORT", texts)
@@ -572,23 +574,23 @@ def _place_names(row: FindingRow) -> tuple[bool, bool]:
 
 
 def _fill_command(template: str, values: dict[str, str]) -> str:
-    """Return a command with its values quoted for a shell; "" if a value is missing."""
+    """Fill in a command template, quoted for a shell; return "" if a value is missing."""
     given = {name: values[name] for _, name, _, _ in Formatter().parse(template) if name}
     options = ("options", "live", "bootstrap")
     if any(not text for name, text in given.items() if name not in options):
         return ""
-    whole = ("collect", "change", *options)  # placeholders that are complete shell words
+    whole = ("collect", "change", *options)  # these values are already quoted
     return template.format_map({n: t if n in whole else shlex.quote(t) for n, t in given.items()})
 
 
 def _open_sentence(template: str, values: dict[str, str]) -> str:
-    """Return a sentence with a capital letter, unless it begins with a feature's name."""
+    """Fill in a template; capitalize the sentence unless it begins with a feature's name."""
     text = template.format_map(values)
     return text[:1].upper() + text[1:] if template.startswith(("{role}", _WAY)) else text
 
 
 def _bare_row(code: str) -> FindingRow:
-    """Return a row for a code without texts in this release: another release wrote the finding."""
+    """Return a row without texts for a finding code that only another release has."""
     return FindingRow(
         severity=Severity.WARNING,
         message=code_text(code).replace("{", "{{").replace("}", "}}"),

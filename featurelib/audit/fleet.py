@@ -1,4 +1,5 @@
-"""Turn the evidence of many clusters into one batch of requests, and return the rejected questions.
+"""Turn the evidence about many clusters into one batch of requests, and return the rejected
+questions.
 
 Missing evidence never causes a refusal here; missing.py reports it as a reason for UNKNOWN. So a
 node with an unknown range supports every level, and an unknown level satisfies every dependency.
@@ -27,7 +28,7 @@ ANY_LEVEL = np.iinfo(np.int16).max
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposed:
-    """The levels of questions as one dialect judges them: K rules, U = len(questions)."""
+    """The judgement of levels by one dialect: K rules, U (cluster, feature) questions."""
 
     questions: Int
     dialect: Dialect
@@ -35,19 +36,19 @@ class Proposed:
     judged: Offences
 
     def refused(self, *, by_nodes: bool) -> Int:
-        """Return a mask of the questions refused by rules about nodes, or by the other rules."""
+        """Return the questions that are refused by rules about nodes, or by the other rules."""
         rows = [row.rule.about_nodes is by_nodes for row in self.dialect.rules]
         return self.questions[self.judged.offends[rows].any(axis=0)]
 
     def by_row(self) -> Iterator[tuple[int, RuleRow, Int]]:
-        """Yield each row of the dialect that rejects a question, its position, and a mask of
-        rejected questions."""
+        """Yield (position, rule, refused questions) for each rule of the dialect that refuses
+        any."""
         for place in np.flatnonzero(self.judged.offends.any(axis=1)).tolist():
             yield place, self.dialect.rules[place], np.flatnonzero(self.judged.offends[place])
 
 
 class FleetColumns:
-    """The clusters of some evidence as columns of the engine, for any dialect.
+    """The clusters of a batch of evidence as columns of the rule engine, for any dialect.
 
     Pairs are (cluster, answering profile, registered or not). Two more profiles stand behind the P
     profiles of the evidence: one that supports every level, and one without features.
@@ -75,10 +76,10 @@ class FleetColumns:
         beside: Int | None = None,
         release: str = ANY,
     ) -> Proposed:
-        """Evaluate the `level` of each question by `dialect`; the other features of its cluster
-        have the levels `beside`. None = the others are at `level`, too, and an unknown level
-        satisfies every dependency. `release` is that of the controllers. For the policy, a KRaft
-        node without metadata.version supports the first level (KIP-778); Kafka reads 0-0."""
+        """Evaluate the `level` of each question by `dialect`. `beside`: the levels of the other
+        features of the cluster; None = they are at `level`, too, and an unknown level satisfies
+        every dependency. `release`: the controllers' release. For the policy, a KRaft node without
+        metadata.version supports the first level (KIP-778); Kafka reads 0-0."""
         if beside is None:
             beside = self.known_or_enough(level)
         owner = self.evidence.questions.cluster[questions]
@@ -111,14 +112,13 @@ class FleetColumns:
         return Proposed(questions=questions, dialect=dialect, batch=batch, judged=judged)
 
     def known_or_enough(self, level: Int) -> Int:
-        """Return `level` by question, or a level that meets any dependency if the finalized level
-        is unknown: see Judge.rests_on."""
+        """Return `level` by question; where the finalized level is unknown, a level that meets any
+        dependency (see Judge.rests_on)."""
         return np.where(self.evidence.questions.known, level, ANY_LEVEL)
 
     def offenders(self, proposed: Proposed, place: int) -> tuple[Int, Int, Int]:
-        """Return every (question, answering profile, row of `nodes`) that a row of the dialect
-        names: nodes that do not support the level, or that never registered; by question and node.
-        """
+        """Return (question, profile, row of `nodes`) of every node that the rule at `place` names
+        as not supporting a level or not registered; ordered by question and node."""
         row, judged = proposed.dialect.rules[place], proposed.judged
         if row.asks is None:
             nobody = np.zeros(0, dtype=np.int64)
@@ -136,7 +136,7 @@ class FleetColumns:
 
     @cached_property
     def nodes(self) -> Nodes:
-        """Return every node: the subjects of the evidence, then unregistered nodes that only an
+        """The nodes of all clusters: those of the evidence, then unregistered nodes that only an
         active controller's configuration names."""
         evidence, node = self.evidence, self.evidence.subjects
         listed, configured = evidence.membership.controllers_known, evidence.configured
@@ -175,14 +175,15 @@ class FleetColumns:
 
     @cached_property
     def _code(self) -> Int:
-        """Return for each node one code of its profile, or its cluster if it has no profile, and
-        its registration."""
+        """Return, for each node, a number for its profile (without one, its cluster) and
+        registration."""
         nodes, behind = self.nodes, self.nodes.profile - self._profiles
         shared = self._profiles + behind * self._clusters + nodes.cluster
         return np.where(behind < 0, nodes.profile, shared) << 1 | nodes.registered
 
     def _group(self, asks: Asks) -> tuple[NodePairs, Int]:
-        """Return the pairs of all clusters, and the code of each pair; cached.
+        """Return the distinct (cluster, profile, registered) pairs of the nodes that `asks` names,
+        and the code of each pair; cached.
 
         The order of nodes does not matter: an audit lists all of them.
         """
@@ -209,8 +210,8 @@ class FleetColumns:
 
     @cached_property
     def ranges(self) -> Ranges:
-        """The ranges of all profiles as tables [P + 2, features], as Kafka reads them: 0-0 for a
-        feature that is not listed."""
+        """The ranges of all profiles [P + 2, features], as Kafka reads them: 0-0 for a feature that
+        is not listed."""
         query = self.evidence.questions
         low, high = np.zeros((2, self._profiles + 2, max(len(self._names), 1)), dtype=np.int32)
         lists = np.zeros(low.shape, dtype=bool)
@@ -224,7 +225,7 @@ class FleetColumns:
 
     @cached_property
     def _ranges_by_text(self) -> Ranges:
-        """The ranges of all profiles, with the policy's value for features that are not listed."""
+        """The ranges of all profiles, with the policy's default for features they do not list."""
         query, ranges = self.evidence.questions, self.ranges
         absent = np.flatnonzero(~query.pair_listed & ~query.pair_unclear & (query.pair_max > 0))
         low, high, at = ranges.min_version.copy(), ranges.max_version.copy(), self._places(absent)
@@ -242,7 +243,7 @@ class FleetColumns:
         return self._table(self.evidence.questions.current)
 
     def _table(self, level: Int) -> Levels:
-        """Return the `level` of every question as [clusters, features]; 0 if there is none."""
+        """Return the levels of questions as a table [clusters, features]; 0 for other features."""
         query = self.evidence.questions
         levels = np.zeros((self._clusters, len(self._names)), dtype=np.int32)
         levels[query.cluster, query.feature] = level

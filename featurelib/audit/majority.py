@@ -23,14 +23,14 @@ from featurelib.rows import Bool, Int, pick, texts_of
 from featurelib.snapshot.state import ONE_READING
 from featurelib.words import nodes
 
-# A quorum without any sign of a leader is the most urgent finding.
+# A quorum without any sign of a leader gets the most urgent finding.
 NO_LEADER, NO_MAJORITY = "quorum_without_leader", "no_majority_answers"
 NEVER = int(np.iinfo(np.int64).max)
 
 
 def report_majority(report: BatchFindings, proven: Bool) -> Int:
-    """Add the clusters without proof of a majority; in `proven` clusters the active controller
-    answered a probe. Return the number of reasons for UNKNOWN by cluster."""
+    """Report clusters without proof of a running majority; in `proven` clusters the active
+    controller answered a probe. Return the number of reasons for UNKNOWN by cluster."""
     evidence, node = report.evidence, report.evidence.subjects
     member, clusters = evidence.membership, len(evidence.clusters)
     vouched = evidence.controllers_vouched
@@ -63,14 +63,14 @@ def report_majority(report: BatchFindings, proven: Bool) -> Int:
         if alone[row]:
             reasons.append("the last leader sees no majority of them fetch")
             place = place or (member.quorum_at[row], member.quorum_line[row])
-        # A silent node has one finding; nodes that cannot be queried are declared by the owner.
+        # A silent node has its own finding; the owner declares nodes that cannot be queried.
         clear = voters[row] == 1 or running[row] * 2 > voters[row] or vouched[row]
         if not len(off) or (clear and not reasons):
             continue
         last = off[np.argmax(node.failed_at[off])]
         at, line = place or (node.failed_at[last], node.failed_line[last])
         ids = nodes(Role.CONTROLLER.text, node.node_id[off].tolist())
-        least = len(off) - (voters[row] - 1) // 2  # the number missing for a majority
+        least = len(off) - (voters[row] - 1) // 2  # voters that a majority lacks
         ids = f"{least} of {ids}" if 0 < least < len(off) else ids
         count += report.of_clusters(
             NO_LEADER if reasons else NO_MAJORITY,
@@ -100,8 +100,8 @@ def report_dead_voters(report: BatchFindings) -> None:
 
 
 def _without_leader(evidence: Evidence, votes: Bool) -> tuple[Int, Int]:
-    """Return the records of nodes that found no leader while voters did not respond, or after a
-    leader existed. Also return these nodes as subjects."""
+    """Return records of nodes that found no leader while voters did not respond, or after a leader
+    existed, and the positions of these nodes."""
     node, records = evidence.subjects, evidence.snapshots["leaderless"]
     at, subject = records.field("at"), find(node.key, record_keys(records))
     since = evidence.membership.quorum_at.copy()
@@ -115,7 +115,7 @@ def _without_leader(evidence: Evidence, votes: Bool) -> tuple[Int, Int]:
 
 def _waited_at(evidence: Evidence, votes: Bool, records: Int, finders: Int) -> Int:
     """Return, by cluster, the last time at which the quorum had no leader; 0 = never. A few voters
-    may only be in an election, so they are no proof. Brokers wait much longer than an election
+    may only be in an election, which proves nothing. Brokers wait much longer than an election
     takes; they are proof if no node of the same reading leads. All voters together are proof."""
     node, clusters = evidence.subjects, len(evidence.clusters)
     by_voter, waited_at = finders[votes[finders]], np.zeros(clusters, dtype=np.int64)
@@ -128,8 +128,8 @@ def _waited_at(evidence: Evidence, votes: Bool, records: Int, finders: Int) -> I
 
 
 def _words(evidence: Evidence, rows: Int) -> tuple[list[str], tuple[int, int] | None]:
-    """Return the text about the nodes in these records, which found no leader, and the line of the
-    newest record."""
+    """Return the text of a finding about nodes that found no leader, and time and line of the
+    newest of these records."""
     records = evidence.snapshots["leaderless"]
     role, ids, at = (records.field(name)[rows] for name in ("role", "node_id", "at"))
     says = (Role.CONTROLLER, "found no leader"), (Role.BROKER, "got no response from a leader")
@@ -141,8 +141,8 @@ def _words(evidence: Evidence, rows: Int) -> tuple[list[str], tuple[int, int] | 
 
 
 def report_static_voters(report: BatchFindings) -> None:
-    """Report controllers of a dynamic quorum with static voters in their configuration, and
-    controllers of a static quorum without."""
+    """Report controllers of a dynamic quorum with `controller.quorum.voters` in their
+    configuration, and controllers of a static quorum without it."""
     evidence, known = report.evidence, report.evidence.configurations.static_voters
     dynamic, may_be = evidence.dynamic()
     static = evidence.membership.kraft & ~may_be
@@ -167,7 +167,7 @@ def report_static_voters(report: BatchFindings) -> None:
 
 
 def _voter_texts(evidence: Evidence, lists: Sequence[StaticVoters]) -> Iterator[str]:
-    """Yield the text of each list of voters, with the ids that are not registered."""
+    """Yield the ids in each list of voters as text, with the ids that are unregistered."""
     nodes = evidence.subjects
     controllers = nodes.registered & (nodes.role == Role.CONTROLLER)
     controllers &= marked(len(evidence.clusters), [v.cluster for v in lists])[nodes.cluster]

@@ -70,7 +70,8 @@ def report_unknown(report: BatchFindings) -> tuple[Int, Int]:
 
 
 def _clusters(report: BatchFindings, hidden: Bool) -> Int:
-    """Report missing evidence about clusters. `hidden`: a missing permission hides the quorum."""
+    """Report missing evidence about whole clusters; return the number of findings by cluster.
+    `hidden`: clusters in which a missing permission hides the quorum."""
     evidence, malformed = report.evidence, report.evidence.malformed
     landed, member, vouched = evidence.landed, evidence.membership, evidence.controllers_vouched
     no_voters = member.kraft & ~member.quorum_known
@@ -124,7 +125,7 @@ def _levels(report: BatchFindings) -> Int:
     count += report.of_clusters(NODE_DAMAGED, levels.damaged, place, znode_version=versions)
     lost = {cluster: text for cluster in levels.absent if (text := _gone(report, cluster))}
     texts_lost = [levels.absent[cluster][0] for cluster in lost]
-    # The printed command must restore the text byte for byte; else print a placeholder.
+    # The printed command must restore the znode's text byte for byte; else it has a placeholder.
     texts = texts_of(text if clean(text, _SHOWN_WHOLE) == text else None for text in texts_lost)
     count += report.of_clusters(NODE_DELETED, lost, place, znode_text=texts)
     absent = [cluster for cluster in levels.absent if cluster not in lost]
@@ -133,7 +134,7 @@ def _levels(report: BatchFindings) -> Int:
 
 def _gone(report: BatchFindings, cluster: int) -> str:
     """Describe the levels of a deleted `/feature` znode, and the levels that the next controller
-    will finalize. "" = no level depends on the znode."""
+    will finalize. "" = neither has any level."""
     node, (text, levels) = report.evidence.subjects, report.evidence.levels.absent[cluster]
     own = (node.cluster == cluster) & (node.role == Role.BROKER) & node.registered
     after, dialect = defaultdict[str, set[int]](set), load(GENERATIONS[0])
@@ -153,7 +154,7 @@ def _gone(report: BatchFindings, cluster: int) -> str:
 
 
 def _features(report: BatchFindings) -> Int:
-    """Report the findings about one feature; returns their number per question."""
+    """Report findings about single features; return their number by question (cluster, feature)."""
     evidence, levels, query = report.evidence, report.evidence.levels, report.evidence.questions
     disputed = sorted(set(levels.disputed))
     clusters = np.array([cluster for cluster, _, _ in disputed], dtype=np.int64)
@@ -180,13 +181,13 @@ def _features(report: BatchFindings) -> Int:
     pair, subject = evidence.expand(np.flatnonzero(query.pair_unclear))
     questions.append(query.pair_question[pair])
     report.of_nodes("partial_answer", subject, feature=evidence.features(questions[-1]))
-    # -1: the fleet does not ask about this feature of the cluster
+    # -1: no question is about this feature of the cluster
     all_of_them = np.concatenate(questions)
     return np.bincount(all_of_them[all_of_them >= 0], minlength=len(query.cluster))
 
 
 def _metrics(report: BatchFindings) -> Int:
-    """Report metrics that contradict the response of their node; return the question of each."""
+    """Report metrics that contradict their node's response; return each finding's question."""
     node, odd = report.evidence.subjects, list[tuple[int, str, str]]()
     for row in np.flatnonzero(node.scraped >= 0).tolist():
         own, other = (
@@ -217,7 +218,7 @@ def _strangers(report: BatchFindings) -> None:
 
 
 def _questions(evidence: Evidence, cluster: Int, names: Texts) -> Int:
-    """Return, by cluster, the position of its question about each feature; -1 = there is none."""
+    """Return the position of each (cluster, feature name) in the questions; -1 = not a question."""
     query = evidence.questions
     codes = {name: code for code, name in enumerate(query.names)}
     width = max(len(codes), 1)
@@ -270,7 +271,7 @@ def _anomalies(report: BatchFindings) -> None:
         report.of_clusters(code, cluster[hit], place, node_id=node_id[hit])
 
 
-# The meaning of a missing permission: the request's name, and what its response shows.
+# Refused request → its name, and the data that its response would show.
 _REFUSED = {
     QUORUM: ("DescribeQuorum", "the voters and the listeners of controllers"),
     MEMBERS: ("DescribeCluster", "which controllers are registered and do not vote"),
@@ -286,10 +287,10 @@ _REFUSED = {
 
 
 class RefusedPermission(msgspec.Struct, frozen=True, kw_only=True):
-    """A request that a node refused because of a missing permission, with the node's role.
+    """A request that a node refused because a permission is missing, with the node's role.
 
-    `node_id` -1 = the active controller, whoever it was. `elsewhere`: the other half answered the
-    request. `principal` "" = unknown to the collector.
+    `node_id` -1 = the active controller, with unknown id. `elsewhere`: the other half of the
+    process answered the request. `principal` "" = unknown to the collector.
     """
 
     request: str
@@ -302,8 +303,8 @@ class RefusedPermission(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _rights(report: BatchFindings) -> tuple[Int, Bool]:
-    """Report missing permissions. Return by cluster the number of permissions that prevent a
-    verdict, and whether a missing one hides the quorum."""
+    """Report missing permissions. Return, by cluster, the number of those that prevent a verdict,
+    and a mask of clusters in which one hides the quorum."""
     evidence, refused = report.evidence, report.evidence.snapshots["refusals"]
     by_request = dict[tuple[int, str], list[RefusedPermission]]()
     for cluster, r in zip(refused.row.tolist(), refused.structs(RefusedPermission), strict=True):
@@ -348,22 +349,22 @@ def _detail(refusals: list[RefusedPermission]) -> str:
 
 
 def _vouched_for(evidence: Evidence) -> Bool:
-    """Return the controllers without a response that the owner declares compatible."""
+    """Return a mask of controllers without a response that the owner declares compatible."""
     node, declared = evidence.subjects, evidence.controllers_vouched
     return declared[node.cluster] & (node.role == Role.CONTROLLER) & ~node.answers
 
 
 def _without_range(evidence: Evidence) -> Bool:
-    """Return the registered nodes without a range, or without a recent range."""
+    """Return a mask of registered nodes whose range is unknown or outdated."""
     node = evidence.subjects
     counted = ~node.expected_only & ~_vouched_for(evidence)
     return counted & ((node.profile < 0) | node.past) & ~node.not_asked & ~node.not_answering
 
 
 def _covered_by_probe(judge: Judge, agreed: Agreed, proven: Bool) -> Bool:
-    """Return nodes without a recent response whose registration the controller checked when it
-    accepted a probe; controllers only if the controller checks controllers. If the request is
-    validated before it is sent, include subjects of unknown range."""
+    """Return a mask of nodes without a recent response whose registration the controller checked
+    when it accepted a probe; controllers only if it checks controllers. If the request is validated
+    before it is sent, include nodes of unknown range."""
     evidence, node = judge.evidence, judge.evidence.subjects
     controllers = marked(len(evidence.clusters), agreed.controllers)
     registers = judge.metadata_version >= judge.dialect.can.controllers_register_from
@@ -377,7 +378,7 @@ def _covered_by_probe(judge: Judge, agreed: Agreed, proven: Bool) -> Bool:
 
 def report_nodes(judge: Judge, agreed: Agreed, report: BatchFindings) -> tuple[Int, Bool]:
     """Report missing data about nodes, stale nodes, and too few voters. Return the reasons for
-    UNKNOWN by cluster, and the subjects that a controller's response stands in for."""
+    UNKNOWN by cluster, and a mask of nodes that a controller's accepted probe covers."""
     evidence, nodes = report.evidence, report.evidence.subjects
     proven = marked(len(evidence.clusters), list(agreed.probed))
     covered = _covered_by_probe(judge, agreed, proven)
@@ -463,10 +464,10 @@ def _registrations(judge: Judge, agreed: Agreed, proven: Bool, sink: BatchFindin
 
 
 def _lacks_controllers(judge: Judge) -> Bool:
-    """Return the clusters in which more controllers may be registered than the newest reading has:
-    a list of controllers was refused or failed; in a dynamic quorum also if an earlier reading had
-    a list, or if a controller was queried that is in no list. A collection that never requested the
-    list says nothing about it (docs/decisions/0025)."""
+    """Return a mask of clusters in which more controllers may be registered than the newest reading
+    has: a list of controllers was refused or failed; in a dynamic quorum also if an earlier reading
+    had a list, or if a controller was queried that is in no list. A collection that never requested
+    the list says nothing about it (docs/decisions/0025)."""
     evidence, clusters = judge.evidence, len(judge.evidence.clusters)
     refused, listeners = evidence.snapshots["refusals"], evidence.listeners
     requests = [refused.code("request", name) for name in (MEMBERS, UNLISTED)]
@@ -494,7 +495,7 @@ def _errors(evidence: Evidence, rows: Int) -> list[str]:
 
 
 def _ghosts(judge: Judge, covered: Bool, report: BatchFindings) -> Int:
-    """Report stale nodes; return by cluster how many have an unknown range."""
+    """Report stale nodes; return, by cluster, the number of stale nodes with an unknown range."""
     evidence, node = report.evidence, report.evidence.subjects
     registered = node.registered & ~node.expected_only & ~_vouched_for(evidence)
     in_zookeeper = evidence.membership.zookeeper[node.cluster]
@@ -538,7 +539,7 @@ def _ghosts(judge: Judge, covered: Bool, report: BatchFindings) -> Int:
         ]
 
     # A log that was dumped after a broker stopped shows it as fenced. A node that responded later
-    # is not stale. The finding cites the line that shows that the node is off.
+    # is not stale. The finding cites the line that shows the node as stopped.
     fenced, unseen = (node.fenced_at, node.fenced_line), evidence.membership.quorum_place
     quorum, was = tuple(of[node.cluster] for of in unseen), (node.at, node.line)
     failed = (node.failed_at, node.failed_line)
@@ -562,8 +563,8 @@ def _ghosts(judge: Judge, covered: Bool, report: BatchFindings) -> Int:
 
 
 def _left_lately(evidence: Evidence, stale: Bool, brokers: Bool) -> Int:
-    """Return those of the nodes `stale` that ran the software of the other brokers until recent:
-    they must be started, not unregistered."""
+    """Return the nodes in `stale` that ran the other brokers' software until recently: they must be
+    started, not unregistered."""
     node = evidence.subjects
     has_range = node.profile >= 0
     recent = np.flatnonzero(stale & has_range & (node.answered_at > 0) & ~node.too_old)
@@ -574,8 +575,7 @@ def _left_lately(evidence: Evidence, stale: Bool, brokers: Bool) -> Int:
 
 def report_unread(judge: Judge, agreed: Agreed, report: BatchFindings) -> Bool:
     """Report clusters whose active controller may require an unknown node, unless a probe proved
-    that no node blocks. Return the questions whose target depends on such a node; a level that
-    cannot rise does not depend on it."""
+    that no node blocks. Return a mask of questions whose target depends on such a node."""
     evidence, query, node = judge.evidence, judge.asked, judge.evidence.subjects
     member, clusters = evidence.membership, len(evidence.clusters)
     registers = judge.metadata_version >= judge.dialect.can.controllers_register_from

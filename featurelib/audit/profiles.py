@@ -1,4 +1,4 @@
-"""Read the supported ranges of a batch of snapshot rows, as range maps that several nodes share."""
+"""Read the supported ranges in snapshot rows as profiles: range maps that several nodes share."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ NOBODY = -1
 
 
 class Answers(NamedTuple):
-    """The responses of nodes about themselves: the profile (-1 = none), a flag for missing
-    features, time and line."""
+    """The range that each node itself reported: its profile (-1 = none), a flag for a partial
+    response, time and line."""
 
     profile: Int
     partial: Bool
@@ -26,7 +26,7 @@ class Answers(NamedTuple):
     line: Int
 
     def of(self, speaker: Int) -> Answers:
-        """Return the responses of some listeners; -1 = none."""
+        """Return the responses of the listeners at the positions `speaker`; -1 = no response."""
         return Answers(
             profile=pick(self.profile, speaker, NOBODY),
             partial=pick(self.partial.astype(np.int64), speaker, 0) > 0,
@@ -36,11 +36,11 @@ class Answers(NamedTuple):
 
 
 class Profiles:
-    """The profiles of a batch of snapshot rows; entries are flat and in profile order."""
+    """The range maps (profiles) of a batch; their entries are flat, in profile order."""
 
     def __init__(self, rows: Snapshots) -> None:
         profiles, entries = rows["profiles"], rows["ranges"]
-        self.size: Int = np.append(profiles.field("size"), 0)  # the empty profile is the last one
+        self.size: Int = np.append(profiles.field("size"), 0)  # the empty profile comes last
         self.start: Int = np.cumsum(self.size) - self.size  # by profile: its first entry
         self.first: Int = profiles.start  # by cluster: the position of its first profile
         self.count: Int = profiles.lengths
@@ -61,7 +61,7 @@ class Profiles:
         return np.where(local == UNREADABLE, -1, profile)
 
     def of_listeners(self, flat: Records) -> Answers:
-        """Return the profile of each listener, from its newest full and its newest partial answer.
+        """Return the profile of each listener, from its newest full and newest partial response.
 
         A partial answer newer than a full one confirms it if it differs only in features whose
         minimum is 0; else the software changed, and only the partial answer counts.
@@ -87,7 +87,7 @@ class Profiles:
         )
 
     def of_metrics(self, flat: Records) -> Answers:
-        """Return the profile in the metrics of each listener's process."""
+        """Return the profile that the metrics of each listener's process show."""
         local = flat.field("scraped")
         return Answers(
             profile=np.where(local >= 0, self.first[flat.row] + local, NOBODY),
@@ -109,7 +109,7 @@ class Profiles:
 
 
 def ranges_of(snapshots: Snapshots, profile: int) -> dict[str, tuple[int, int]]:
-    """Return feature → supported range of a profile of the batch; the last one is empty."""
+    """Return feature → supported range of one profile of the batch; the last profile is empty."""
     sizes, entries = snapshots["profiles"].field("size"), snapshots["ranges"]
     first = int(sizes[:profile].sum())
     own = range(first, first + int(sizes[profile]) if profile < len(sizes) else first)

@@ -32,7 +32,7 @@ from featurelib.rows import Bool, Int, pick
 from featurelib.snapshot.records import Records, Snapshots
 from featurelib.snapshot.state import ONE_MOMENT, ONE_READING
 
-Fresh = Callable[[Int], Bool]  # true for the times that are recent enough to count
+Fresh = Callable[[Int], Bool]  # true for times of recent data
 LOG, ZOOKEEPER = int(Witness.METADATA_LOG), int(Witness.FEATURES_NODE)
 BROKER, CONTROLLER = int(Role.BROKER), int(Role.CONTROLLER)
 # The reasons why a node counts as part of its cluster.
@@ -41,7 +41,7 @@ REGISTERED, VOTES_OR_ANSWERS, EXPECTED_AND_THERE, EXPECTED_ONLY = range(4)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Membership:
-    """The membership of clusters as far as it is known, one row per cluster."""
+    """The membership facts of clusters: mode, node lists and quorum, one row per cluster."""
 
     zookeeper: Bool
     kraft: Bool
@@ -76,7 +76,7 @@ class Membership:
 
 
 class Sources:
-    """The statements about nodes in the batch, flat, and the lists of brokers that count."""
+    """The records about nodes in a batch, flat, and the lists of brokers that can be trusted."""
 
     def __init__(self, snapshots: Snapshots) -> None:
         self.clusters = len(snapshots)
@@ -90,10 +90,10 @@ class Sources:
         self.following_key = _controller_keys(voters, voters.field("follows") > 0)
         self.leader = snapshots.scalar("controller")
         self.follower_key = _controller_keys(snapshots["observers"])
-        # No source shows which half of its process an observer is.
+        # No source shows whether an observer is a broker or a controller.
         self.follow_key = distinct(np.append(self.follower_key, broker_key(self.follower_key)))
         self.quorum_at = snapshots.scalar("quorum_at")
-        # The time of the newest response about the whole cluster.
+        # The time of the newest response about all nodes of a cluster.
         self.read_at = self.quorum_at.copy()
         for part in ("members", "configs", "leaderless"):
             np.maximum.at(self.read_at, snapshots[part].row, snapshots[part].field("at"))
@@ -104,7 +104,7 @@ class Sources:
         self.member_at, self.member_shown = at[owner], shows[owner] > 0
         self.member_fenced = listed.field("fenced")
         self.member_key = node_key(self.lists.row[owner], role[owner], listed.field("node_id"))
-        # The newest lists of brokers: with fenced brokers, without them, and the log's.
+        # The newest lists of brokers: with fenced brokers, without them, and the metadata log's.
         self.shown_at, self.plain_at = np.zeros((2, self.clusters), dtype=np.int64)
         for newest, which in ((self.shown_at, shows > 0), (self.plain_at, shows == 0)):
             hit = which & (role == BROKER)
@@ -122,17 +122,17 @@ class Sources:
         np.maximum.at(self.zookeeper_at, self.registrations.row[stored], read_at)
 
     def having(self, records: Records, which: Bool) -> Bool:
-        """Return a mask of clusters that have one of these records."""
+        """Return a mask of clusters that have any of the records selected by `which`."""
         return marked(self.clusters, records.row[which])
 
     def registered(self) -> Int:
-        """Return the keys of nodes in trusted registrations and lists."""
+        """Return the keys of nodes that a trusted registration or list contains."""
         flat, member = self.registrations, self.member_key
         believed = (flat.field("witness") == ZOOKEEPER) | (flat.field("role") == CONTROLLER)
         cluster, role, _ = split_key(member)
         newer = self.plain_at[cluster] > self.authority_at[cluster]
         listed = np.where(self.member_shown, ~self.from_log[cluster], newer) | (role == CONTROLLER)
-        # An incomplete log shows some registrations, but not that there are no others.
+        # An incomplete log shows some registrations, but may lack others.
         # Clocks differ: a log record from about the time of a list may be newer than the list.
         since = self.shown_at[flat.row] - ONE_MOMENT
         believed |= self.from_log[flat.row] | (flat.field("at") > since)
@@ -140,7 +140,7 @@ class Sources:
 
     def others(self, listed: Bool) -> Int:
         """Return the keys of voters, and of listeners that no list of registrations covers.
-        `listed`: the clusters with a complete list of brokers."""
+        `listed`: a mask of clusters with a complete list of brokers."""
         flat, cluster, answered = self.listeners, self.listeners.row, self.answered_at
         listed_at = np.where(flat.field("role") == BROKER, self.authority_at[cluster], 0)
         listed_at += np.where(flat.field("role") == CONTROLLER, self.quorum_at[cluster], 0)
@@ -153,8 +153,8 @@ class Sources:
         return np.concatenate((self.listener_key[unlisted], self.voter_key))
 
     def seen(self, counted: Int) -> Int:
-        """Return the keys of nodes that responded in the reading of the registrations and the
-        quorum, or that fetched the metadata log and are not in `counted`."""
+        """Return the keys of nodes that responded when the registrations and the quorum were read,
+        or that fetched the metadata log and are not in `counted`."""
         flat, (cluster, _, _) = self.listeners, split_key(self.follower_key)
         listed_at = np.maximum(self.authority_at, self.quorum_at)
         listed_at = np.maximum(listed_at, self.zookeeper_at)
@@ -168,21 +168,21 @@ class Sources:
         return distinct(np.concatenate((self.listener_key[near], follow, broker_key(follow))))
 
     def follow(self, keys: Int, failed_at: Int) -> Bool:
-        """Return a mask of `keys`: voters that the leader saw fetch when they did not respond."""
+        """Return a mask of `keys`: voters that fetched from the leader when our request failed."""
         at = find(keys, self.following_key)
         near = self.quorum_at[split_key(keys)[0]] + ONE_READING >= failed_at
         return marked(len(keys), at[at >= 0]) & near
 
     def live(self, keys: Int, listed_at: Int, failed_at: Int) -> Bool:
-        """Return a mask of `keys` that Kafka itself saw then: listed brokers, nodes that fetch."""
+        """Return a mask of `keys` that Kafka saw running at `failed_at`: listed or fetching."""
         cluster, role, node_id = split_key(keys)
         listed = (role == BROKER) & (listed_at > 0) & (listed_at + ONE_READING >= failed_at)
         return listed | (self.follow(keys, failed_at) & (node_id != self.leader[cluster]))
 
     def there(self, listeners: Int, answered_at: Int) -> Bool:
-        """Return a mask of these brokers' listeners: no failed request since the last response, and
-        listed as unfenced in every later list of brokers. `answered_at` is of all listeners. The
-        metadata log does not count, because a dump may end before the broker is unfenced."""
+        """Return a mask of brokers' listeners that still run: no failed request since the last
+        response, and unfenced in every later list of brokers. `answered_at` is of all listeners.
+        The metadata log does not count, because a dump may end before the broker is unfenced."""
         keys, at = self.listener_key[listeners], answered_at[listeners]
         cluster = split_key(keys)[0]
         fenced = distinct(self.member_key[self.member_shown & (self.member_fenced == 1)])
@@ -192,8 +192,8 @@ class Sources:
         return ~(is_fenced | left_out | (self.listeners.field("failed_at")[listeners] > at))
 
     def half_left_out(self, keys: Int, seen_at: Int) -> Bool:
-        """Return a mask of nodes that were read last (`seen_at`) when the process responded in its
-        other role, and that a later reading lacks. A time belongs to the nearer reading."""
+        """Return a mask of nodes last read (`seen_at`) when their process responded in its other
+        role, and that a later reading lacks. A time belongs to the nearer reading."""
         other = place(self.listener_key, self.listener_order, other_half(keys))
         answered_at = pick(self.answered_at, other, 0)
         failed_at = pick(self.listeners.field("failed_at"), other, 0)
@@ -219,18 +219,18 @@ class Sources:
         return read_at
 
     def disputed(self, nodes: Records, log_at: Int) -> Int:
-        """Return the nodes about which lists disagree, unless a newer list decides."""
+        """Return the positions of nodes about which lists disagree, unless a newer list decides."""
         authority_at = np.where(nodes.field("role") == BROKER, self.authority_at[nodes.row], 0)
         return np.flatnonzero(nodes.field("at") >= np.maximum(authority_at, log_at[nodes.row]))
 
     def listed_at(self, keys: Int) -> Int:
-        """Return the time of the last DescribeCluster list with each of `keys`, 0 = none."""
+        """Return the time of the last DescribeCluster list with each of `keys`; 0 = none."""
         newest = firsts(self.member_key, -self.member_at)
         return pick(self.member_at, place(self.member_key, newest, keys), 0)
 
     def gone_controllers(self, keys: Int, registered_at: Int) -> Bool:
-        """Return a mask of `keys`: controllers that Kafka itself does not see. After their
-        registration was read, the quorum's leader listed them neither as voter nor as follower."""
+        """Return a mask of `keys`: controllers that, after their registration was read, the
+        quorum's leader listed neither as voter nor as follower."""
         cluster, role, _ = split_key(keys)
         controllers = np.flatnonzero(role == CONTROLLER)
         asked_at = self.quorum_at[cluster[controllers]]
@@ -243,8 +243,8 @@ class Sources:
         """Return fenced (1, 0), time and line from the newest source: DescribeCluster with fenced
         brokers, or `entry`, the registration. -1 for not known.
 
-        A list without fenced brokers is a source, too: a broker that was registered when
-        the log was dumped, and is not listed later, is fenced, or not registered any more.
+        A list without fenced brokers is a source, too: a broker that was registered when the log
+        was dumped, and is not listed later, is fenced, or not registered any more.
         """
         fields = (self.registrations.field(name) for name in ("fenced", "at", "line", "witness"))
         fenced, entry_at, line, witness = (pick(values, entry, -1) for values in fields)
@@ -269,16 +269,17 @@ def record_keys(records: Records) -> Int:
 
 
 def _controller_keys(ids: Records, which: Bool | slice = slice(None)) -> Int:
-    """Return the distinct node keys of lists of controllers."""
+    """Return the distinct node keys of the controllers in these records."""
     return distinct(node_key(ids.row, CONTROLLER, ids.field("node_id"))[which])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subjects:
-    """The node halves that must respond, a row each; all int64 or bool, times in microseconds.
+    """The broker and controller halves that must support a level, one row each; times in
+    microseconds.
 
-    `profile` is a row of the batch's profiles, -1 = its range is not known. `fenced` 1, 0, or -1
-    for not known. `at` and `line` are of the statement the range is taken from.
+    `profile` is a row of the batch's profiles, -1 = unknown range. `fenced` is 1, 0, or -1 for
+    unknown. `at` and `line`: when and where the range was read.
     """
 
     key: Int  # the key of each node (featurelib.audit.columns), ascending
@@ -286,7 +287,7 @@ class Subjects:
     role: Int
     node_id: Int
     profile: Int
-    partial: Bool  # the map may leave out features whose minimum is 0
+    partial: Bool  # true if the range map may leave out features whose minimum is 0
     at: Int
     line: Int
     fenced: Int
@@ -296,14 +297,14 @@ class Subjects:
     failed_at: Int
     failed_line: Int
     answers: Bool  # true if the node responded to the last request
-    listener: Int  # position among the batch's listeners, -1 = it was never asked
+    listener: Int  # position among the batch's listeners, -1 = it was never queried
     registered: Bool
     voter: Bool
     gone: Bool  # true if Kafka does not see it: a fenced broker, a controller that does not follow
     follows: Bool  # true for a voter that fetched from the leader, in the leader's newest response
     live: Bool  # true for a follower, and a broker that Kafka called live in its newest response
-    listed_nothing: Bool  # true for a registration in ZooKeeper without features
-    answered_with: Int  # the profile of its own response; -1 if no such response counts
+    listed_nothing: Bool  # true for a registration in ZooKeeper that lists no features
+    answered_with: Int  # the profile of its own response; -1 = no usable response
     expected_only: Bool
     unregistered: Bool  # true if it is expected and responds, and no list of registrations has it
     too_old: Bool  # true if its data is older than max_age, or dated in the future
@@ -312,13 +313,13 @@ class Subjects:
     past: Bool  # true if it is gone, and its range is older than its failed request or this reading
     by_metrics: Bool  # true if its range is from its metrics, because no stronger source is current
     scraped: Int  # the profile of its metrics; -1 if a stronger source is newer
-    own_word: Bool  # true for a controller whose range only its own listener shows
+    own_word: Bool  # true for a controller whose range is known only from its own listener
     # The newest stable metadata.version of its controller listener; -1 = unknown.
     stable_metadata: Int
 
     @property
     def runs(self) -> Bool:
-        """A mask of nodes that respond, or were never queried and are seen by Kafka itself."""
+        """A mask of nodes that responded, or were never queried and that Kafka sees running."""
         return self.answers | ((self.failed_at == 0) & ~self.gone)
 
 
@@ -330,10 +331,10 @@ def read_nodes(
     vouched: Bool,
     system_off: Bool,
 ) -> tuple[Subjects, Membership]:
-    """Return the nodes that must respond, and the membership of each cluster.
+    """Return the nodes that must support a level, and the membership facts of each cluster.
 
-    `fresh` tells which times count; `expected` are node keys of the inventory, `vouched` by cluster
-    whether its owner declares the registrations complete.
+    `fresh` is true for times that are recent enough; `expected`: node keys of the inventory;
+    `vouched`: a mask of clusters whose owner declares the registrations complete.
     """
     base = Sources(snapshots)
     quorum_seen, zookeeper = base.quorum_at > 0, snapshots.scalar("zookeeper") > 0
@@ -385,17 +386,17 @@ def _describe(
     fresh: Fresh,
     reading_start: Int,
 ) -> Subjects:
-    """Return the nodes with these ascending keys; `way` is the reason why each must respond."""
+    """Return the nodes with these ascending keys; `way`: the reason why each node counts."""
     cluster, role, node_id = split_key(keys)
     listener, own, answered_at, by_broker_half, stable = _own_responses(base, profiles, keys)
     failed_at = pick(base.listeners.field("failed_at"), listener, 0)
     answered = (answered_at > 0) & (answered_at >= failed_at)
-    flat = base.registrations  # ZooKeeper's come first: a migrating broker is also in the log
+    flat = base.registrations  # ZooKeeper first: a migrating broker is in the log, too
     entry = place(base.registration_key, firsts(base.registration_key, flat.field("witness")), keys)
     entry_at, entry_line = (pick(flat.field(name), entry, 0) for name in ("at", "line"))
     entry_profile = pick(profiles.of_registrations(flat), entry, NOBODY)
     in_zookeeper = pick(flat.field("witness"), entry, LOG) == ZOOKEEPER
-    # While the feature system is off, brokers register no features, and respond from memory.
+    # While the feature system is off, brokers register no features, and answer with old values.
     unused = (entry_profile == profiles.empty) & (own.profile >= 0) & system_off[cluster]
     entry_word = Answers(entry_profile, entry_at < 0, entry_at, entry_line)
     word, by_entry = _ranges_of(own, entry_word, in_zookeeper, unused)
@@ -450,11 +451,11 @@ def _describe(
 
 def _ranges_of(own: Answers, entry: Answers, stored: Bool, unused: Bool) -> tuple[Answers, Bool]:
     """Return the range of each node, from its own response or its registration `entry`, and a mask
-    of ranges from registrations. `stored`: registered in ZooKeeper; `unused`: without features, as
-    the system is off."""
+    of ranges from registrations. `stored`: registered in ZooKeeper; `unused`: registered without
+    features, because the feature system is off."""
     by_entry = (((entry.at >= own.at) & (entry.profile >= 0)) | stored) & ~unused
     word = Answers(*(np.where(by_entry, of, value) for of, value in zip(entry, own, strict=True)))
-    # A broker that answered otherwise a reading later was started again: its znode is another now.
+    # A broker with another response in a later reading was restarted: its znode changed since.
     rewritten = by_entry & stored & (own.at > entry.at + ONE_READING) & (own.profile >= 0)
     word.profile[rewritten & (own.profile != entry.profile)] = NOBODY
     return word, by_entry
@@ -463,11 +464,10 @@ def _ranges_of(own: Answers, entry: Answers, stored: Bool, unused: Bool) -> tupl
 def _beside_metrics(
     word: Answers, stands: Bool, metrics: Answers, failed_at: Int, fresh: Fresh
 ) -> tuple[Answers, Bool, Bool, Int]:
-    """Return for each half: its range, from `word` if that `stands`, else from `metrics`; masks of
-    halves that run according to metrics, and that have their range from metrics; and the profile of
-    metrics that are as new as `word` (-1 = none). A process with metrics from the time of its
-    failed request runs.
-    """
+    """Return for each node half: its range, from `word` if `stands` is true, else from `metrics`;
+    masks of halves that run according to metrics, and that have their range from metrics; and the
+    profile of metrics that are as new as `word` (-1 = none). A process with metrics from the time
+    of its failed request runs."""
     present = (metrics.profile >= 0) & fresh(metrics.at) & (metrics.at + ONE_READING >= failed_at)
     stands = stands & (word.profile >= 0)
     taken = present & ~stands
@@ -477,13 +477,13 @@ def _beside_metrics(
 
 
 class _Own(NamedTuple):
-    """The responses of nodes about themselves."""
+    """The nodes' own responses: listener, range, time, and the half that answered."""
 
-    listener: Int  # position among the batch's listeners, -1 = it was never asked
-    word: Answers  # the newest response that counts for this broker or controller half
-    answered_at: Int  # the time of the half's own response
-    by_broker_half: Bool  # true if the response in `word` is from the broker half of its process
-    stable: Int  # the newest stable metadata.version, if a controller half shows it; else -1
+    listener: Int  # position among the batch's listeners, -1 = it was never queried
+    word: Answers  # the newest usable response for this broker or controller half
+    answered_at: Int  # the time of the response of this half itself
+    by_broker_half: Bool  # true if the broker half of the process sent the response in `word`
+    stable: Int  # the newest stable metadata.version, known only of controller halves; else -1
 
 
 def _own_responses(base: Sources, profiles: Profiles, keys: Int) -> _Own:

@@ -22,7 +22,8 @@ _SET_DEFAULT = (
 
 
 def say_more(catalogue: Catalogue, feature: str, level: int) -> str:
-    """Return a clause about side effects up to `level`, which a downgrade does not undo."""
+    """Return the clause about side effects up to `level`: changed keys, and if a downgrade undoes
+    them."""
     rows = [row for row in catalogue.side_effects(feature) if row.level <= level]
     keys = ", ".join(dict.fromkeys(row.key for row in rows if row.key)) or "more than its level"
     kept = "" if all(row.restored for row in rows) else ", and going back does not restore that"
@@ -32,8 +33,8 @@ def say_more(catalogue: Catalogue, feature: str, level: int) -> str:
 def side_effects(
     catalogue: Catalogue, steps: Iterable[Step], evidence: Evidence | None = None, cluster: int = 0
 ) -> tuple[SideEffect, ...]:
-    """Return the side effects of these steps, with the values of the cluster at that position of
-    the batch; no values without evidence."""
+    """Return the side effects of these steps, with the values of the cluster at position `cluster`
+    of the evidence; without evidence no values."""
     return tuple(
         SideEffect(
             feature=row.feature,
@@ -53,13 +54,13 @@ def side_effects(
 
 
 def effects_of(meaning: Plan, catalogue: Catalogue) -> tuple[SideEffect, ...]:
-    """Return the side effects that a plan lists; for a plan of a release that listed none, the
-    catalogue's. `apply` rejects such a plan, because the cluster has further side effects."""
+    """Return the side effects that a plan lists; a plan of a release that listed none gets those of
+    the catalogue. `apply` rejects such a plan, because the cluster has further side effects."""
     return meaning.side_effects or side_effects(catalogue, meaning.steps)
 
 
 def _values(evidence: Evidence, cluster: int, key: str) -> tuple[ValueChange, ...]:
-    """Split brokers by value: return each group's value, and the value of all afterwards."""
+    """Return the brokers' distinct values of `key`, each with the value after the update."""
     half, after = evidence.subjects, _value_after(evidence, cluster, key)
     own = slice(*np.searchsorted(half.cluster, (cluster, cluster + 1)))
     brokers: dict[str | None, list[int]] = {}
@@ -73,10 +74,10 @@ def _values(evidence: Evidence, cluster: int, key: str) -> tuple[ValueChange, ..
 
 
 def _value_after(evidence: Evidence, cluster: int, key: str) -> str | None:
-    """Return the value after the update: an existing cluster default; else the active controller's
-    own value, from its file or Kafka's default
-    (ConfigurationControlManager.maybeGenerateElrSafetyRecords). If its value is unknown, a common
-    value of the others is no proof."""
+    """Return the value of `key` after the update: an existing cluster default; else the active
+    controller's own value, from its file or Kafka's default
+    (ConfigurationControlManager.maybeGenerateElrSafetyRecords). None = unknown, also if all other
+    nodes have the same value."""
     default = evidence.configurations.default(cluster, key)
     if default is None or default.value is not None:
         return None if default is None else default.value
@@ -124,8 +125,8 @@ def _is_known(effect: SideEffect) -> bool:
 
 
 def first_command(effect: SideEffect) -> str:
-    """Return the command that keeps the values and must run first; "" if nothing would change, or
-    if no configuration does."""
+    """Return the command that keeps the present values and must run before the update; "" if
+    nothing would change, or no configuration can keep them."""
     before = {change.before for change in effect.values}
     if not effect.key or (_is_known(effect) and before == {c.after for c in effect.values}):
         return ""
@@ -136,8 +137,8 @@ def first_command(effect: SideEffect) -> str:
 def differences(
     expected: Iterable[SideEffect], current: Iterable[SideEffect]
 ) -> Mapping[str, tuple[str, str]]:
-    """Return the side effects of a plan that differ from the present ones, as `side effect of f 1`
-    → both texts."""
+    """Return the side effects that differ between a plan and the present cluster, as `side effect
+    of FEATURE LEVEL` → (text in the plan, text now)."""
     then, now = ({(e.feature, e.level, e.key): e for e in e_} for e_ in (expected, current))
     return {
         f"side effect of {feature} {level}": tuple(  # type: ignore[misc]  # it has two

@@ -32,7 +32,7 @@ NOT_CARRIED_OUT = "strimzi_not_carried_out"
 
 
 class Resources(msgspec.Struct, frozen=True, kw_only=True):
-    """The fields of one cluster's Strimzi resources, and their time; None = not set."""
+    """The fields of a cluster's Strimzi resources, and their time; None = not set."""
 
     resource: str
     version: str | None
@@ -48,8 +48,8 @@ class Resources(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _View:
-    """A cluster with its Strimzi resources and the metadata.version that its nodes show, None = not
-    known."""
+    """The Strimzi resources of one cluster, and the metadata.version its nodes show (None =
+    unknown)."""
 
     cluster: int
     resources: Resources
@@ -57,14 +57,14 @@ class _View:
 
     @property
     def name(self) -> str:
-        """Return the name of the Kafka resource, safe to show."""
+        """The name of the cluster's Kafka resource, safe to show."""
         return clean(self.resources.resource)
 
 
 def report_strimzi(
     report: BatchFindings, software: Software, catalogue: Catalogue, conditions: Conditions
 ) -> None:
-    """Report findings from the resources. No verdict depends on them."""
+    """Report findings from Strimzi resources. No verdict depends on them."""
     evidence = report.evidence
     views = list(_views(evidence))
     if not views:
@@ -91,7 +91,7 @@ def report_strimzi(
 def _report_views(
     report: BatchFindings, code: str, rows: Sequence[tuple[_View, str]], catalogue: Catalogue
 ) -> None:
-    """Add a finding with its text for each of these clusters."""
+    """Add a finding with code `code` and its text for each of these clusters."""
     columns = [(v.cluster, v.resources.at, v.resources.line, v.finalized or NONE) for v, _ in rows]
     ids, at, line, now = np.array(columns, dtype=np.int64).T
     # If the resource already requests the level, no further request is needed.
@@ -103,7 +103,7 @@ def _report_views(
 
 
 def _views(evidence: Evidence) -> Iterator[_View]:
-    """Yield the clusters whose resources were read recently."""
+    """Yield the clusters whose Strimzi resources were read recently."""
     records, query = evidence.snapshots["strimzi"], evidence.questions
     level = np.full(len(evidence.clusters), NONE)
     of_metadata = query.of_feature(METADATA_VERSION) & query.known
@@ -117,8 +117,8 @@ def _views(evidence: Evidence) -> Iterator[_View]:
 
 
 def _unpinned(view: _View, catalogue: Catalogue) -> Iterator[str]:
-    """Yield the change of metadata.version that the operator makes by itself, if the resource sets
-    no level; nothing without a known release with a higher level."""
+    """Yield the change of metadata.version that the operator will make by itself because the
+    resource sets no level; nothing without a known release with a higher level."""
     res, newest = view.resources, catalogue.releases[-1]
     status = res.status_metadata_version
     now = view.finalized or catalogue.whole.level_of(status or "")
@@ -141,7 +141,7 @@ def _unpinned(view: _View, catalogue: Catalogue) -> Iterator[str]:
 
 
 def _point_of_no_return(release: str, now: int, goal: int, catalogue: Catalogue) -> int:
-    """Return the first level up to `goal` that cannot be downgraded; 0 or less = none."""
+    """Return the first level up to `goal` that cannot be downgraded; 0 or less = all can."""
     software = catalogue.of(release)
     at = position(
         [({METADATA_VERSION: now}, [(software.oldest, software.newest_stable)])], catalogue
@@ -152,7 +152,7 @@ def _point_of_no_return(release: str, now: int, goal: int, catalogue: Catalogue)
 
 
 def _undone(own: Resources, catalogue: Catalogue) -> Iterator[str]:
-    """Yield requested changes that are not made yet, with the reason."""
+    """Yield the requested changes that the operator has not made, with the reason."""
     goal, now = own.version, own.status_version
     if goal and now and goal != now:
         yield f"Kafka {clean(goal)} is requested, and its status shows {clean(now)}"
@@ -181,7 +181,8 @@ def _other_level(view: _View, evidence: Evidence, catalogue: Catalogue) -> Itera
 def _other_software(
     evidence: Evidence, software: Software, catalogue: Catalogue, views: Sequence[_View]
 ) -> dict[int, list[str]]:
-    """Return by cluster a text, if no running node can have the Kafka version in the status."""
+    """Return cluster → text, for clusters in which no running node can have the Kafka version that
+    the resource's status shows."""
     node, releases = evidence.subjects, catalogue.tables.releases
     runs = software.runs & node.runs[:, None]
     fits = np.zeros((len(evidence.clusters), len(releases)), dtype=bool)
@@ -199,8 +200,8 @@ def _other_software(
 
 
 def _report_unlisted(report: BatchFindings, views: Sequence[_View]) -> None:
-    """Report nodes that Kafka counts and that newer, complete resources do not include. Stale nodes
-    have a finding that says more."""
+    """Report nodes that Kafka counts and that newer, complete Strimzi resources lack. Stale nodes
+    already have a finding that says more."""
     evidence, node = report.evidence, report.evidence.subjects
     at = np.zeros(len(evidence.clusters), dtype=np.int64)
     line = at.copy()

@@ -41,12 +41,12 @@ UNCLEAR = np.iinfo(np.int64).max
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """The catalogue's bounds of each question, int64; UNLIMITED if the catalogue has none."""
+    """The catalogue's bounds of each (cluster, feature) question; UNLIMITED = none known."""
 
     ceiling: Int
     newest_known: Int
     newest_stable: Int
-    seen: Int  # the highest level of any node
+    seen: Int  # the highest level that any node supports
     common: Int  # the highest level that every node supports
 
 
@@ -115,7 +115,7 @@ def _stable_ends(evidence: Evidence, catalogue: Catalogue) -> tuple[Int, Int]:
 
 
 class Judge:
-    """The policy, the questions of a batch, and their bounds."""
+    """The policy, the (cluster, feature) questions of a batch, and their bounds."""
 
     def __init__(
         self, evidence: Evidence, bounds: Bounds, dialect: Dialect, catalogue: Catalogue
@@ -130,7 +130,8 @@ class Judge:
         stable = np.full(clusters, ANY_LEVEL)
         stable[self.asked.cluster[self._of_metadata]] = bounds.newest_stable[self._of_metadata]
         self.fleet = FleetColumns(evidence, catalogue.tables, stable)
-        # The finalized metadata.version of each cluster, or the level that its absence means.
+        # The finalized metadata.version of each cluster; if it has none, the level that Kafka
+        # assumes.
         self.metadata_version: Int = np.full(clusters, dialect.can.absent_metadata_version)
         known = self._of_metadata & (self.asked.current > 0)
         self.metadata_version[self.asked.cluster[known]] = self.asked.current[known]
@@ -142,8 +143,8 @@ class Judge:
         ]
 
     def defaults(self, level: Int) -> Int:
-        """Return, by question, the production default at the metadata.version of its cluster in
-        `level` (version-mapping of kafka-features.sh); ANY_LEVEL without a default in the
+        """Return, by question, the production default at the metadata.version that `level` gives
+        its cluster (version-mapping of kafka-features.sh); ANY_LEVEL without a default in the
         catalogue."""
         query, metadata = self.asked, self.metadata_version.copy()
         metadata[query.cluster[self._of_metadata]] = level[self._of_metadata]
@@ -166,13 +167,13 @@ class Judge:
         self.bounds = replace(old, ceiling=np.where(opt_in, default, old.ceiling))
 
     def propose(self, level: Int, questions: Bool, beside: Int | None = None) -> Proposed:
-        """Evaluate the `level` of these questions with the policy; other features of their clusters
-        have the levels `beside`, None = `level`."""
+        """Evaluate `level` of these questions with the policy. `beside`: the levels of the other
+        features of their clusters, None = `level`."""
         return self.fleet.propose(np.flatnonzero(questions), level, self.dialect, beside=beside)
 
     def rests_on(self, level: Int, unsure: Bool) -> Bool:
-        """Return questions whose `level` depends on an `unsure` feature of their cluster: the level
-        is rejected if these features are 0 and all others are high enough.
+        """Return a mask of questions whose `level` depends on a feature of unknown level
+        (`unsure`): the level is rejected if these features are 0 and all others are high enough.
 
         Every level also depends on metadata.version, unless that is known to be high enough.
         """
@@ -183,10 +184,10 @@ class Judge:
         return hit | self._rests_on_metadata_version(level, unsure)
 
     def _rests_on_metadata_version(self, level: Int, unsure_of: Bool) -> Bool:
-        """Return questions that depend on metadata.version: below 3.3-IV0 no record holds a level,
-        and metadata.version decides whether controllers are checked. Enough is what every
-        generation is content with. A level that is the default only at a higher metadata.version
-        rests on that one."""
+        """Return a mask of questions whose result depends on an unknown metadata.version: below
+        3.3-IV0 no record holds a level, and metadata.version decides whether controllers are
+        checked. A metadata.version that satisfies every generation is enough. A level that is the
+        default only at a higher metadata.version depends on that one."""
         query, membership = self.asked, self.evidence.membership
         needed = max(load(name).can.metadata_needed for name in GENERATIONS)
         known = np.full(len(self.evidence.clusters), needed)
@@ -200,8 +201,8 @@ class Judge:
 
 
 def search(judge: Judge, ceiling: Int) -> Int:
-    """Return the highest level up to `ceiling` that passes every rule now; the current level if no
-    level does.
+    """Return the highest level of each question, up to `ceiling`, that passes every rule now; the
+    current level if no level does.
 
     Below a refused level, only the lowest of the nodes' maximum levels can pass the node rules: a
     higher level is above the range of some node, and a lower level helps no node. Other rules count
@@ -219,7 +220,7 @@ def search(judge: Judge, ceiling: Int) -> Int:
         odd = odd[~by_nodes[query.cluster[odd]]]
         common = bounds.common[nodes]
         level[nodes] = np.where(level[nodes] > common, common, 0)
-        # Rules about updates refuse a level of an unknown feature only for the cluster's sake.
+        # Rules about updates refuse a level of an unknown feature only because of the cluster.
         level[odd] = np.where(bounds.newest_known[odd] >= 0, level[odd] - 1, 0)
         level = np.maximum(level, current)
         refused = by_nodes | marked(clusters, query.cluster[odd])
@@ -229,7 +230,7 @@ def search(judge: Judge, ceiling: Int) -> Int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreed:
-    """The levels that both judges accept, and the results of probes.
+    """The levels that policy and dialects accept, and the results of probes.
 
     `target` and `refusals` (findings of controllers) are by question; `dialects` are the evaluated
     dialects of each cluster's controllers. `unanswered` are the questions whose target no dialect
@@ -247,8 +248,8 @@ class Agreed:
 
 
 def agree(judge: Judge, own: Software, report: BatchFindings) -> Agreed:
-    """Return the highest levels that pass the policy and every dialect of the cluster; report all
-    other levels."""
+    """Return the highest levels that pass the policy and every dialect of the cluster; report the
+    refusals of higher levels."""
     query, place, clusters = judge.asked, judge.evidence.levels.seen, len(judge.evidence.clusters)
     target = search(judge, judge.bounds.ceiling)
     clusters_open = np.unique(query.cluster[query.known & (target > query.current)])
@@ -303,13 +304,13 @@ def _search_own(
 
 
 def _who(judge: Judge, proposed: Proposed, place: int, update: int) -> str:
-    """Return the end of a sentence: the nodes of the first blocking profile, their range, and the
-    required range if the rule requires more than the level."""
+    """Return the end of a finding's sentence: the nodes with the first range that refuses an
+    update, that range, and the required range if the rule requires more than the level."""
     evidence, row = judge.evidence, proposed.dialect.rules[place]
     pair = int(proposed.judged.named[place, update])
     group = proposed.batch.groups[row.asks] if row.asks is not None and pair >= 0 else None
     profile = NOT_HERE if group is None else int(group.profile[pair])
-    if not 0 <= profile < len(evidence.answering.cluster):  # no node, or one without features
+    if not 0 <= profile < len(evidence.answering.cluster):  # no named node, or no features
         return ""
     begin, end = evidence.answering.subject_first[profile : profile + 2].tolist()
     rows = evidence.answering.subject_order[begin:end]
@@ -325,8 +326,8 @@ def _who(judge: Judge, proposed: Proposed, place: int, update: int) -> str:
 
 
 class Validated(msgspec.Struct, frozen=True, kw_only=True):
-    """An update that the controller validated, with the response's code and message. A start level
-    of -1 is unknown: kafka-features.sh printed the refusal."""
+    """An update that the controller validated, with code and message of its response. `from_level`
+    -1 = unknown: kafka-features.sh printed the refusal."""
 
     feature: str
     from_level: int
@@ -382,7 +383,7 @@ Answers = Mapping[str, Validated]  # feature → the controller's response to a 
 
 def _moving(query: Questions, target: Int, cluster: int, answers: Answers) -> list[int]:
     """Return the questions of a cluster whose level would rise. If no level rises, return those
-    with a response: the controller must accept the present level."""
+    with a probe response: then the controller's acceptance is about the present level."""
     known = np.flatnonzero((query.cluster == cluster) & query.known)
     rising = known[target[known] > query.current[known]]
     named = [query.names[feature] in answers for feature in query.feature[known]]
@@ -393,7 +394,7 @@ def _moving(query: Questions, target: Int, cluster: int, answers: Answers) -> li
 def _met(
     query: Questions, target: Int, moving: Sequence[int], answers: Answers
 ) -> Iterator[tuple[int, Validated]]:
-    """Yield the responses to probes with exactly these updates."""
+    """Yield (question, response) for each planned update whose levels a probe validated exactly."""
     for question in moving:
         answer = answers.get(query.names[query.feature[question]])
         ends = (answer.from_level, answer.to_level) if answer else ()
@@ -404,7 +405,8 @@ def _met(
 def _refused_unknown(
     query: Questions, cluster: int, answers: Answers
 ) -> Iterator[tuple[int, Validated]]:
-    """Yield refusals of updates whose current level is unknown: they block at any current level."""
+    """Yield (question, response) for refused probes of features whose current level is unknown:
+    such a refusal blocks at any current level."""
     for question in np.flatnonzero((query.cluster == cluster) & ~query.known).tolist():
         answer = answers.get(query.names[query.feature[question]])
         if answer is not None and answer.code != 0:
@@ -414,7 +416,7 @@ def _refused_unknown(
 def _report_refused(
     judge: Judge, question: int, answer: Validated, report: BatchFindings, **place: Int
 ) -> Int:
-    """Report a refusal, and the node that it names; return the number of findings by question."""
+    """Report a refused probe and the node that it names; return the findings by question."""
     words = f": {answer.message}" if answer.message else ""
     detail = [f"error {answer.code}{words}"]
     count = report.of_questions(PROBE_REFUSED, np.array([question]), detail, **place)
@@ -426,8 +428,8 @@ def _report_refused(
 def _report_refuser(
     judge: Judge, question: int, named: Refuser, report: BatchFindings, **columns: Int
 ) -> Int:
-    """Report the node in a refusal, if no other source shows its range; return the number by
-    question."""
+    """Report the node that a refused probe names, if no other source shows its range; return the
+    findings by question."""
     half, cluster = judge.evidence.subjects, judge.asked.cluster[question]
     hit = (half.cluster == cluster) & (half.role == named.role) & (half.node_id == named.node_id)
     row = np.flatnonzero(hit & (half.profile < 0))
@@ -441,8 +443,8 @@ def _report_refuser(
 def _answers(
     judge: Judge, agreed: Agreed, own: Software, conditions: Conditions
 ) -> Iterator[tuple[int, dict[str, Validated], tuple[Int, Int], Sequence[str]]]:
-    """Yield the valid responses to probes: cluster, updates by feature, time and line, and the
-    dialects of its controllers. Only controllers known to validate count, which excludes ZooKeeper
+    """Yield the valid probe responses: cluster, updates by feature, time and line, and the dialects
+    of the cluster's controllers. Only controllers known to validate count, which excludes ZooKeeper
     mode. A response dated too far in the future does not count."""
     probe = judge.evidence.snapshots["probe"]
     updates = probe.structs(Validated)

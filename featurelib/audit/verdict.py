@@ -49,7 +49,7 @@ from featurelib.rows import (
 from featurelib.schema import NODE, READINESS, STEP, UPGRADE_PLAN
 from featurelib.words import moment
 
-# A ZooKeeper-mode controller that gets timeout 0 writes, and then responds with 96.
+# A ZooKeeper-mode controller that gets timeout 0 writes, and then responds with error 96.
 TIMEOUT_MS = 60_000
 
 Choice = TypeVar("Choice", bound=StrEnum)
@@ -57,7 +57,7 @@ READY = list(Verdict).index(Verdict.READY)
 
 
 def _choose(ways: list[tuple[Choice, Bool]], otherwise: Choice) -> Int:
-    """Return for each row the first condition of `ways` that is true, as the position in its
+    """Return, for each row, the first choice in `ways` whose mask is true, as position in its
     enum."""
     order = list(type(otherwise))
     return np.select(
@@ -84,7 +84,7 @@ def verdicts(judge: Judge, target: Int, unknown_clusters: Bool, unknown_feature:
 
 
 def beyond_ceiling(judge: Judge) -> Bool:
-    """Return questions where every node supports more than the ceiling: `bounds.common`."""
+    """Return a mask of questions whose nodes all support a higher level than the ceiling."""
     query, bounds = judge.asked, judge.bounds
     beyond = (bounds.common > bounds.ceiling) & ~judge.evidence.uncatalogued(judge.catalogue)
     beyond[judge.propose(bounds.common, beyond).refused(by_nodes=True)] = False
@@ -101,8 +101,8 @@ def readiness(
     unknowns: Int,
     back: WaysBack,
 ) -> TableRows:
-    """Return rows of featurelib.schema.READINESS without times; `beyond`: questions that could go
-    beyond the ceiling."""
+    """Return rows of featurelib.schema.READINESS without times; `beyond`: a mask of questions that
+    could rise above the ceiling."""
     query, evidence, bounds = judge.asked, judge.evidence, judge.bounds
     columns: dict[str, Column | Int] = {
         "cluster": Texts(words=evidence.clusters, codes=query.cluster),
@@ -130,11 +130,11 @@ def plans(
     software: Software,
     soaking: Bool,
 ) -> TableRows:
-    """Return one row of UPGRADE_PLAN per cluster, with steps in the order of sending; without steps
-    while the software is `soaking`.
+    """Return a row of UPGRADE_PLAN per cluster, with steps in the order of sending; no steps while
+    the software is `soaking`.
 
-    `dialects` are those a cluster's controllers may speak, where a level may rise. The plan file
-    and `returns_after`, which is read from it, stay null here.
+    `dialects`: cluster → the dialects that its controllers may use, if a level can rise. The plan
+    file and `returns_after`, which is read from it, stay null here.
     """
     query, node, clusters = evidence.questions, evidence.subjects, len(evidence.clusters)
     order = list(Verdict)
@@ -182,13 +182,13 @@ def plans(
 
 
 def _members(evidence: Evidence) -> Int:
-    """Return the nodes that the cluster's own lists contain."""
+    """Return the positions of nodes that the cluster's own lists contain."""
     strangers = distinct(record_keys(evidence.listeners)[evidence.strangers()])
     return np.flatnonzero(find(strangers, evidence.subjects.key) < 0)
 
 
 def nodes(evidence: Evidence, software: Software) -> TableRows:
-    """Return a row of NODE for each node that must respond, one per role."""
+    """Return a row of featurelib.schema.NODE for each node that must respond, one per role."""
     node, at = evidence.subjects, _members(evidence)
     active, fenced = software.active[node.cluster[at]], node.fenced[at]
 
@@ -221,7 +221,7 @@ def _all_atomic(dialects: tuple[str, ...]) -> bool:
 def _phases(evidence: Evidence, worst: Int, unknown: Bool, soaking: Bool) -> Int:
     """Return the phase of each cluster, as a position in featurelib.feature.Phase.
 
-    Mixed software = its live nodes do not all support the same ranges, in the middle of a roll or
+    Mixed software = its live nodes do not all support the same ranges, during a rolling upgrade or
     for months. The halves of one process count as one, because a controller listener may leave
     unstable levels out.
     """
@@ -230,7 +230,7 @@ def _phases(evidence: Evidence, worst: Int, unknown: Bool, soaking: Bool) -> Int
         node.answers | evidence.membership.zookeeper[node.cluster]
     )
     profiles = answering.cluster[distinct(answering.of_subject[live])]
-    # Migrating brokers register fewer features than the same software does in KRaft mode.
+    # Migrating brokers register fewer features than the same software registers in KRaft mode.
     several = np.bincount(profiles, minlength=len(evidence.clusters))
     ways = [
         (Phase.SYSTEM_OFF, evidence.levels.system_off),
@@ -269,7 +269,8 @@ def who_may_join(
 
 
 def least_software(judge: Judge, clusters: Int) -> Texts:
-    """Return the oldest release that can register now, and at the ceilings; "" = none."""
+    """Return, by cluster, the oldest release that can register now and at the ceilings; "" =
+    none."""
     levels = judge.asked.current, judge.bounds.ceiling
     now, then = (who_may_join(judge.evidence, judge.catalogue, level) for level in levels)
     kinds, codes = np.unique(clusters, return_inverse=True)
@@ -285,7 +286,8 @@ def ways_back(
     spoken: dict[tuple[str, str], Bool],
     catalogue: Catalogue,
 ) -> WaysBack:
-    """Return how each `ready` question can be downgraded from its `target` (KIP-778, Downgrades).
+    """Return how far each `ready` question can be downgraded from its `target` (KIP-778,
+    Downgrades).
 
     `spoken`: (dialect, release) → clusters whose controllers may be of it.
     """
@@ -309,7 +311,7 @@ def ways_back(
 
 
 def _positions(evidence: Evidence, rows: Int, tables: Tables) -> Position:
-    """Return the clusters of these questions about metadata.version as positions of a downgrade."""
+    """Return the clusters of these metadata.version questions as downgrade positions."""
     query, count = evidence.questions, evidence.questions.pair_count[rows]
     _, pairs = spread(query.pair_first[rows], count)
     first = np.cumsum(count) - count
@@ -377,9 +379,9 @@ def remember(
 def _ready_since(
     verdict: str, level: int | None, target: int | None, before: Waiting | None, as_of: int
 ) -> tuple[int, int]:
-    """Return two times per question in microseconds: since when it is READY (NONE = not READY), and
-    since when it has its verdict and target. A `level` of None has no trustworthy source; a level
-    other than `before`'s was finalized by somebody."""
+    """Return two times of a feature, microseconds: since when it is READY (NONE = not READY), and
+    since when it has its verdict and target. `level` None = no trustworthy source; a level other
+    than `before`'s was finalized in between."""
     ready = as_of if verdict == Verdict.READY else NONE
     if before is None:
         return ready, as_of
@@ -424,8 +426,8 @@ def find_forgotten(
     soaking: Bool,
     report: BatchFindings,
 ) -> None:
-    """Report features with an offered plan that have been READY for as long as conf/audit.toml
-    calls forgotten."""
+    """Report features whose offered plan has been READY longer than the limit `forgotten` in
+    conf/audit.toml."""
     if conditions.forgotten <= 0:
         return
     since = rows.numbers("ready_since")
