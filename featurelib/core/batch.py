@@ -21,12 +21,12 @@ from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, TEST_FEATURES
 Ints = npt.NDArray[np.int64]
 Levels = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.bool_]
-NOT_HERE = -1  # no position: no node, no release, no rule
+NOT_HERE = -1  # the position of no node, no release, no rule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranges:
-    """The distinct maps feature → range of a batch; the last profile lists nothing.
+    """The distinct range maps (feature → range) of a batch; the last profile lists no feature.
 
     `lists` is False where the profile does not mention the feature; both ends are 0 there.
     """
@@ -38,7 +38,7 @@ class Ranges:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodePairs:
-    """The pairs (request, profile) that a rule checks; each stands for all nodes with that profile.
+    """The (request, profile) pairs that a rule checks; each stands for all nodes with that profile.
 
     Pairs of a request lie together, in the order in which the controller asks the first node of
     each, so that the first offending pair holds the node Kafka names.
@@ -47,8 +47,8 @@ class NodePairs:
     start: Ints  # [R] the first pair of each request
     size: Ints  # [R] number of pairs
     profile: Ints  # [pairs]
-    node: Ints  # [pairs] id of the first node in asking order
-    count: Ints  # [pairs] how many nodes
+    node: Ints  # [pairs] id of the first node, in the order in which the controller checks them
+    count: Ints  # [pairs] number of nodes
     registered: Flags  # [pairs]
 
 
@@ -65,19 +65,19 @@ class ClusterColumns:
     raft_level: Levels  # [R] the raft layer's own level, if different
     # [R] the node's software calls levels above this metadata.version unstable
     stable_metadata: Levels
-    raft_ready: Flags  # [R] every voter told the raft leader that it supports kraft.version
+    raft_ready: Flags  # [R] every voter reported its range of kraft.version to the raft leader
     migrating: Flags  # [R]
     off: Flags  # [R] the feature system is off
     unauthorized: Flags  # [R]
     elsewhere: Flags  # [R] another node is the active controller
-    node_missing: Flags  # [R] the features node does not exist
+    node_missing: Flags  # [R] the `/feature` znode does not exist
     blind: Flags  # [R] the controller would not see its own write in time
     active: Ints  # [R] id of the active controller
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Updates:
-    """The updates that count, a row for each; those of a request lie together."""
+    """The updates to judge, one row each; those of a request lie together."""
 
     request: Ints  # [U]
     feature: Ints  # [U]
@@ -96,8 +96,8 @@ class Batch:
     groups: dict[Asks, NodePairs]
     state: ClusterColumns
     updates: Updates
-    dry_run: Flags  # [R] the request is to validate only
-    vendors: bool = False  # a controller knows what it advertises, though no catalogue does
+    dry_run: Flags  # [R] the request only validates
+    vendors: bool = False  # controllers accept features that no catalogue has
     # [R, F] the state to compare with; None: the finalized levels after the updates.
     proposed: Levels | None = None
 
@@ -106,18 +106,18 @@ class Batch:
         return len(self.dry_run)
 
     def having(self, of: Flags) -> Flags:
-        """Return [R] a mask of requests with an update in the mask `of` [U]."""
+        """Return a mask [R] of requests with any update in the mask `of` [U]."""
         hit = np.zeros(self.requests, dtype=bool)
         hit[self.updates.request[of]] = True
         return hit
 
     def code(self, name: str) -> int:
-        """Return the position of a feature; -1 if nothing in the batch mentions it."""
+        """Return the position of a feature's name; -1 = not in the batch."""
         return self.names.index(name) if name in self.names else NOT_HERE
 
 
 class UpdateColumns:
-    """The UPDATE_COLUMNS of a batch that do not depend on the active controller."""
+    """The UPDATE_COLUMNS of a batch that do not depend on the nodes a rule checks."""
 
     def __init__(self, batch: Batch, can: Capability, tables: Tables) -> None:
         self._batch, self._can, self._tables = batch, can, tables
@@ -135,7 +135,7 @@ class UpdateColumns:
         self.register_from = np.int32(can.controllers_register_from)
 
     def _by_update(self, values: Levels) -> Levels:
-        """Return one value per update from a table [R, F]."""
+        """Return, for each update, the value of its request and feature in a table [R, F]."""
         column: Levels = values[self.request, self.feature]
         return column
 
@@ -162,7 +162,7 @@ class UpdateColumns:
 
     @cached_property
     def proposed_state(self) -> Levels:
-        """The finalized levels with the requested ones in their place, [R, F]."""
+        """The finalized levels [R, F], with the requested levels in place of the current ones."""
         if self._batch.proposed is not None:
             return self._batch.proposed
         proposed = self._batch.state.finalized.copy()
@@ -229,7 +229,7 @@ class UpdateColumns:
 
     @cached_property
     def loses(self) -> Flags:
-        """A mask [U], true if a level between the two changed metadata, by the catalogue."""
+        """A mask [U]: metadata records changed between current and requested metadata.version."""
         highest = self._tables.width
         before, after = (
             np.clip(end, 0, highest).astype(np.int16) for end in (self.current, self.level)
@@ -278,7 +278,7 @@ class UpdateColumns:
 
     @cached_property
     def needed_by_others(self) -> Levels:
-        """The level of each update's feature that other proposed levels need, [U]."""
+        """The level [U] of each update's feature that other proposed levels depend on."""
         least = np.zeros(len(self.level), dtype=np.int32)
         for release, feature, level, other, needed in self._tables.dependencies.tolist():
             rows = np.flatnonzero((self._catalogued == other) & (self._release == release))
@@ -290,17 +290,17 @@ class UpdateColumns:
         return np.maximum(least, np.where(stored, self.metadata_needed, 0))
 
     def __getattr__(self, name: str) -> Flags:
-        """Return a flag of the whole request, repeated for each of its updates."""
+        """Return a flag of the update's request, such as `migrating`, for each update."""
         of_request: Flags = getattr(self._batch.state, name)
         return of_request[self.request]
 
     @cached_property
     def _local(self) -> NodeColumns:
-        """The nodes that may be the active controller."""
+        """The nodes that may be the active controller, with the columns of NODE_COLUMNS."""
         return NodeColumns(self, self._batch, Asks.LOCAL_CONTROLLER)
 
     def _least(self, values: Levels) -> Levels:
-        """Return the least of the possible active controllers; 0 if there is none."""
+        """Return the least value of each update's possible active controllers; 0 = none."""
         size = self._local.size
         filled = np.flatnonzero(size)
         least = np.zeros(len(size), dtype=values.dtype)
@@ -322,7 +322,7 @@ class UpdateColumns:
 
 
 class NodeColumns:
-    """The NODE_COLUMNS: a row for each (update, profile) of the checked group."""
+    """The NODE_COLUMNS: one row for each (update, profile of a node that the rule checks)."""
 
     def __init__(
         self, updates: UpdateColumns, batch: Batch, asks: Asks, absence: Absence = Absence.ZERO
@@ -363,7 +363,7 @@ class NodeColumns:
 
 
 class GroupColumns:
-    """The GROUP_COLUMNS: the number of nodes in the checked group."""
+    """The GROUP_COLUMNS: per update, the number of nodes that the rule checks."""
 
     def __init__(self, updates: UpdateColumns, batch: Batch, asks: Asks, absence: Absence) -> None:
         self.nodes = NodeColumns(updates, batch, asks, absence)
@@ -388,7 +388,7 @@ class GroupColumns:
         return np.bincount(nodes.update, count, len(self._request)).astype(np.int64)
 
     def _of_request(self, count: Ints) -> Ints:
-        """Return the sum over the pairs of each update's request."""
+        """Return, for each update, the sum of `count` over the pairs of its request."""
         group, total = self.nodes.group, np.concatenate(([0], np.cumsum(count)))
         summed: Ints = total[group.start + group.size] - total[group.start]
         return summed[self._request]

@@ -55,14 +55,14 @@ class Node:
     ignored: bool = False  # true: registered and not among the live brokers (ZooKeeper mode)
 
     def range_of(self, feature: str) -> Range:
-        """Return the node's range of `feature`. A node that lists none supports 3.0-IV1 of
-        metadata.version, and no level of other features (KIP-778)."""
+        """Return the node's range of `feature`. A node that does not list metadata.version supports
+        3.0-IV1 of it; of other features it supports no level (KIP-778)."""
         silent = SILENT_METADATA_VERSION if feature == METADATA_VERSION else 0
         return self.supported.get(feature, (silent, silent))
 
     @property
     def half(self) -> Half:
-        """The role and id."""
+        """The node's role and id."""
         return self.role, self.node_id
 
     def widened(self, levels: Mapping[str, int]) -> Node:
@@ -74,7 +74,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """The state of a cluster; `finalized` maps a feature to (minimum, level)."""
+    """The state of one cluster; `finalized` is feature → (minimum, level)."""
 
     release: str  # of the active controller
     nodes: tuple[Node, ...] = ()
@@ -83,7 +83,7 @@ class Cluster:
     cached: dict[str, Range] | None = None  # None: the controller's cache is up to date
     kraft_record: int = 0
     raft_level: int = 0
-    # The ids in the active controller's own controller.quorum.voters, in that order; None = as is
+    # The ids in the active controller's own controller.quorum.voters, in that order; None = the
     # default: the voters of a static quorum, none in a dynamic one.
     configured_voters: tuple[int, ...] | None = None
     off: bool = False
@@ -93,11 +93,11 @@ class Cluster:
 
     @property
     def levels(self) -> dict[str, int]:
-        """The finalized levels by feature."""
+        """The finalized levels: feature → level."""
         return {name: level for name, (_, level) in self.finalized.items()}
 
     def level(self, feature: str) -> int:
-        """Return the finalized level of `feature`; 0 if there is none."""
+        """Return the finalized level of `feature`; 0 = not finalized."""
         return self.finalized.get(feature, (0, 0))[1]
 
     @property
@@ -113,7 +113,7 @@ class Update:
     feature: str
     level: int
     kind: int = UpgradeType.UPGRADE
-    allow_downgrade: bool = False  # wire version 0
+    allow_downgrade: bool = False  # the flag of wire version 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +132,7 @@ Case = tuple[Cluster, Request]
 
 
 def counted(updates: Sequence[Update], duplicates: str) -> list[Update]:
-    """Return the updates that count if a name is repeated; each keeps its first place."""
+    """Return the updates that count if a name is repeated, each at the first place of its name."""
     if duplicates == "each":
         return list(updates)
     kept: dict[str, Update] = {}
@@ -143,7 +143,7 @@ def counted(updates: Sequence[Update], duplicates: str) -> list[Update]:
 
 
 def kind_of(update: Update, version: int, dialect: Dialect) -> int:
-    """Return the upgrade type a controller reads: wire version 0 has a flag instead."""
+    """Return the upgrade type that a controller reads; in wire version 0 from `allow_downgrade`."""
     if version > 0:
         return update.kind
     flag = dialect.can.upgrade_type_v0 == "allow_downgrade" and update.allow_downgrade
@@ -151,14 +151,14 @@ def kind_of(update: Update, version: int, dialect: Dialect) -> int:
 
 
 def build(cases: Sequence[Case], dialect: Dialect, tables: Tables) -> Batch:
-    """Return a batch of these requests, one per cluster."""
+    """Return a batch of these (cluster, request) cases."""
     updates = [counted(request.updates, dialect.can.duplicates) for _, request in cases]
     names = _names(cases, updates)
     at = {name: i for i, name in enumerate(names)}
     profiles: dict[frozenset[tuple[str, Range]], int] = {}
 
     def position(supported: Features) -> int:
-        """Return the profile of a map; equal maps are kept once, other features are ignored."""
+        """Return the profile of a range map; equal maps share it, other features are ignored."""
         listed = frozenset(item for item in supported.items() if item[0] in at)
         return profiles.setdefault(listed, len(profiles))
 
@@ -185,7 +185,7 @@ def _names(cases: Sequence[Case], requested: list[list[Update]]) -> tuple[str, .
 
 
 def _ends(maps: Iterable[Features], at: dict[str, int]) -> tuple[Levels, Levels, Flags]:
-    """Return both ends of the ranges in each map, [maps, features], and whether they are there."""
+    """Return minimum, maximum and presence of each feature in each map, all [maps, features]."""
     every = list(maps)
     low = np.zeros((len(every), len(at)), dtype=np.int32)
     high, lists = np.zeros_like(low), np.zeros(low.shape, dtype=bool)
@@ -196,12 +196,13 @@ def _ends(maps: Iterable[Features], at: dict[str, int]) -> tuple[Levels, Levels,
 
 
 def table(clusters: Sequence[Cluster], position: Callable[[Features], int]) -> Nodes:
-    """Return the nodes of these clusters in the order of registration, and after those of each the
-    nodes that only its configuration names; `position` gives the profile of a map of ranges."""
+    """Return the table of nodes of these clusters in the order of registration; after each
+    cluster's nodes those that only its configuration names. `position` gives the profile of a range
+    map."""
     every = [(i, node, known) for i, c in enumerate(clusters) for node, known in _all_nodes(c)]
     nodes = [node for _, node, _ in every]
     places = [_configured(cluster) for cluster in clusters]
-    # The active controller is a broker where there are no controllers (ZooKeeper mode).
+    # In ZooKeeper mode the active controller is a broker.
     local = [(Role.CONTROLLER if c.has_quorum else Role.BROKER, c.active) for c in clusters]
 
     def flags(of: Callable[[Node], bool]) -> Flags:
@@ -228,7 +229,7 @@ def table(clusters: Sequence[Cluster], position: Callable[[Features], int]) -> N
 
 
 def unregistered(cluster: Cluster, asks: Asks) -> list[Node]:
-    """Return the nodes that a counting rule names: asked, and never registered."""
+    """Return the nodes that a counting rule checks and that never registered."""
     nodes = table([cluster], lambda _: 0)
     rows = np.flatnonzero(are_asked(nodes, asks) & ~nodes.registered)
     halves = [node for node, _ in _all_nodes(cluster)]
@@ -236,7 +237,7 @@ def unregistered(cluster: Cluster, asks: Asks) -> list[Node]:
 
 
 def _all_nodes(cluster: Cluster) -> list[tuple[Node, bool]]:
-    """Return all nodes, also configured ids that never registered, and a mask of known nodes."""
+    """Return (node, known) of all nodes; ids that are only configured are not known."""
     ids = {node.node_id for node in cluster.nodes if node.role is Role.CONTROLLER}
     unknown = [i for i in dict.fromkeys(cluster.configured_voters or ()) if i not in ids]
     never = [Node(node_id=i, role=Role.CONTROLLER, registered=False) for i in unknown]
@@ -244,7 +245,7 @@ def _all_nodes(cluster: Cluster) -> list[tuple[Node, bool]]:
 
 
 def _configured(cluster: Cluster) -> dict[int, int]:
-    """Return the ids the active controller is configured to ask, with their place in the list."""
+    """Return node id → place in the list of controllers that the active controller must check."""
     ids: Iterable[int] | None = cluster.configured_voters
     if ids is None:
         static = cluster.raft_level == 0
@@ -253,7 +254,8 @@ def _configured(cluster: Cluster) -> dict[int, int]:
 
 
 def _ordered(rows: Ints, nodes: Nodes, order: WalkOrder) -> list[int]:
-    """Return nodes of one cluster in its controller's order; `rows` in that of registration."""
+    """Return nodes of one cluster in the order in which its controller checks them; `rows` are in
+    the order of registration."""
     ordered = rows.tolist()
     if order is WalkOrder.NONE:
         return sorted(ordered, key=lambda row: (nodes.node_id[row], nodes.controller[row]))
@@ -266,7 +268,7 @@ def _ordered(rows: Ints, nodes: Nodes, order: WalkOrder) -> list[int]:
 
 
 def _group(nodes: Nodes, asks: Asks, order: WalkOrder, clusters: int) -> NodePairs:
-    """Return a pair for each node, so that any offender can be named."""
+    """Return one pair per node, so that each offending node can be named."""
     relevant, walked = are_asked(nodes, asks), np.flatnonzero(are_walked(nodes, asks))
     if asks is Asks.CONFIGURED_VOTERS:  # in the order of the list, not of registration
         walked = walked[np.lexsort((nodes.configured[walked], nodes.cluster[walked]))]
@@ -314,8 +316,8 @@ def _state(cases: Sequence[Case], at: dict[str, int], tables: Tables) -> Cluster
 
 
 def _stable_metadata(cluster: Cluster, tables: Tables) -> int:
-    """Return the metadata.version above which some node's own software calls its levels unstable;
-    the number of levels if there is none. target.py does the same for a fleet."""
+    """Return the metadata.version above which some node's own software calls levels unstable; the
+    number of levels if there is none. target.py does this for a fleet."""
     column = tables.feature_code(METADATA_VERSION)
     codes = {name: tables.release_code(name) for name in {node.release for node in cluster.nodes}}
     ends = [tables.width]
@@ -328,7 +330,7 @@ def _stable_metadata(cluster: Cluster, tables: Tables) -> int:
 
 
 def _raft_ready(cluster: Cluster) -> bool:
-    """Return true if every voter tells the raft leader its ranges, as 4.1 and later do."""
+    """Return true if every voter reports its ranges to the raft leader, as 4.1 and later do."""
     voters = [node for node in cluster.nodes if node.voter]
     return all(node.supported and release_number(node.release) >= (4, 1) for node in voters)
 
@@ -354,13 +356,13 @@ def _updates(
 
 
 def _ranks(names: list[str], order: str) -> list[int]:
-    """Return the place of each update in the order in which the controller judges them."""
+    """Return each update's place in the order in which the controller judges them."""
     positions = range(len(names))
     if order == "hash":
         walk = name_order(names)
     else:
         walk = sorted(positions, key=names.__getitem__) if order == "name" else list(positions)
-    return sorted(positions, key=walk.__getitem__)  # the position of each node in the walk
+    return sorted(positions, key=walk.__getitem__)  # the inverse of `walk`
 
 
 # The orders in which Java walks its maps, so that the first offender is the one Kafka names. Only
@@ -381,9 +383,9 @@ def string_hash(text: str) -> int:
 
 
 def hash_order(hashes: Iterable[int], least: int = 16) -> list[int]:
-    """Return positions of distinct keys with these hashes, as java.util.HashMap walks them.
+    """Return positions of distinct keys with these hashes, in the order of java.util.HashMap.
 
-    `least` is its first size: 16, or smaller if the map was made for just these keys.
+    `least` is the map's first size: 16, or smaller if it was made for just these keys.
     """
     keys = list(hashes)
     size = least
@@ -393,12 +395,13 @@ def hash_order(hashes: Iterable[int], least: int = 16) -> list[int]:
 
 
 def name_order(names: Iterable[str], least: int = 16) -> list[int]:
-    """Return positions of distinct names, as a HashMap with String keys walks them."""
+    """Return positions of distinct names in the order of a HashMap with String keys."""
     return hash_order((string_hash(name) for name in names), least)
 
 
 def table_order(ids: Iterable[int]) -> list[int]:
-    """Return positions of node ids in a timeline hash table: by slot, later insertions first."""
+    """Return positions of node ids in the order of a timeline hash table: slot, then newest
+    first."""
     keys = list(ids)
     size = 2
     for count in range(len(keys)):

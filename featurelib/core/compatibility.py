@@ -49,11 +49,11 @@ from featurelib.core.rules import (
 )
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role
 
-FIRST_WITH_DIRECTORIES: Final = "3.7"  # the first release whose brokers name their log directories
+FIRST_WITH_DIRECTORIES: Final = "3.7"  # first release that registers log directories
 
 
 class Admission(IntEnum):
-    """The outcome of a registration."""
+    """The outcome of a node's registration."""
 
     ACCEPTED = 0
     REFUSED = 1  # the controller responds with an error; the node retries forever
@@ -63,16 +63,16 @@ class Admission(IntEnum):
 
 
 class Effect(IntEnum):
-    """The reaction of a node, the worst last."""
+    """The reaction of a node to a finalized level that it does not support, the worst last."""
 
     GOES_ON = 0
     BLIND = 1  # it logs a fault and runs without following the metadata
-    KEPT_OUT = 2  # it starts, but its registration is refused or ignored, so it serves no clients
+    KEPT_OUT = 2  # it starts, but is refused or ignored, so it serves no clients
     EXITS = 3  # exit status 1
 
 
 class Moment(StrEnum):
-    """The moment at which a node is compared with the finalized levels."""
+    """The moment for which a node is compared with the finalized levels."""
 
     NOW = "now"
     NEXT_START = "next_start"
@@ -81,16 +81,16 @@ class Moment(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Newcomer:
-    """A node that wants to register, and how it does."""
+    """A node that wants to register, and the checks that it makes first."""
 
     node: Node
-    protocol_version: str = ""  # inter.broker.protocol.version in ZooKeeper mode; empty: 2.7 or up
-    unguarded: bool = False  # no check before the registration: made by hand, or a lost race
+    protocol_version: str = ""  # inter.broker.protocol.version in ZooKeeper mode; empty: newer
+    unguarded: bool = False  # it makes no check before the registration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unfit:
-    """A feature that does not fit, and Kafka's message about it."""
+    """A feature whose finalized level a node does not support, and Kafka's message about it."""
 
     feature: str
     text: str
@@ -108,24 +108,24 @@ class Joined:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stopped:
-    """A node that stops or stays out, and Kafka's log messages about each feature."""
+    """A node that stops or cannot register, and Kafka's log messages about each feature."""
 
     node: Node
     effect: Effect
     unfit: tuple[Unfit, ...]  # levels that the node itself does not accept
-    refused: Joined | None = None  # its registration, if that keeps it out
+    refused: Joined | None = None  # its registration, if the controller refuses it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _LevelsAndNode:
-    """The F finalized levels of a cluster beside the ranges of one node."""
+    """The F finalized levels of a cluster, and the ranges of one node for them."""
 
     node: Node
     own: Dialect  # the dialect of the node's own generation
     guarded: bool  # true if it checks the finalized levels (ZooKeeper mode: protocol 2.7 or later)
     names: tuple[str, ...]  # [F]
     level: Levels  # [F] 0 = not finalized
-    minimum: Levels  # [F] the finalized minimum; the level where none is stored
+    minimum: Levels  # [F] the finalized minimum; the level if none is stored
     stored: Flags  # [F] it is finalized, and the feature system is on
     low: Levels  # [F] the minimum that the node advertises
     high: Levels  # [F]
@@ -139,7 +139,7 @@ class _LevelsAndNode:
         return self.names.index(name)
 
     def at(self, levels: Mapping[str, Range]) -> _LevelsAndNode:
-        """Return a copy of the node with these finalized levels: feature → (minimum, level)."""
+        """Return these columns with other finalized levels: feature → (minimum, level)."""
         minimum, level = _ends(levels, self.names)
         minimum = np.where(minimum == 0, level, minimum)
         return replace(self, level=level, minimum=minimum, stored=level != 0)
@@ -148,7 +148,7 @@ class _LevelsAndNode:
 def _levels_and_node(
     cluster: Cluster, node: Node, dialect: Dialect, also: Collection[str] = ()
 ) -> _LevelsAndNode:
-    """Return `node` beside the levels of `cluster`; `also` names further features."""
+    """Return the levels of `cluster` and the ranges of `node`; `also` names further features."""
     mentioned = (METADATA_VERSION, KRAFT_VERSION, *also, *cluster.finalized, *node.supported)
     names = tuple(dict.fromkeys(mentioned))
     minimum, level = _ends(cluster.finalized, names)
@@ -170,13 +170,13 @@ def _levels_and_node(
 
 
 def _ends(ranges: Mapping[str, Range], names: Sequence[str]) -> tuple[Levels, Levels]:
-    """Return [F] both ends of feature → range; 0 = not listed."""
+    """Return minimum and maximum of these features [F]; 0 = not listed."""
     low, high = np.array([ranges.get(name, (0, 0)) for name in names], dtype=np.int32).T
     return low, high
 
 
 def _own_generation(node: Node, dialect: Dialect) -> Dialect:
-    """Return the dialect of a node's own release; for an unknown release, the cluster's."""
+    """Return the dialect of a node's own release; the cluster's dialect for an unknown release."""
     if dialect.mode == "any" or not node.release:
         return dialect
     try:
@@ -188,22 +188,22 @@ def _own_generation(node: Node, dialect: Dialect) -> Dialect:
 def range_refused(
     guard: Guard, minimum: Levels, level: Levels, low: Levels, high: Levels, silent: Flags
 ) -> Flags:
-    """Return a mask of the levels that a node with this guard refuses; shapes broadcast. `silent`:
-    the node lists no such feature, which counts as a refusal
+    """Return a mask of the levels that a node with this guard does not support; shapes broadcast.
+    `silent`: the node does not list the feature, which counts as unsupported
     (BrokerFeatures.hasIncompatibleFeatures)."""
     lowest = minimum if guard is Guard.RANGE else level
     return range_unsupported_by_node(lowest, level, low, high, silent)
 
 
 def _unfit(at: _LevelsAndNode, tables: Tables) -> Flags:
-    """Return [F] a mask of finalized levels that a node itself does not accept.
+    """Return a mask [F] of finalized levels that make the node itself stop or fail.
 
     Source: BrokerFeatures.hasIncompatibleFeatures; FeatureControlManager.replay; FeaturesDelta.
     """
     guard = at.own.protection.controllers if at.of_controller else at.own.protection.brokers
     if guard is Guard.NOTHING or not at.guarded:
         return np.zeros(len(at.names), dtype=bool)
-    # A record of level 0 fits a controller that knows no such feature: it supports 0-0.
+    # A record of level 0 is valid for a controller without the feature: it supports 0-0.
     silent = ~at.lists & (not at.of_controller)
     outside = range_refused(guard, at.minimum, at.level, at.low, at.high, silent)
     if guard is Guard.METADATA_VERSION:
@@ -263,7 +263,7 @@ def stopped(
 
 
 def _log_line(at: _LevelsAndNode, feature: int, tables: Tables) -> Unfit:
-    """Return the message that a node logs about a feature that it refuses."""
+    """Return the message that a node logs about a finalized feature that it does not support."""
     table, release = at.own.protection, tables.release_code(at.node.release)
     known = low, high = int(at.low[feature]), int(at.high[feature])
     if release != NOT_HERE:
@@ -291,20 +291,20 @@ def _unfit_words(says: str, at: _LevelsAndNode, feature: int, **values: object) 
 
 
 def _with_substitutes(cluster: Cluster, at: _LevelsAndNode, dialect: Dialect) -> _LevelsAndNode:
-    """Return the ranges with the values that a controller assumes for absent features."""
+    """Return the columns with the ranges that a controller assumes for absent features."""
     code, (least, most) = at.code(METADATA_VERSION), dialect.registration.absent_metadata_version
     level, low, high, lists = at.level.copy(), at.low.copy(), at.high.copy(), at.lists.copy()
     if most > 0 and not lists[code]:
         low[code], high[code], lists[code] = least, most, True
     if level[code] == 0:
         level[code] = dialect.can.absent_metadata_version
-    if dialect.can.kraft_version == "record":  # reported levels may be a record without effect
+    if dialect.can.kraft_version == "record":  # a reported level may be a record without effect
         level[at.code(KRAFT_VERSION)] = cluster.raft_level
     return replace(at, level=level, low=low, high=high, lists=lists)
 
 
 def join(cluster: Cluster, newcomer: Newcomer, dialect: Dialect, tables: Tables) -> Joined:
-    """Judge a registration: Kafka's code and message, and every feature that does not fit.
+    """Judge a registration: return Kafka's code and message, and every incompatible feature.
 
     In KRaft mode the active controller judges. In ZooKeeper mode the broker judges itself; if it
     registers all the same, the controller leaves it out of the live brokers (KIP-778).
@@ -317,7 +317,7 @@ def join(cluster: Cluster, newcomer: Newcomer, dialect: Dialect, tables: Tables)
 
 
 def _registration(cluster: Cluster, at: _LevelsAndNode, dialect: Dialect, tables: Tables) -> Joined:
-    """Judge a node's registration, whether or not the node is registered now.
+    """Judge the registration of a node, whether it is registered now or not.
 
     Source: ClusterControlManager.registerBroker and registerController;
     FinalizedFeatureChangeListener, KafkaController.partitionOnFeatureCompatibility.
@@ -325,7 +325,7 @@ def _registration(cluster: Cluster, at: _LevelsAndNode, dialect: Dialect, tables
     read, table, by = _with_substitutes(cluster, at, dialect), dialect.registration, dialect
     metadata_version = int(read.level[read.code(METADATA_VERSION)])
     entry, bare, unfit = Admission.ACCEPTED, False, np.zeros(len(at.names), dtype=bool)
-    if table.at_start:  # ZooKeeper mode: each broker checks itself, the controller the others
+    if table.at_start:  # ZooKeeper mode: a broker checks itself, the controller checks the others
         unfit = _unfit(at, tables)
         if unfit.any():
             entry, by = Admission.STOPS, at.own
@@ -360,7 +360,7 @@ def _registration(cluster: Cluster, at: _LevelsAndNode, dialect: Dialect, tables
 
 
 def _refused_features(read: _LevelsAndNode, table: RegistrationTable) -> Flags:
-    """Return [F] a mask of features over which a controller in KRaft mode refuses a broker."""
+    """Return a mask [F] of features for which a controller in KRaft mode refuses a broker."""
     compared = np.ones(len(read.names), dtype=bool)
     if table.absence is Absence.SKIP:
         compared &= read.lists
@@ -370,14 +370,14 @@ def _refused_features(read: _LevelsAndNode, table: RegistrationTable) -> Flags:
 
 
 def _unfit_for_controller(at: _LevelsAndNode, dialect: Dialect, tables: Tables) -> Flags:
-    """Return [F] a mask of features over which a controller in ZooKeeper mode refuses a broker."""
+    """Return a mask [F] of features for which a controller in ZooKeeper mode ignores a broker."""
     broker = replace(at.node, role=Role.BROKER)
     return _unfit(replace(at, node=broker, own=dialect, guarded=True), tables)
 
 
 def _order(cluster: Cluster, node: Node) -> list[str]:
-    """Return the features in a controller's order: listed ones, metadata.version, then the other
-    finalized ones in the order of a copied hash map."""
+    """Return features in the order in which a controller checks a node: listed ones,
+    metadata.version, then the other finalized ones in the order of a copied hash map."""
     names = (name for name, (_, level) in cluster.finalized.items() if level)
     finalized = sorted({METADATA_VERSION, KRAFT_VERSION, *names})
     size = 1 << int(len(finalized) / 0.75).bit_length()  # like Java's HashMap(Map)
@@ -388,7 +388,7 @@ def _order(cluster: Cluster, node: Node) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advertised:
-    """The ranges of each release's software; 0-0 = not listed."""
+    """The ranges that each release's software advertises; 0-0 = not listed."""
 
     releases: tuple[str, ...]
     names: tuple[str, ...]
@@ -413,8 +413,8 @@ def advertised(catalogue: Catalogue, names: Sequence[str], *, unstable: bool = F
 
 
 def misfits(levels: Levels, ranges: Advertised) -> Flags:
-    """Return [R, L, F]: a node of that release does not support the finalized level [R, F]; 0 = not
-    finalized (KIP-584, Broker protections; ClusterControlManager.registerBroker)."""
+    """Return a mask [R, L, F]: a node of release L does not support the finalized level [R, F]; 0 =
+    not finalized (KIP-584, Broker protections; ClusterControlManager.registerBroker)."""
     level = levels[:, None, :]
     return incompatible_with_finalized(
         level, level, ranges.min_version[None], ranges.max_version[None]
@@ -436,7 +436,7 @@ class Fit:
 
 
 def fits(levels: Mapping[str, int], catalogue: Catalogue) -> tuple[Fit, ...]:
-    """Return the fit of every release with one cluster's finalized levels, in order."""
+    """Return, for each release, the finalized levels that its software does not support."""
     names = sorted(levels)
     row = np.array([[levels[name] for name in names]], dtype=np.int32)
     stable, unstable = (

@@ -49,16 +49,16 @@ class Guard(StrEnum):
 class RegistrationTable:
     """The rules by which controllers judge a registration (KIP-778; ClusterControlManager)."""
 
-    absence: Absence = Absence.SKIP  # a finalized feature the broker does not list: skip or zero
+    absence: Absence = Absence.SKIP  # a finalized feature that it does not list: skip or zero
     not_finalized: Absence = Absence.SKIP  # a listed feature that is not finalized
-    absent_metadata_version: tuple[int, int] = (0, 0)  # the range of a broker that lists none
+    absent_metadata_version: tuple[int, int] = (0, 0)  # for brokers that do not list it
     code: int = 35  # UNSUPPORTED_VERSION
     says: str = ""
     says_controller: str = ""  # the message for a controller that registers too early
     directories_from: int = 0  # metadata.version from which brokers name log directories; 0: never
     directories_code: int = 119  # INVALID_REGISTRATION; brokers before 3.7 read it as -1
     says_directories: str = ""
-    at_start: bool = False  # a broker checks itself at its start (ZooKeeper mode)
+    at_start: bool = False  # a broker checks itself when it starts (ZooKeeper mode)
     says_ignored: str = ""  # the message about an ignored broker (ZooKeeper mode)
 
 
@@ -74,7 +74,7 @@ class ProtectionTable:
     says_broker_absent: str = ""
     says_broker_prefix: str = ""  # the message of a node that lists all its incompatible features
     says_controller: str = ""
-    race: str = ""  # the case that this check does not protect from, for people
+    race: str = ""  # the case that this check does not cover, for people
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +83,7 @@ class ElectionTable:
 
     system_from: str = ""  # inter.broker.protocol.version; empty: there is no `/feature` znode
     schema_2_from: str = ""  # inter.broker.protocol.version; empty: always schema 1
-    creates_range: bool = False  # without a znode its whole range is finalized, not only the level
+    creates_range: bool = False  # without a znode it finalizes its whole range, not only levels
 
 
 def is_before(version: str, first: str) -> bool:
@@ -95,7 +95,7 @@ def is_before(version: str, first: str) -> bool:
 
 STRICT = "strict"  # the policy that decides READY
 KIP = "kip"
-HONOURED: Final = "honoured"  # a request to validate only is not applied
+HONOURED: Final = "honoured"  # a request that only validates is not applied
 GENERATIONS = (
     "zk-2.7",
     "zk-3.3",
@@ -115,12 +115,12 @@ class Asks(StrEnum):
 
     EVERYONE = "everyone"  # every known node, also fenced and silent ones
     LOCAL_CONTROLLER = "local_controller"  # the active controller, or the broker in that role
-    REACHABLE_CONTROLLERS = "reachable_controllers"  # the others that respond now
-    REGISTERED_CONTROLLERS = "registered_controllers"  # the others that registered
-    BROKERS = "brokers"  # all registered ones, also fenced
+    REACHABLE_CONTROLLERS = "reachable_controllers"  # the other controllers that respond now
+    REGISTERED_CONTROLLERS = "registered_controllers"  # the other controllers that registered
+    BROKERS = "brokers"  # all registered brokers, also fenced ones
     LIVE_BROKERS = "live_brokers"
     # CONFIGURED_VOTERS: the other nodes in controller.quorum.voters of the active controller.
-    # CONFIGURED_ONLY: those of them that are neither voters nor registered.
+    # CONFIGURED_ONLY: those that are neither voters nor registered.
     CONFIGURED_VOTERS = "configured_voters"
     CONFIGURED_ONLY = "configured_only"
     QUORUM = "quorum"  # all voters
@@ -138,7 +138,7 @@ class WalkOrder(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleRow:
-    """A row of a dialect's table: the rule, its updates, its nodes, and the response."""
+    """A row of a dialect's table: a rule, the updates and nodes it applies to, and the response."""
 
     rule: Rule
     where: tuple[Rule, ...]
@@ -159,37 +159,37 @@ class RuleRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capability:
-    """The behaviour of a generation besides refusals; docs/dialects.md shows every field."""
+    """The behaviour of a generation of controllers besides refusals; see docs/dialects.md."""
 
     wire_versions: tuple[int, ...] = ()
     atomic: bool = False  # one invalid update rejects the whole request
     catalogue: Literal["own", "any"] = "own"  # the releases whose catalogue knows a level
     # The state against which the controller checks an update.
     judges: Literal["cached", "finalized", "proposed"] = "proposed"
-    duplicates: Literal["each", "first", "last"] = "last"  # which entry of a name counts
+    duplicates: Literal["each", "first", "last"] = "last"  # the entry that counts for a name
     results_up_to: int = 2  # the last wire version that carries results
-    # The order of the results, which decides which update fails first.
+    # The order of the updates, which decides the first failure.
     update_order: Literal["request", "name", "hash"] = "request"
     validate_only: Literal["honoured", "ignored"] = HONOURED  # ignored: a dry run is applied
     # allow_downgrade: the flag means SAFE_DOWNGRADE.
     upgrade_type_v0: Literal["upgrade", "allow_downgrade"] = "upgrade"
-    absent_metadata_version: int = 1  # the level of a cluster or node without it
+    absent_metadata_version: int = 1  # the level of a cluster or node without metadata.version
     stores_min: Literal["local", "level"] = "level"  # the minimum that a write stores
-    after_failed_wait: int = 0  # the code if the write happened and was not visible in time
-    # Whose software decides which are stable.
+    after_failed_wait: int = 0  # the error code if the write happened and was not visible in time
+    # The software that decides which levels are stable.
     stable_by: Literal["controller", "nodes"] = "controller"
     metadata_floor: int = 0
     metadata_needed: int = 0
     controllers_register_from: int = 0
     # The place where the controller keeps the level of kraft.version.
     kraft_version: Literal["none", "plain", "record", "ignored_record", "raft"] = "none"
-    kraft_version_leaks: bool = False  # it changes although the request is refused
+    kraft_version_leaks: bool = False  # it changes also if the request is refused
     knows_test_features: bool = False  # names of Kafka's own tests count as known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Text:
-    """The messages of a generation besides those of its rules."""
+    """The messages of a generation of controllers besides those of its rules."""
 
     good_result: str | None = None
     good_top: str | None = None
@@ -199,7 +199,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """The responses of a generation of controllers, or of the strict policy."""
+    """The rules and responses of a generation of controllers, or of the strict policy."""
 
     name: str
     title: str
@@ -215,19 +215,19 @@ class Dialect:
 
     @property
     def judges_by(self) -> tuple[object, ...]:
-        """The deciding parts without messages: dialects with equal ones give equal verdicts."""
+        """The parts that decide verdicts: dialects with equal parts give equal verdicts."""
         rows = ((row.code, row.where, row.asks, row.absence) for row in self.rules)
         return (self.can, *rows)
 
     @property
     def in_audits(self) -> Dialect:
-        """The dialect without the rules that an audit skips; `not_in_audits` has the reasons."""
+        """The dialect without the rules that an audit skips (see each row's `not_in_audits`)."""
         return replace(self, rules=tuple(row for row in self.rules if not row.not_in_audits))
 
 
 @cache
 def load(name: str) -> Dialect:
-    """Return the compiled dialect `name`. Raises KeyError and ValueError for an invalid table."""
+    """Return the compiled dialect `name`. Raises KeyError or ValueError for an invalid table."""
     path = resources.files(__package__).joinpath("dialects", f"{name}.toml")
     table = tomllib.loads(path.read_text(encoding="utf-8"))
     text = dict(table.get("text", {}))
@@ -250,8 +250,8 @@ def load(name: str) -> Dialect:
 
 @cache
 def generation_of(release: str, mode: str, default: str | None = None) -> str:
-    """Return the dialect of controllers of `release` (`4.1` or `4.1.2`) in `mode`; the `default` if
-    none is known, or KeyError without one."""
+    """Return the dialect of controllers of `release` (`4.1` or `4.1.2`) in `mode`; `default` if no
+    dialect is known, or KeyError without a default."""
     for name in GENERATIONS:
         if name.startswith(mode) and release_line(release) in load(name).releases:
             return name
@@ -269,14 +269,14 @@ T = TypeVar("T", Capability, Text, RegistrationTable, ProtectionTable, ElectionT
 
 
 def _fill(into: type[T], table: dict[str, object]) -> T:
-    """Return a dataclass from a table; an unknown key fails."""
+    """Return a dataclass filled from a TOML table; an unknown key raises KeyError."""
     if unknown := sorted(set(table) - {field.name for field in fields(into)}):
         raise KeyError(f"{into.__name__.lower()} has no {', '.join(unknown)}")
     return msgspec.convert(table, into)
 
 
 class _Row(msgspec.Struct, kw_only=True):
-    """A row as written; without a code or message of its own it has its table's."""
+    """A row as written in TOML; code and message are those of its table if left out."""
 
     rule: str
     where: tuple[str, ...] = ()
@@ -289,8 +289,8 @@ class _Row(msgspec.Struct, kw_only=True):
     not_in_audits: str = ""
 
 
-# The names that a message may use: those of every update, those of a row about nodes, and those of
-# a request that is refused before its updates are read. reply.py fills them in.
+# The placeholders of a message: of every update, of a row about nodes, and of a request that is
+# refused before its updates are read. reply.py fills them in.
 _OF_UPDATES = {"feature", "level", "current", "finalized_min", "local_min", "verb"}
 _OF_UPDATES |= {"oldest_known", "newest_known", "dependency", "dependency_level"}
 _OF_NODES = {"node", "node_min", "node_max", "node_range"}
@@ -325,8 +325,8 @@ def _compile(row: dict[str, object], code: int, invalid: str, *, door: bool = Fa
 
 
 def _check_columns(rule: Rule, scopes: Iterable[Rule], *, asks: bool, door: bool) -> None:
-    """Raise KeyError for a row that the engine could not evaluate: a column is missing, or no nodes
-    are named for a rule about ranges."""
+    """Raise KeyError for a row that the engine could not evaluate: it lacks a column, or names no
+    nodes for a rule about ranges."""
     if asks != (rule.about_nodes or rule.about_groups):
         raise KeyError(
             f"rule {rule.name} looks at nodes, its row does not say whom it asks"
@@ -348,12 +348,13 @@ Flags = npt.NDArray[np.bool_]
 def possible_releases(
     min_version: Levels, max_version: Levels, partial: Flags, tables: Tables
 ) -> tuple[Flags, Flags]:
-    """Return [P, releases] which of the catalogue's releases may advertise each profile, and [P]
-    whether that is all of what they advertise.
+    """Return [P, releases] the catalogue's releases that may advertise each profile, and [P] true
+    if the profile is exactly what one of them advertises.
 
-    Shapes [P, catalogued features], 0-0 where a profile does not list one; `partial` [P] says that
-    it may leave out features whose minimum is 0 (ApiVersions before version 4). A profile that no
-    release has, as a vendor's, is read by its metadata.version; one without it fits none.
+    Shapes [P, catalogued features], 0-0 for a feature that a profile does not list. `partial` [P]:
+    the response may leave out features whose minimum is 0 (ApiVersions before version 4). The
+    metadata.version decides about a profile that no release has, such as a vendor's; without one no
+    release matches.
     """
     fits = np.zeros((len(min_version), len(tables.releases)), dtype=bool)
     for high in (tables.newest_stable, tables.newest_unstable):
@@ -370,7 +371,8 @@ def possible_releases(
 
 
 def _by_metadata_version(newest: Levels, tables: Tables) -> Flags:
-    """Return releases whose newest metadata.version is closest from below, stable or not."""
+    """Return a mask of releases whose newest metadata.version, stable or not, contains or is next
+    below each of `newest`."""
     own = np.array([name != ANY for name in tables.releases])
     stable, unstable = tables.newest_stable[:, 0], tables.newest_unstable[:, 0]
     inside = (stable <= newest[:, None]) & (newest[:, None] <= unstable) & own

@@ -37,16 +37,16 @@ from featurelib.model import Move, Plan, Step
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """The metadata.version of R clusters, the ranges of their nodes and their other levels."""
+    """The input of a downgrade: metadata.version, node ranges and other levels of R clusters."""
 
     level: Levels  # [R] finalized
     min_version: Levels  # [R] the highest minimum of all nodes
     max_version: Levels  # [R] the lowest maximum of all nodes
     others: Levels  # [R, features of the tables] finalized levels; 0 for metadata.version itself
-    stores: Flags  # [R] some other feature is finalized, whether or not the tables know it
+    stores: Flags  # [R] true if another feature is finalized, also one that the tables lack
 
     def at(self, rows: Ints) -> Position:
-        """Return the position of the clusters at these rows."""
+        """Return these columns for the clusters at `rows`."""
         return Position(**{part.name: getattr(self, part.name)[rows] for part in fields(self)})
 
 
@@ -80,16 +80,16 @@ def _needed_by_others(tables: Tables, release: int, at: Position) -> Levels:
     release declares it; every level needs one that can store it (KIP-1022)."""
     needed = np.where(at.stores, FEATURE_RECORDS_FROM, 0).astype(np.int32)
     for by, feature, level, other, least in tables.dependencies.tolist():
-        if (by, other) == (release, 0):  # metadata.version is the first feature of the tables
+        if (by, other) == (release, 0):  # metadata.version is the first feature
             hit = at.others[:, feature] == level
             needed[hit] = np.maximum(needed[hit], least)
     return needed
 
 
 def _refused(tables: Tables, release: int, at: Position, needed: Levels, can: Capability) -> Flags:
-    """Return [R, W] a mask of metadata.versions below the finalized one that some rule refuses.
+    """Return a mask [R, W] of the metadata.versions below the finalized one that some rule refuses.
 
-    One request for a safe downgrade is judged; several in a row never get further, because each
+    One request for a safe downgrade is judged. Several in a row never get further, because each
     loss is also a loss of the whole downgrade (KIP-778, Downgrades; MetadataVersion).
     """
     level = np.arange(tables.width, dtype=np.int32)
@@ -108,8 +108,8 @@ def _refused(tables: Tables, release: int, at: Position, needed: Levels, can: Ca
 
 
 def floors(tables: Tables, release: int, at: Position, can: Capability) -> Levels:
-    """Return [R] the lowest metadata.version of a lossless downgrade; the present one if there is
-    none, -1 if software of `release` does not know the present one."""
+    """Return [R] the lowest metadata.version of a lossless downgrade. That is the present one if no
+    downgrade is possible, and -1 if `release` does not know the present one."""
     needed = _needed_by_others(tables, release, at)
     level = np.arange(tables.width, dtype=np.int32)
     free = ~_refused(tables, release, at, needed, can) & (level < at.level[:, None])
@@ -120,9 +120,9 @@ def floors(tables: Tables, release: int, at: Position, can: Capability) -> Level
 
 
 def no_returns(tables: Tables, release: int, at: Position, target: Ints, can: Capability) -> Levels:
-    """Return [R] the first metadata.version of the upgrade to `target` from which a downgrade to
-    the present one is impossible; -1 if there is none. Levels that software of `release` does not
-    know are skipped (KIP-778, Downgrades)."""
+    """Return [R] the first metadata.version of the upgrade to `target` from which no downgrade to
+    the present one is possible; -1 = none. Levels that `release` does not know are skipped
+    (KIP-778, Downgrades)."""
     levels = np.arange(tables.width, dtype=np.int32)
     steps = (at.level[:, None] < levels) & (levels <= target[:, None])
     steps &= tables.level_known[release, 0]
@@ -138,7 +138,7 @@ def no_returns(tables: Tables, release: int, at: Position, target: Ints, can: Ca
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaysBack:
-    """The downgrades by row; -1 = no such level, or not known.
+    """The possible downgrades of a feature, one row each; -1 = no such level, or unknown.
 
     `floor`: the lowest level, 0 = not finalized, of a lossless downgrade from the present one.
     `no_return`: the first level of the upgrade from which no downgrade to the present one is
@@ -152,8 +152,8 @@ class WaysBack:
 def of_metadata_version(
     at: Position, target: Ints, judges: Iterable[tuple[str, str, Ints]], tables: Tables
 ) -> WaysBack:
-    """Return the downgrades of metadata.version by the worst of `judges`: (dialect, release, rows
-    that they may judge). In ZooKeeper mode metadata.version means nothing."""
+    """Return the downgrades of metadata.version by the strictest of `judges`: (dialect, release,
+    rows that they judge). In ZooKeeper mode metadata.version has no meaning."""
     unknown = np.full(len(at.level), NOT_HERE)
     ways = WaysBack(floor=unknown, no_return=unknown.copy())
     for dialect, release, rows in judges:
@@ -161,7 +161,7 @@ def of_metadata_version(
             continue
         can, code, part = load(dialect).can, tables.release_code(release), at.at(rows)
         parts = (part.level, part.min_version, part.max_version, target[rows], part.stores)
-        # Equal clusters are judged once: a fleet has few kinds of them.
+        # Equal clusters are judged once.
         columns = np.minimum(np.column_stack((*parts, part.others)), tables.width)
         _, first, inverse = np.unique(columns, axis=0, return_index=True, return_inverse=True)
         alike, back = part.at(first), inverse.reshape(-1)
@@ -175,8 +175,8 @@ def of_metadata_version(
 
 
 def of_other_feature(catalogue: Catalogue, feature: str, current: Ints, target: Ints) -> WaysBack:
-    """Return the downgrade of another feature: an irreversible level cannot be downgraded, and
-    nothing is known of a feature without a catalogue row."""
+    """Return the downgrade of another feature than metadata.version: an irreversible level cannot
+    be downgraded, and nothing is known of a feature without a catalogue row."""
     known = feature in catalogue.features
     floor = np.full(len(current), 0 if known else NOT_HERE)
     no_return = np.full(len(current), NOT_HERE)
@@ -188,7 +188,7 @@ def of_other_feature(catalogue: Catalogue, feature: str, current: Ints, target: 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateLoss:
-    """The losses of an update that no update of its kind undoes.
+    """The losses of an update that no later update can undo.
 
     `no_return`: the first level of the update without a lossless downgrade to the present one, or
     None. `may_lose_metadata`: the update type permits the loss of metadata.
@@ -252,7 +252,7 @@ def _returns_of(plans: Sequence[Plan], catalogue: Catalogue) -> Iterator[tuple[R
 
 
 def levels_after(levels: Mapping[str, int], steps: Iterable[Step]) -> dict[str, int]:
-    """Return the finalized levels after these steps, feature → level."""
+    """Return the finalized levels after these steps: feature → level."""
     sent = {update.feature: update.to_level for step in steps for update in step.updates}
     return {name: level for name, level in {**levels, **sent}.items() if level}
 
@@ -272,9 +272,9 @@ def lowest_metadata(
 
 
 def _points(moved: Sequence[tuple[Plan, Move]], catalogue: Catalogue) -> list[int]:
-    """Return for each update of a plan the first level of its upgrade from which no lossless
-    downgrade to the present one is possible, by the worst of the plan's dialects; -1 = none."""
-    # Other features may change in the same request, so their needs block nothing.
+    """Return, for each update of a plan, the first level of its upgrade from which no lossless
+    downgrade to the present one is possible, by the strictest of the plan's dialects; -1 = none."""
+    # Other features may change in the same request, so their dependencies block nothing.
     present = [({METADATA_VERSION: update.from_level}, _ends(plan)) for plan, update in moved]
     rows = [i for i, (_, update) in enumerate(moved) if update.feature == METADATA_VERSION]
     target = np.array([update.to_level for _, update in moved], dtype=np.int64)
@@ -296,8 +296,8 @@ def _ends(plan: Plan) -> list[Range]:
 
 
 def _judges(plans: Sequence[Plan], rows: Iterable[int]) -> list[tuple[str, str, Ints]]:
-    """Return every dialect that some plan's controllers may use. A plan names no release, so the
-    catalogue of all releases answers."""
+    """Return (dialect, release, plans) for every dialect that a plan's controllers may use. A plan
+    names no release, so the release is ANY."""
     speaking: dict[str, list[int]] = defaultdict(list)
     for row in rows:
         for name in plans[row].own_dialects or (STRICT,):
@@ -308,10 +308,10 @@ def _judges(plans: Sequence[Plan], rows: Iterable[int]) -> list[tuple[str, str, 
 def fitting_after_lowering(
     levels: Mapping[str, int], at: Position, release: str, can: Capability, catalogue: Catalogue
 ) -> Mapping[str, bool]:
-    """Return release → whether the cluster can be rolled to it after the necessary downgrades of
-    `levels` (KIP-778, Downgrades: the level first, then the software).
+    """Return release → true if the cluster can run it after the necessary downgrades of `levels`
+    (KIP-778, Downgrades: first the level, then the software).
 
-    metadata.version goes to any level that loses nothing; other features keep only their
+    metadata.version can go to any level that loses nothing; other features keep only their
     irreversible levels.
     """
     tables, no_need = catalogue.tables, np.zeros(1, dtype=np.int32)

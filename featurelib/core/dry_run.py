@@ -31,7 +31,7 @@ _RECORD_ONLY = ("record", "ignored_record")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tried:
-    """The refusals of a request, and the cluster afterwards."""
+    """The refusals of a request, and the cluster after it."""
 
     refusals: tuple[Reason, ...]
     after: Cluster
@@ -39,7 +39,7 @@ class Tried:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
-    """A reply, the cluster after it has settled, and all violations."""
+    """A controller's reply, the cluster after it has settled, and all violated rules."""
 
     reply: Reply
     after: Cluster
@@ -50,7 +50,8 @@ class Answered:
 
 
 def answer(cluster: Cluster, request: Request, dialect: Dialect, tables: Tables) -> Answered:
-    """Answer `request` like a controller of `dialect`, with its effects (KIP-584, KIP-1022).
+    """Return the reply of a controller of `dialect` to `request`, with its effects (KIP-584,
+    KIP-1022).
 
     Raises ProtocolError for a request version that such a controller does not read.
     """
@@ -62,7 +63,7 @@ def answer(cluster: Cluster, request: Request, dialect: Dialect, tables: Tables)
         )
     judged = JudgedRequests(build([(cluster, request)], dialect, tables), dialect, tables)
     wrote = bool(judged.outcome.writes[0])
-    # The controller has seen its own write, unless it is blind to the znode.
+    # The controller has seen its own write, unless it does not see the znode.
     cached = cluster.cached if not wrote or cluster.blind else None
     return Answered(
         reply=judged.reply(0, request),
@@ -77,9 +78,9 @@ def answer(cluster: Cluster, request: Request, dialect: Dialect, tables: Tables)
 def try_requests(
     cases: Sequence[Case], own: Dialect, tables: Tables, *, vendors: bool = False
 ) -> list[Tried]:
-    """Judge each request by the policy and by a controller of the dialect `own`, together.
+    """Return the refusals of each request by the policy and by a controller of the dialect `own`.
 
-    `vendors`: as for a fleet, a controller knows what it advertises, though no catalogue does.
+    `vendors`: a controller accepts features that it advertises, also if no catalogue has them.
     """
     policy = refusals_by(cases, load(STRICT), tables)
     judged = JudgedRequests(replace(build(cases, own, tables), vendors=vendors), own, tables)
@@ -98,7 +99,7 @@ def try_requests(
 
 
 def refusals_by(cases: Sequence[Case], by: Dialect, tables: Tables) -> list[list[Reason]]:
-    """Return all objections of one dialect or policy to each request."""
+    """Return the refusals of each (cluster, request) case by one dialect or policy."""
     return JudgedRequests(build(cases, by, tables), by, tables).refusals()
 
 
@@ -108,7 +109,7 @@ def refused_by(cases: Sequence[Case], by: Dialect, tables: Tables) -> list[froze
 
 
 def _registering(before: Cluster, after: Cluster, own: Dialect) -> tuple[Node, ...]:
-    """Return the nodes after the update of metadata.version: above a certain level running
+    """Return the nodes after an update of metadata.version: from a certain level on, running
     controllers register by themselves (KIP-919, ControllerRegistrationManager)."""
     first = own.can.controllers_register_from
     began = [first > 0 and cluster.level(METADATA_VERSION) >= first for cluster in (before, after)]
@@ -151,8 +152,8 @@ def judge_again(
     steps: Sequence[Step],
     catalogue: Catalogue,
 ) -> tuple[Reason, ...]:
-    """Return all objections of the policy and of a controller of any of `releases` to these steps,
-    each once; every step is judged on the state that the one before leaves.
+    """Return the distinct refusals of these steps by the policy and by controllers of any of
+    `releases`; every step is judged on the state that the step before leaves.
 
     `mode` is kraft or zk; `releases` has the likeliest first, and the policy judges only that one,
     as in the audit. After a refused step, later ones are not judged for that release, because their
@@ -187,14 +188,14 @@ def who_may_lead(cluster: Cluster, mode: str) -> tuple[Cluster, ...]:
 
 
 def dialect_of(release: str, mode: str, catalogue: Catalogue) -> Dialect:
-    """Return the dialect of controllers of `release`; the newest if it is newer than all."""
+    """Return the dialect of controllers of `release`; the newest dialect for a newer release."""
     named = catalogue.release_named(release)
     known = catalogue.of(named).based_on if named else release
     return load(generation_of(known, mode, GENERATIONS[-1]))
 
 
 def request_of(step: Step, own: Dialect, *, validate_only: bool = False) -> Request:
-    """Return a step as a request in the newest wire version of `own` with results."""
+    """Return a step as a request in the newest wire version of `own` that returns results."""
     can = own.can
     version = max((v for v in can.wire_versions if v <= can.results_up_to), default=1)
     return Request(

@@ -25,12 +25,12 @@ from featurelib.core.cluster import Features
 from featurelib.core.compatibility import range_refused
 from featurelib.core.dialect import Dialect, is_before
 
-DISABLED, ENABLED = 0, 1  # status of the znode
-Entries = tuple[tuple[str, int, int], ...]  # name, minimum, level; by name
+DISABLED, ENABLED = 0, 1  # values of the znode's status
+Entries = tuple[tuple[str, int, int], ...]  # (name, minimum, level), by name
 
 
 class Generation(StrEnum):
-    """A generation of brokers that read the znode alike and react alike."""
+    """A generation of brokers that read the znode alike and react to it alike."""
 
     ZK_2_7 = "zk-2.7"  # 2.7 to 3.2, measured with 2.8.2
     ZK_3_3 = "zk-3.3"  # 3.3 to 3.8, measured with 3.3.2; but see wrong_type in the toml
@@ -38,7 +38,7 @@ class Generation(StrEnum):
 
 
 class ZnodeReading(StrEnum):
-    """The result of reading the stored text like a broker."""
+    """The result of a broker reading the text of the `/feature` znode."""
 
     ACCEPTED = "accepted"
     DISABLED = "disabled"  # status 0: readable, its features are ignored
@@ -49,10 +49,11 @@ class ZnodeReading(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodedNode:
-    """A reading of the `/feature` znode.
+    """The `/feature` znode as read by a generation of brokers.
 
     `levels`: (name, minimum level, level) of 16 bits, by name; empty unless accepted.
-    `schema_version`, `status`: None if refused. `fault`: one sentence for a person, or None.
+    `schema_version`, `status`: None if the text is refused. `fault`: one sentence for an operator,
+    or None.
     """
 
     reading: ZnodeReading
@@ -75,7 +76,7 @@ class _RefusedTextError(Exception):
 
 
 def decode(text: str, generation: Generation) -> DecodedNode:
-    """Read the text like brokers of a generation.
+    """Read the text of the `/feature` znode like brokers of a generation.
 
     Bytes that are no UTF-8 are in `text` as surrogateescape codes. Never raises: an invalid text is
     a reading with a fault. Source: FeatureZNode.decode (ZkData.scala; alike in 2.7.0 to 3.2.3 and
@@ -120,7 +121,7 @@ def _status(members: dict[str, object]) -> int:
 
 
 def _entries(members: dict[str, object]) -> dict[str, dict[str, int]]:
-    """Return the 32-bit numbers of every feature; even an unknown key must hold a number."""
+    """Return feature → key → 32-bit number; even an unknown key must hold a number."""
     features = members.get("features", _MISSING)
     if features is None or features is _MISSING:
         raise _RefusedTextError("features", "an object", _show(features))
@@ -136,14 +137,15 @@ def _entries(members: dict[str, object]) -> dict[str, dict[str, int]]:
 
 
 def _range_2_7(name: str, entry: dict[str, int]) -> tuple[int, int]:
-    """Return minimum and level, truncated first and checked then (BaseVersionRange)."""
+    """Return minimum and level as 2.7 reads them: cut to 16 bits, then checked."""
     shorts = {key: _as_int16(number) for key, number in entry.items()}
     least = _bounded(name, shorts, "min_version_level", 1)
     return least, _bounded(name, shorts, "max_version_level", least)
 
 
 def _range_3_3(name: str, entry: dict[str, int], version: int) -> tuple[int, int]:
-    """Return the level twice, checked first and truncated then: 32768 passes and becomes -32768."""
+    """Return the level twice, as 3.3 reads it: first checked, then cut to 16 bits, so that 32768
+    passes and becomes -32768."""
     least = _bounded(name, entry, "min_version_level", 1) if version == 1 else 1
     level = _as_int16(_bounded(name, entry, "max_version_level", least))
     return level, level
@@ -177,7 +179,7 @@ def _as_object(value: object, place: str) -> dict[str, object]:
 
 
 def _show(value: object) -> str:
-    """Return a stored value for a person: short and escaped, because it may hold anything."""
+    """Return a stored value as short, escaped text, because it may contain anything."""
     if isinstance(value, dict | list):
         return "an object" if isinstance(value, dict) else "an array"
     text = "nothing" if value is _MISSING else json.dumps(value)
@@ -185,7 +187,8 @@ def _show(value: object) -> str:
 
 
 def _parse(text: str) -> object:
-    """Return the first JSON document of the text as Jackson reads it; the rest is ignored.
+    """Return the first JSON document of the text as Jackson reads it; the rest of the text is
+    ignored.
 
     `_MISSING` for white space. One difference remains: from 3.7 on brokers reject more than 1000
     levels of nesting or digits, older brokers do not. Here Python's stack is the limit.
@@ -199,7 +202,7 @@ def _parse(text: str) -> object:
         if start == len(body):
             return _MISSING
         document, end = _JSON.raw_decode(body, start)
-        body[:end].encode()  # raises if the document has bytes that are no UTF-8
+        body[:end].encode()  # raises for bytes that are no UTF-8
     except json.JSONDecodeError as error:
         actual = _show(error.doc[error.pos :][:50] or _MISSING)
         raise _RefusedTextError(f"character {error.pos + 1}", "JSON", actual) from error
@@ -233,7 +236,7 @@ _JSON: Final = json.JSONDecoder(
 
 
 class Behaviour(TypedDict):
-    """The behaviour of some generations for a reading: a row of features_znode.toml."""
+    """The behaviour of some generations of brokers for a reading: a row of features_znode.toml."""
 
     reading: ZnodeReading
     generations: list[Generation]
@@ -255,28 +258,27 @@ def behaviour_row(reading: ZnodeReading, generation: Generation) -> Behaviour:
 
 
 def behaviour(reading: ZnodeReading, generation: Generation) -> str:
-    """Return what brokers of a generation do after a reading, as sentences for a person."""
+    """Return what brokers of a generation do with such a znode, as sentences for an operator."""
     return behaviour_row(reading, generation)["text"]
 
 
 def behaviour_anywhere(reading: ZnodeReading) -> str:
-    """Return a short text: the behaviour of each generation of brokers on this content, by
-    releases."""
+    """Return a short text about the behaviour of all generations with such a znode, by release."""
     rows = [row for row in BEHAVIOURS if row["reading"] == reading]
     return "; ".join(f"{row['releases']}: {row['brief']}" for row in rows) + "."
 
 
 class ZnodeChange(StrEnum):
-    """The effect of the election on the znode."""
+    """The effect of a controller election on the `/feature` znode."""
 
-    CREATED = "created"  # its data version is 0
-    REWRITTEN = "rewritten"  # its data version is one more
+    CREATED = "created"  # its data version becomes 0
+    REWRITTEN = "rewritten"  # its data version grows by one
     UNCHANGED = "unchanged"
     NOBODY = "nobody"  # this broker cannot become controller; the znode is unchanged
 
 
 class ZnodeReason(StrEnum):
-    """The reason why a znode is written, or no controller is elected."""
+    """The reason why an election writes the `/feature` znode, or fails."""
 
     ABSENT = "absent"
     ENABLED = "enabled"  # it was Disabled, and the protocol version is 2.7 or above
@@ -284,14 +286,14 @@ class ZnodeReason(StrEnum):
     EMPTIED = "emptied"  # it was Disabled and still had features
     SCHEMA_UP = "schema_up"  # minimums are dropped
     SCHEMA_DOWN = "schema_down"  # every minimum becomes the level
-    UNDECODABLE = "undecodable"  # the election fails, over and over
+    UNDECODABLE = "undecodable"  # the election fails again and again
     WRONG_TYPE = "wrong_type"  # the broker does not even start
-    INCOMPATIBLE = "incompatible"  # the broker ends over a finalized level
+    INCOMPATIBLE = "incompatible"  # the broker stops because of a finalized level
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZnodeContent:
-    """The content of the znode, as the brokers of one generation read it."""
+    """The content of the `/feature` znode, as the brokers of one generation read it."""
 
     schema_version: int
     status: int
@@ -309,18 +311,18 @@ class ZnodeContent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElectionResult:
-    """The consequences of one broker's election as controller."""
+    """The consequences of electing one broker as controller for the `/feature` znode."""
 
     change: ZnodeChange
     reasons: tuple[ZnodeReason, ...] = ()
     text: str | None = None  # the text of the znode afterwards
-    content: ZnodeContent | None = None  # the same text as read; None if no controller is elected
-    lost: Entries = ()  # the lost levels: finalized before, and not afterwards
+    content: ZnodeContent | None = None  # the text as read; None if no controller is elected
+    lost: Entries = ()  # the levels that were finalized before and are not afterwards
     fault: str | None = None  # the fault of the earlier text, for people
     unfit: tuple[str, ...] = ()  # features that this broker does not support
 
     def version(self, before: int | None) -> int | None:
-        """Return the znode's data version afterwards, the epoch. `before`: None = absent."""
+        """Return the znode's data version (epoch) after the election; `before` None = absent."""
         if self.change is ZnodeChange.CREATED:
             return 0
         return before + 1 if before is not None and self.change is ZnodeChange.REWRITTEN else before
@@ -360,7 +362,7 @@ def elect(
 
 
 def unfit_for(foreseen: ElectionResult, text: str, names: tuple[str, ...]) -> ElectionResult:
-    """Return the result for a broker that does not support the features `names` of the znode."""
+    """Return the election result of a broker that lacks the features `names` of the znode."""
     return ElectionResult(
         change=ZnodeChange.NOBODY,
         reasons=(ZnodeReason.INCOMPATIBLE,),
@@ -371,7 +373,7 @@ def unfit_for(foreseen: ElectionResult, text: str, names: tuple[str, ...]) -> El
 
 
 def incompatible(levels: Entries, supported: Features, dialect: Dialect) -> tuple[str, ...]:
-    """Return the features of an enabled znode over which a broker with these ranges ends."""
+    """Return the features of an enabled znode that make a broker with these ranges stop."""
     rows = [(low, level, *supported.get(name, (0, 0))) for name, low, level in levels]
     minimum, level, low, high = np.array(rows, dtype=np.int32).reshape(-1, 4).T
     silent = np.array([name not in supported for name, _, _ in levels], dtype=bool)
@@ -409,5 +411,5 @@ def _rewrite(
 
 
 def knows(dialect: Dialect, protocol_version: str) -> bool:
-    """Return true if some release of a dialect starts with that protocol version."""
+    """Return true if any release of a dialect can start with this protocol version."""
     return any(not is_before(release, protocol_version) for release in dialect.releases)

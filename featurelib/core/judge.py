@@ -47,36 +47,36 @@ from featurelib.feature import UpgradeType
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offences:
-    """The results of every rule for every update: K rules in order, U updates."""
+    """The refusals of a batch: every rule for every update; K rules in order, U updates."""
 
     offends: Flags  # [K, U]
     named: Ints  # [K, U] the pair of the first offending node; -1 = the rule names none
     columns: UpdateColumns
-    door: Ints  # [R] the row of the door that refuses the request; -1 = none
+    door: Ints  # [R] the first check that refuses the whole request; -1 = none
 
     @property
     def first(self) -> Ints:
-        """The first violated rule of each update, [U]; -1 = none."""
+        """The first violated rule of each update [U]; -1 = none."""
         hit = self.offends.any(axis=0)
         return np.where(hit, self.offends.argmax(axis=0), NOT_HERE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consequences:
-    """The consequences of each request and update."""
+    """The effects of each request and update on its cluster."""
 
     failed_by: Ints  # [R] the update that refuses the whole request; -1 = none
-    applied: Flags  # [U] the update passed, so did its request, and it is not a dry run
-    failed_write: Flags  # [R] results report a failure, because the write was not visible
+    applied: Flags  # [U] the update and its request are accepted, and it is no dry run
+    failed_write: Flags  # [R] results report a failure, because the write was not visible in time
     after: Levels  # [R, F]
     after_min: Levels  # [R, F]
     kraft_record: Levels  # [R]
-    writes: Flags  # [R] a record is written: the epoch rises
-    unsure: Flags  # [R] whether kraft.version changed depends on an unspecified order
+    writes: Flags  # [R] a record is written, so the epoch rises
+    unsure: Flags  # [R] an unspecified order decides whether kraft.version changes
 
 
 def judge(batch: Batch, dialect: Dialect, tables: Tables) -> Offences:
-    """Apply `dialect` to every update of `batch`."""
+    """Return the refusals of every update of `batch` by `dialect`."""
     columns = UpdateColumns(batch, dialect.can, tables)
     offends = np.zeros((len(dialect.rules), len(columns.level)), dtype=bool)
     named = np.full(offends.shape, NOT_HERE)
@@ -89,7 +89,8 @@ def judge(batch: Batch, dialect: Dialect, tables: Tables) -> Offences:
 
 
 def _ask(row: RuleRow, columns: UpdateColumns, batch: Batch) -> tuple[Mask, Ints | int]:
-    """Return [U] the offending updates, and the first offending pair of each."""
+    """Return the updates [U] that violate the rule in `row`, and each one's first offending
+    pair."""
     if row.asks is None:
         return _scoped(row, row.rule.ask(columns), columns), NOT_HERE
     if row.rule.about_nodes:
@@ -105,7 +106,7 @@ def _ask(row: RuleRow, columns: UpdateColumns, batch: Batch) -> tuple[Mask, Ints
 
 
 def _scoped(row: RuleRow, hit: Mask, columns: UpdateColumns, update: Ints | None = None) -> Mask:
-    """Return the part of `hit` within every scope of `row`; `update`: the update of each row."""
+    """Return the mask `hit` limited to the scopes of `row`; `update`: the update of each row."""
     for scope in row.where:
         inside = scope.ask(columns)
         hit = hit & (inside if update is None else inside[update])
@@ -115,7 +116,7 @@ def _scoped(row: RuleRow, hit: Mask, columns: UpdateColumns, update: Ints | None
 def _first_pair(nodes: NodeColumns, hit: Mask) -> Ints:
     """Return [U] the first offending pair of each update; -1 = none."""
     first = np.full(len(nodes.size), NOT_HERE)
-    at = np.flatnonzero(hit)[::-1]  # backwards, so that the first pair is written last
+    at = np.flatnonzero(hit)[::-1]  # backwards: the first pair overwrites later ones
     first[nodes.update[at]] = nodes.pair[at]
     return first
 
@@ -131,25 +132,25 @@ def offending_pairs(judged: Offences, batch: Batch, row: RuleRow) -> tuple[Ints,
 
 
 def decide(batch: Batch, dialect: Dialect, judged: Offences) -> Consequences:
-    """Derive the controller's writes and failures from the offences."""
+    """Return the controller's writes and failures that follow from the refusals."""
     can, updates, state, columns = dialect.can, batch.updates, batch.state, judged.columns
     request, passed = updates.request, judged.first == NOT_HERE
     failed_by = np.full(batch.requests, NOT_HERE)
-    if can.atomic:  # the first failing update, in order, refuses the request
+    if can.atomic:  # the first failing update refuses the request
         bad = np.flatnonzero(~passed & (judged.door == NOT_HERE)[request])
         latest_first = bad[np.argsort(-updates.rank[bad], kind="stable")]
         failed_by[request[latest_first]] = latest_first
     good = passed & ((judged.door == NOT_HERE) & (failed_by == NOT_HERE))[request]
     wet = ~(batch.dry_run & (can.validate_only == HONOURED))[request]
     applied, leaked = good & wet, np.zeros_like(good)
-    if can.kraft_version_leaks:  # the raft layer had changed before the request was refused
+    if can.kraft_version_leaks:  # the raft layer changed before the request was refused
         refused_by = failed_by[request]
         earlier = (refused_by >= 0) & (updates.rank < updates.rank[np.maximum(refused_by, 0)])
         moves = columns.is_kraft_version & (updates.level > columns.current)
         leaked = moves & passed & earlier & wet
     after, after_min = _levels_after(batch, can, columns, applied | leaked)
     writing = applied
-    if can.kraft_version == "raft":  # the raft layer writes no record if nothing changes
+    if can.kraft_version == "raft":  # no record is written without a change
         idle = columns.is_kraft_version & (columns.kind != UpgradeType.UPGRADE)
         writing = applied & ~idle
     writes = batch.having(writing)

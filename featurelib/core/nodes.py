@@ -27,9 +27,9 @@ from featurelib.core.dialect import Asks
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nodes:
-    """The columns of node halves; those of a request or cluster lie together. All [N]."""
+    """The columns of all broker and controller halves, [N]; those of a cluster lie together."""
 
-    cluster: Ints  # the position of the node's request or cluster
+    cluster: Ints  # the position of the node's cluster or request
     node_id: Ints
     controller: Flags  # true for a controller, false for a broker
     profile: Ints  # the node's row in the Ranges of the batch
@@ -40,11 +40,11 @@ class Nodes:
     reachable: Flags
     configured: Ints  # place in the active controller's controller.quorum.voters; -1 = not in it
     leads: Flags
-    is_active: Flags  # it is the active controller, so it is not one of the others
+    is_active: Flags  # true for the active controller itself
 
 
 def are_asked(nodes: Nodes, asks: Asks) -> Flags:
-    """Return a mask of the nodes that a row with `asks` checks."""
+    """Return a mask of the nodes that a rule with `asks` checks."""
     broker, controllers = nodes.known & ~nodes.controller, nodes.controller & ~nodes.is_active
     match asks:
         case Asks.EVERYONE:
@@ -67,8 +67,8 @@ def are_asked(nodes: Nodes, asks: Asks) -> Flags:
 
 
 def are_walked(nodes: Nodes, asks: Asks) -> Flags:
-    """Return a mask of the nodes in the table that a controller iterates over. It skips some of
-    them, such as itself. The order depends on the size of this table."""
+    """Return a mask of the nodes that a controller iterates over for `asks`. It skips some of them,
+    such as itself; the order depends on the size of the whole table."""
     match asks:
         case Asks.REACHABLE_CONTROLLERS:
             return nodes.controller & nodes.voter

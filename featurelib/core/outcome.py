@@ -21,13 +21,13 @@ from featurelib.model import Move, Step
 
 
 class Fate(StrEnum):
-    """The outcome of one update, or of a step."""
+    """The outcome of an update or of a step."""
 
     APPLIED = "applied"  # the level is finalized
     REJECTED = "rejected"  # the controller refused it, and the level did not change
-    NOT_APPLIED = "not applied"  # no refusal is known, and the level did not change
-    OVERTAKEN = "overtaken"  # the level is a third one, so another tool wrote too
-    UNKNOWN = "unknown"  # finalized or not
+    NOT_APPLIED = "not applied"  # no refusal is known, and the level is unchanged
+    OVERTAKEN = "overtaken"  # another tool changed the level, too
+    UNKNOWN = "unknown"  # it may be finalized or not
     PARTLY = "partly applied"  # some updates of a step are finalized, and some are not
 
 
@@ -38,32 +38,32 @@ FINAL_ERRORS = frozenset({31, 35, 42, 95})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """The response to a request. Without a reply it was lost, or the request was never `sent`."""
+    """The response to a request. Without `reply` it was lost, or the request was never `sent`."""
 
     reply: Reply | None = None
     sent: bool = True
-    why: str = ""  # why there is no reply
+    why: str = ""  # the reason for a missing reply
 
     def of(self, feature: str) -> tuple[int | None, str | None]:
-        """Return code and message about one update; None = no response."""
+        """Return code and message of the response about one update; None = no response."""
         return self.reply.of(feature) if self.reply else (None, self.why or None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelsSeen:
-    """The levels now. `unknown`: the features whose level no trusted source reports."""
+    """The present finalized levels. `unknown`: features whose level no trusted source reports."""
 
     levels: Mapping[str, int]
     unknown: frozenset[str] = frozenset()
 
     def level(self, feature: str) -> int | None:
-        """Return the level of a feature: 0 = not finalized, None = not known."""
+        """Return the present level of a feature; 0 = not finalized, None = unknown."""
         return None if feature in self.unknown else self.levels.get(feature, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveOutcome:
-    """The outcome of one update, the response about it, and the level now (None = not known)."""
+    """The outcome of one update, its response, and the level now (None = unknown)."""
 
     update: Move
     fate: Fate
@@ -74,22 +74,19 @@ class MoveOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepOutcome:
-    """The outcome of one request. `late` are nodes that do not report the levels it wrote.
-
-    `proof` is the reason why no part of it can still be carried out, `unproven` the reason why some
-    part may; "" if that decided nothing.
-    """
+    """The outcome of one request. `late`: the nodes that do not report its levels yet. `proof`: why
+    no part of it can still be applied; `unproven`: why some part may; "" = this decided nothing."""
 
     position: int
     updates: tuple[MoveOutcome, ...]
     late: tuple[str, ...] = ()
-    asked: int = 0  # nodes whose report was awaited; a combined node is one
+    asked: int = 0  # the number of nodes that should report the levels; a combined node is one
     proof: str = ""
     unproven: str = ""
 
     @property
     def fate(self) -> Fate:
-        """The outcome of the whole request."""
+        """The outcome of the whole request, from those of its updates."""
         fates = {outcome.fate for outcome in self.updates}
         if Fate.UNKNOWN in fates:
             return Fate.UNKNOWN
@@ -103,7 +100,7 @@ class StepOutcome:
 def settle(
     step: Step, position: int, delivery: Delivery, levels: LevelsSeen | None, *, proven: bool
 ) -> StepOutcome:
-    """Decide the outcome of a request by its response and the levels now (None: not readable).
+    """Return the outcome of a request from its response and the present levels (None = unreadable).
 
     `proven`: no node could apply the request any more when `levels` was read.
     """
@@ -140,13 +137,13 @@ def _fate(move: Move, step: Step, delivery: Delivery, level: int | None, *, prov
 
 
 def may_have_leaked(move: Move, step: Step) -> bool:
-    """Return true for a change of kraft.version: from 4.1 on it happens although the rest of its
-    request is refused, and is visible a moment later (KAFKA-16538)."""
+    """Return true for a kraft.version update in a request of several: from 4.1 on it happens
+    although the rest of the request is refused, and is visible a moment later (KAFKA-16538)."""
     return move.feature == KRAFT_VERSION and len(step.updates) > 1
 
 
 def refused(step: Step, position: int, reply: Reply) -> StepOutcome:
-    """Return the outcome of a request that the controller refused to validate; it wrote nothing."""
+    """Return the outcome of a request that the controller refused to validate."""
     answers = [(move, *reply.of(move.feature)) for move in step.updates]
     return StepOutcome(
         position=position,
@@ -164,15 +161,15 @@ def refused(step: Step, position: int, reply: Reply) -> StepOutcome:
 
 
 class EndingKind(StrEnum):
-    """The end of a run of a plan. A plan that is half applied is never called applied."""
+    """The end of a run of a plan. A plan that is only partly applied is never called applied."""
 
-    APPLIED = "applied"  # every level of the plan is there, and every node reports it
-    NOTHING_TO_DO = "nothing to do"  # every level was there already; nothing was sent
+    APPLIED = "applied"  # every level is finalized, and every node reports it
+    NOTHING_TO_DO = "nothing to do"  # every level was finalized before; nothing was sent
     VALIDATED = "validated"  # the controller would accept the next step; nothing was written
-    REHEARSED = "rehearsed"  # everything was checked and nothing was sent, as --dry-run asks
-    REJECTED = "rejected"  # the controller refused, or was never asked; nothing was written
-    STOPPED = "stopped"  # something was written; not all, or not every node reports it
-    UNKNOWN = "unknown"  # something may have been written: resume
+    REHEARSED = "rehearsed"  # everything was checked and nothing was sent (--dry-run)
+    REJECTED = "rejected"  # the controller refused, or got no request; nothing was written
+    STOPPED = "stopped"  # some levels were written, or not every node reports them
+    UNKNOWN = "unknown"  # levels may have been written: run resume
 
     @property
     def exit_code(self) -> int:
@@ -183,8 +180,8 @@ class EndingKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """The result of one `apply`: the applied steps, and the reason of its end. `steps`: those of
-    this `apply`; `before`: those that earlier calls applied."""
+    """The result of one `apply` and the reason of its end. `steps`: the steps of this call;
+    `before`: the number of steps that earlier calls applied."""
 
     kind: EndingKind
     cluster: str
@@ -196,14 +193,14 @@ class Ending:
 
     @property
     def applied(self) -> int:
-        """The number of applied steps of the plan, by this run and earlier ones."""
+        """The number of the plan's steps that are applied, by this run or earlier ones."""
         return self.before + sum(step.fate is Fate.APPLIED for step in self.steps)
 
 
 def kind_of(
     steps: tuple[StepOutcome, ...], *, before: int, total: int, reasons: tuple[str, ...]
 ) -> EndingKind:
-    """Return the kind of ending of a run that sent `steps` to the controller."""
+    """Return how a run that sent `steps` ended."""
     fates = [step.fate for step in steps]
     whole = before + fates.count(Fate.APPLIED) == total
     if Fate.UNKNOWN in fates:

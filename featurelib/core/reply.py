@@ -1,4 +1,4 @@
-"""The response of a controller as on the wire: codes and messages.
+"""The response of a controller as sent over the wire: error codes and messages.
 
 Only for displayed rows: judging thousands of requests needs no text. `read_refusal` reads the node
 and range in a controller's refusal, because no other source may show them.
@@ -23,14 +23,14 @@ from featurelib.model import Reason
 
 NO_ERROR = 0
 _OPEN_END = 32767  # Short.MAX_VALUE: Kafka prints "1+"
-# The words of `unsupported_by_node` in every generation.
+# The message of `unsupported_by_node` in every generation.
 _REFUSER = r"for feature %s\. (?:local )?(broker|controller) (\d{1,9}) (?:does not|only) support"
 _ITS_RANGE = re.compile(r" supports (?:versions )?(\d{1,5})(\+?)(?:(?:-| to )(\d{1,5}))?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """The response about one update."""
+    """The result of one update in a response."""
 
     feature: str
     code: int
@@ -39,14 +39,14 @@ class Result:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """An UpdateFeatures response; `results` is None if the wire version has none."""
+    """An UpdateFeatures response; `results` None = the wire version has no results."""
 
     code: int
     message: str | None
     results: tuple[Result, ...] | None
 
     def of(self, feature: str) -> tuple[int | None, str | None]:
-        """Return code and message of one update; an error of the request counts for each."""
+        """Return code and message of one update; an error of the whole request counts for each."""
         if self.code != NO_ERROR:
             return self.code, self.message
         if not self.results:  # wire version 2 has no results on success
@@ -56,16 +56,16 @@ class Reply:
 
     @property
     def is_good(self) -> bool:
-        """True if no code of the reply is an error."""
+        """True if the response has no error code."""
         return all(code == NO_ERROR for code in (self.code, *(r.code for r in self.results or ())))
 
     def accepts(self, features: Iterable[str]) -> bool:
-        """Return true if the reply accepts every update."""
+        """Return true if the response accepts every one of these updates."""
         return all(self.of(feature)[0] == NO_ERROR for feature in features)
 
 
 class Refuser(NamedTuple):
-    """A node that a refusal names, with its range; None = it does not support the feature."""
+    """A node named in a refusal, with its range; None = it does not support the feature."""
 
     role: Role
     node_id: int
@@ -73,8 +73,8 @@ class Refuser(NamedTuple):
 
 
 def read_refusal(message: str | None, feature: str) -> Refuser | None:
-    """Return the node that a refusal of this feature names as lacking a level; None = it names
-    none."""
+    """Return the node that the refusal of a feature names as not supporting a level; None = no
+    node."""
     pattern = re.compile(_REFUSER % re.escape(feature), re.ASCII | re.IGNORECASE)
     if message is None or (match := pattern.search(message)) is None:
         return None
@@ -85,13 +85,13 @@ def read_refusal(message: str | None, feature: str) -> Refuser | None:
 
 
 def is_about_another(message: str, feature: str, features: Iterable[str]) -> bool:
-    """Return true if the refusal of a whole request names another of its features, and not this."""
+    """Return true if the refusal of a whole request names other features, and not `feature`."""
     named = {name for name in features if f"for feature {name}." in message}
     return bool(named) and feature not in named
 
 
 class JudgedRequests:
-    """The judgement of one dialect on requests, with its messages."""
+    """The judgement of a batch of requests by one dialect, with its messages."""
 
     def __init__(self, batch: Batch, by: Dialect, tables: Tables) -> None:
         self.batch, self.by, self._tables = batch, by, tables
@@ -100,7 +100,7 @@ class JudgedRequests:
         self._first = self.offences.first
 
     def reply(self, position: int, request: Request) -> Reply:
-        """Return the response to the request at `position` of the batch."""
+        """Return the controller's response to the request at `position` of the batch."""
         by, outcome = self.by, self.outcome
         empty = None if request.version > by.can.results_up_to else ()
         if (door := int(self.offences.door[position])) != NOT_HERE:
@@ -117,7 +117,7 @@ class JudgedRequests:
     def _results(self, position: int, request: Request) -> tuple[Result, ...]:
         rows = np.flatnonzero(self.batch.updates.request == position).tolist()
         by_name = {result.feature: result for result in (self._result(i, position) for i in rows)}
-        if self.by.can.atomic:  # one result for each entry of the request, also for repeated names
+        if self.by.can.atomic:  # one result for each entry, also for repeated names
             return tuple(by_name[update.feature] for update in request.updates)
         return tuple(by_name[name] for name in sorted(by_name))
 
@@ -131,7 +131,7 @@ class JudgedRequests:
         return Result(feature=self._feature(i), code=code, message=message)
 
     def refusals(self) -> list[list[Reason]]:
-        """Return the violations of each request, in the words of the dialect or policy."""
+        """Return the violated rules of each request, with the messages of the dialect or policy."""
         reasons: list[list[Reason]] = [[] for _ in range(self.batch.requests)]
         for request, door in enumerate(self.offences.door.tolist()):
             if door != NOT_HERE:
@@ -150,7 +150,7 @@ class JudgedRequests:
         )
 
     def after(self, position: int, before: Cluster) -> Cluster:
-        """Return the cluster of a request with the levels after it has settled."""
+        """Return the cluster of the request at `position`, with the levels after the request."""
         ends = zip(
             self.batch.names,
             self.outcome.after_min[position].tolist(),
@@ -162,8 +162,8 @@ class JudgedRequests:
         return replace(before, finalized=finalized, kraft_record=record)
 
     def alike(self) -> tuple[frozenset[str], ...]:
-        """Return, for each rejected update, all messages that Kafka may send: they differ in the
-        named node. Kafka's choice depends on the order of registration."""
+        """Return, for each rejected update, all messages that Kafka may send: they name different
+        nodes, because Kafka's choice depends on the order of registration."""
         alike = []
         for i, rule in enumerate(self._first.tolist()):
             if rule != NOT_HERE and self.by.rules[rule].asks is not None:
@@ -177,8 +177,8 @@ class JudgedRequests:
         return self.batch.names[int(self.batch.updates.feature[i])]
 
     def _words(self, rule: int, i: int, pair: int | None = None) -> str:
-        """Return the message of a rule's row about update `i`, with the first node of `pair`;
-        without one, with the first offender, if the rule names any."""
+        """Return the message of rule `rule` about update `i`, with the first node of `pair`;
+        without a pair, with the first offending node."""
         row, batch, columns = self.by.rules[rule], self.batch, self.offences.columns
         updates, tables = batch.updates, self._tables
         release = int(batch.state.release[updates.request[i]])

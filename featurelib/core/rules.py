@@ -30,13 +30,13 @@ _COLUMNS = tomllib.loads(files(__package__).joinpath("columns.toml").read_text(e
 GROUP_COLUMNS: Final[dict[str, str]] = _COLUMNS["group"]
 NODE_COLUMNS: Final[dict[str, str]] = _COLUMNS["node"]
 UPDATE_COLUMNS: Final[dict[str, str]] = _COLUMNS["update"] | GROUP_COLUMNS
-# The controller checks these columns before it reads the updates of a request.
+# The columns that the controller checks before it reads the updates of a request.
 REQUEST_COLUMNS = ("off", "migrating", "unauthorized", "elsewhere")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """A named mask, the columns it reads, and its source (text or class)."""
+    """A rule: its name, the columns it reads, its source (KIP or class), and its mask function."""
 
     name: str
     about_nodes: bool
@@ -47,11 +47,11 @@ class Rule:
 
     @property
     def about_groups(self) -> bool:
-        """True if the rule counts nodes of the group in its row."""
+        """True if the rule counts the nodes that it checks."""
         return not self.about_nodes and any(name in GROUP_COLUMNS for name in self.columns)
 
     def ask(self, rows: object) -> Mask:
-        """Return the mask of offending `rows`, which have the rule's columns as attributes."""
+        """Return the mask of offending `rows`; the columns are attributes of `rows`."""
         return self.mask(*[getattr(rows, name) for name in self.columns])
 
 
@@ -60,17 +60,17 @@ SCOPES: dict[str, Rule] = {}
 
 
 def of_nodes(source: str) -> Callable[[Function], Function]:
-    """Register a mask over NODE_COLUMNS as a rule."""
+    """Register a function over NODE_COLUMNS as a rule; `source`: the text or class it follows."""
     return partial(_add_rule, RULES, NODE_COLUMNS, source)
 
 
 def of_updates(source: str) -> Callable[[Function], Function]:
-    """Register a mask over UPDATE_COLUMNS as a rule."""
+    """Register a function over UPDATE_COLUMNS as a rule; `source`: the text or class it follows."""
     return partial(_add_rule, RULES, UPDATE_COLUMNS, source)
 
 
 def scope(mask: Function) -> Function:
-    """Register a mask over UPDATE_COLUMNS as a scope."""
+    """Register a function over UPDATE_COLUMNS as a scope: it selects updates for a rule."""
     return _add_rule(SCOPES, UPDATE_COLUMNS, "", mask)
 
 

@@ -45,8 +45,8 @@ _KIND = attrgetter("role", "fenced_shown")
 
 
 def snapshot_rows(clusters: Iterable[tuple[str, ClusterState | Exception]]) -> TableRows:
-    """Return a row of featurelib.schema.SNAPSHOT for each (cluster, state). An exception in place
-    of a state is the failure of its fold: no cluster's lines end the run of the others."""
+    """Return a row of featurelib.schema.SNAPSHOT for each (cluster id, state). An exception in
+    place of a state is the failure of its fold: no cluster's lines end the run of the others."""
     states, rows = list(clusters), list[StoredRow]()
     try:
         for cluster, state in states:
@@ -61,11 +61,11 @@ def snapshot_rows(clusters: Iterable[tuple[str, ClusterState | Exception]]) -> T
 
 
 class _Row:
-    """A row under construction: its maps are split into supported ranges and finalized levels."""
+    """A snapshot row under construction, made from the state of one cluster."""
 
     def __init__(self, cluster: str, state: ClusterState) -> None:
         self._state = state
-        # The time of the newest response; 0 = no response counts.
+        # The time of the newest response; 0 = no usable response.
         self._answered = state.observed_at or (state.strimzi.at if state.strimzi else 0)
         newest = max(self._answered, state.not_reached.after if state.not_reached else 0)
         self._row = StoredRow(
@@ -81,7 +81,7 @@ class _Row:
 
     def fill(self) -> StoredRow:
         """Return the row with all its parts."""
-        # Brokers that changed to KRaft leave ZooKeeper, and are not gone.
+        # Brokers that migrated to KRaft leave ZooKeeper, and still exist.
         state = self._state
         stored, removed = (_stored(state), set[int]()) if self._kraft else registered(state)
         text, quorum, directories = (
@@ -121,7 +121,7 @@ class _Row:
             "ambiguous_dumps": [(time,) for time in state.ambiguous_dumps],
         }
         self._row.parts = {part: make_records(part, list(rows)) for part, rows in parts.items()}
-        # Names used in the parts above are known only now.
+        # The row's lists of names are complete only after all parts are filled.
         for sizes, entries, maps in (
             ("profiles", "ranges", self._profiles),
             ("level_maps", "levels", self._levels),
@@ -191,7 +191,8 @@ class _Row:
             yield (*node, known.fenced, min(known.at, self._state.log.at), known.line)
 
     def _disputed(self, lists: Sequence[Members]) -> Iterator[tuple[object, ...]]:
-        """Yield each node about which a list disagrees with the newest list of its time."""
+        """Yield each node that one DescribeCluster list has and the newest list of its time
+        lacks."""
         for new in lists:
             lists_then = [o for o in self._state.members if _KIND(o) == _KIND(new)]
             differ = {member for old in lists_then for member in {*old.members} ^ {*new.members}}
@@ -225,12 +226,12 @@ class _Row:
         return self._migrated and entry.kind == Witness.BROKER and not has_metadata
 
     def _registered(self) -> int:
-        """Return the profile of brokers in ZooKeeper mode for the controllers of a migration."""
+        """Return the profile that brokers in ZooKeeper mode register during a migration."""
         ranges = registered_ranges(self._state) if self._zookeeper else None
         return NOTHING if ranges is None else _position(self._profiles, ranges)
 
     def _configs(self) -> Iterator[tuple[object, ...]]:
-        """Yield an entry for each requested key of a node."""
+        """Yield an entry for each configuration key that was requested from a node."""
         text = self._row.text_code
         for of in self._state.configs:
             values = {key: (value, source) for key, value, source in of.values}
@@ -240,7 +241,7 @@ class _Row:
                 yield (*node, text(value), source, of.at, of.line)
 
     def _refusals(self) -> Iterator[tuple[object, ...]]:
-        """Yield the requests whose last response was a refusal, by each node of that reading."""
+        """Yield each request that was last refused for a missing permission, by node."""
         text, newest = self._row.text_code, dict[tuple[str, int], tuple[int, int]]()
         for acl in self._state.rights:
             answered, refused = newest.get((acl.request, acl.role), (0, 0))
@@ -255,7 +256,7 @@ class _Row:
                 yield (*node, acl.refused_at, acl.line)
 
     def _probe(self) -> Iterator[tuple[object, ...]]:
-        """Yield the newest probe, unless newer data exists: the cluster may have changed since."""
+        """Yield the updates of the newest probe, unless newer data exists."""
         probe = self._state.probe
         if probe is None or probe.at < self._state.observed_at:
             return
@@ -264,15 +265,15 @@ class _Row:
             yield feature, low, high, code, self._row.text_code(message), probe.at, probe.line
 
     def _strimzi(self) -> Iterator[tuple[object, ...]]:
-        """Yield the newest content of Strimzi's resources."""
+        """Yield the newest content of the cluster's Strimzi resources."""
         if (of := self._state.strimzi) is not None:
             values = ((name, getattr(of, name)) for name in LAYOUT["strimzi"].names or ())
             text = self._row.text_code
             yield tuple(text(value) if name in TEXT_FIELDS else value for name, value in values)
 
     def _not_reached(self) -> Iterator[tuple[object, ...]]:
-        """Yield the newest reading that reached no node, unless later data of the cluster was
-        collected; its metrics may be of the same reading."""
+        """Yield the newest reading that reached no node, unless later data of the cluster exists.
+        Metrics may be of the same reading."""
         lost = self._state.not_reached
         scraped = max((entry.scraped_at for entry in self._state.listeners), default=0)
         if lost and lost.after > max(self._state.observed_at, scraped + ONE_READING):
@@ -283,14 +284,15 @@ class _Row:
             yield node_id, role, self._row.text_code(version)
 
     def _supported(self, entry: Listener, position: int) -> int:
-        """Return the profile of the ranges of a listener's node."""
+        """Return the profile of a listener's node, from the map at `position` in the state."""
         if position <= NOTHING:
             return position
         ranges = supported_by(entry, self._state.maps[position], self._state)
         return _position(self._profiles, ranges)
 
     def _place(self, maps: dict[Map, int], position: int) -> int:
-        """Return the position in the row of a map of the state; negative numbers are unchanged."""
+        """Return the row's position of the state's map at `position`; negative ones are
+        unchanged."""
         return position if position <= NOTHING else _position(maps, self._state.maps[position])
 
 
@@ -299,7 +301,7 @@ def _position(maps: dict[Map, int], entries: Map) -> int:
 
 
 def _dumped_at(state: ClusterState) -> int:
-    """Return the time of the newest dump, 0 = none; it may have a gap."""
+    """Return the time of the newest dump of the metadata log, also if it has a gap; 0 = no dump."""
     pending = (segment.at for segment in state.log.pending)
     return max([state.log.at, *state.dumps_with_holes, *pending])
 
@@ -314,5 +316,5 @@ def _gap_end(state: ClusterState) -> int:
 
 
 def _stored(state: ClusterState) -> list[Registration]:
-    """Return the registrations in ZooKeeper that count in a cluster with KRaft controllers."""
+    """Return the ZooKeeper registrations that still count in a cluster with KRaft controllers."""
     return [entry for entry in state.registrations if entry.exists and not outlived(entry, state)]

@@ -39,13 +39,13 @@ from featurelib.snapshot.log import DumpLine, replay
 from featurelib.snapshot.state import DAMAGED, NOTHING, ClusterState, Map
 from featurelib.snapshot.zookeeper import ROUND
 
-# The paths that every reading of a ZooKeeper-mode cluster visits once.
+# The znodes that every reading of a ZooKeeper-mode cluster visits once.
 
 _NEWEST = attrgetter("at", "line")
 _ORDER_OF_QUORUM = attrgetter("leader_epoch", "at", "line")
-# The statements that a state has once per key, the greatest by an order.
+# The statements that a state keeps once per key: the greatest by the given order.
 _KEPT: Final = {
-    "listeners": (attrgetter("role", "node_id"), _NEWEST),  # the newest of each field group
+    "listeners": (attrgetter("role", "node_id"), _NEWEST),  # the newest of each group of fields
     "registrations": (attrgetter("node_id"), _NEWEST),
     "witnesses": (attrgetter("kind"), attrgetter("incarnation", "epoch", "at", "line")),
     "members": (attrgetter("role", "fenced_shown", "members"), _NEWEST),
@@ -62,11 +62,11 @@ _OF_NO_NODE = (
     StrimziLine,
     kinds.NotReachedLine,
     kinds.UnreadZnode,
-)  # these kinds do not count as newer responses
+)  # these kinds of lines do not count as newer responses
 
 
 class UnusableLineError(Exception):
-    """A line that the landing package accepted and the fold cannot use: a fault of featurelib."""
+    """An accepted landing line that makes the fold raise: a fault of featurelib."""
 
     def __init__(self, line_id: int, fault: Exception) -> None:
         name = type(fault).__name__
@@ -76,7 +76,8 @@ class UnusableLineError(Exception):
 
 @dataclass(slots=True)
 class Fold:
-    """A fold of one cluster. Start with `begin`, call `add`, end with `finish`.
+    """A fold of one cluster's lines. Start with `begin`, call `add` for each line, end with
+    `finish`.
 
     Add the lines run by run, and call `close_run` after each run. Then the statements of a run are
     equal, whether runs are folded one by one or together. If `learned` is set, the statements of
@@ -92,19 +93,19 @@ class Fold:
     _entries: dict[str, dict[object, msgspec.Struct]] = field(default_factory=dict)
     _dumps: dict[int, list[DumpLine]] = field(default_factory=dict)
     _touched: set[int] = field(default_factory=set)
-    _statements: list[Stated] = field(default_factory=list)  # the statements of this run's lines
-    _taught: set[object] = field(default_factory=set)  # maps whose statements are learned
+    _statements: list[Stated] = field(default_factory=list)  # what the lines of this run state
+    _taught: set[object] = field(default_factory=set)  # maps that are already in `learned`
 
     def add(self, landing: Landing, line_id: int) -> None:
         """Fold one accepted line. Times are microseconds, `line_id` as in bronze.
 
-        Raises UnusableLineError; the state is then of no use, because it may have half of the line.
+        Raises UnusableLineError; then discard the state, because it may contain half of the line.
         """
         at = landing.observed_at
-        if at is None:  # a describe line about a missing response claims nothing
+        if at is None:  # a describe line about a missing response
             return
         content = landing.content
-        # Without a response only a refusal for a missing permission is newer data.
+        # A request without a response is newer data only if a permission is missing.
         if isinstance(content, kinds.NodeDescription) and not (
             content.answered or content.error_code == NOT_AUTHORIZED
         ):
@@ -119,7 +120,7 @@ class Fold:
         elif not isinstance(content, _OF_NO_NODE):
             self.state.observed_at = max(self.state.observed_at, at)
         add = _ADDERS.get(type(landing.content))
-        if add is None:  # a newer featurelib wrote this kind of line
+        if add is None:  # a line kind of a newer featurelib
             return
         try:
             add(self, landing.content, at, line_id)
@@ -133,7 +134,7 @@ class Fold:
         self.state.waiting = (*newest, count + 1)
 
     def close_run(self) -> None:
-        """Replay the dumps of this run's lines, and learn the changes of its readings."""
+        """Replay the metadata log dumps of this run, and add changed readings to the histories."""
         dumps = {at: self._dumps[at] for at in self._touched}
         self._touched.clear()
         if dumps:
@@ -143,10 +144,10 @@ class Fold:
             self._compare(reading)
 
     def finish(self) -> ClusterState:
-        """Settle the state: equal input gives equal bytes."""
+        """Settle the state and return it: equal lines give equal bytes."""
         for name, entries in self._entries.items():
             setattr(self.state, name, sorted(entries.values(), key=_KEPT[name][0]))
-        halves = {role.text for role in Role}  # each listener has its own statement
+        halves = {role.text for role in Role}  # listeners have statements of their own
         self.state.statements = [s for s in self.state.statements if s.witness not in halves]
         kept.settle(self.state)
         return self.state
@@ -161,8 +162,8 @@ class Fold:
             self.learned.add(self.run, moment, content)
 
     def _compare(self, reading: list[Stated]) -> None:
-        """Add the changed ranges of a reading to the histories, and all its finalized levels if one
-        of them changed. After a late statement that differs, add the newest ones again."""
+        """Add the changed ranges of a reading to the histories, and all its finalized levels if any
+        changed. After a late statement that differs, add the newest statements again."""
         newest = self._entries["statements"]
         changed: list[Stated] = []
         levels = [statement for statement in reading if statement[1].is_finalized]
@@ -183,7 +184,7 @@ class Fold:
                     continue
             changed.append((moment, content._replace(epoch_before=before)))
         if any(content.is_finalized for _, content in changed):
-            changed += levels  # a level that is known already needs no second statement
+            changed += levels  # a level is learned only once
         for entry in newest.values():
             assert isinstance(entry, kept.NewestStatement)
             if entry.is_finalized in returning:
@@ -194,7 +195,7 @@ class Fold:
             self._learn_levels(moment, content)
 
     def _keep(self, name: str, new: msgspec.Struct) -> None:
-        """Keep a statement if it is the greatest of its key."""
+        """Keep the statement `new` in part `name` if it is the greatest of its key."""
         key, order = _KEPT[name]
         entries = self._entries[name]
         old = entries.get(key(new))
@@ -230,13 +231,14 @@ class Fold:
         if moment > (listener.releases_at, listener.releases_line):
             listener.releases = ";".join(releases_offering(content.role, content.offers))
             listener.releases_at, listener.releases_line = moment
-        if content.supported is None:  # the response has only the offered requests
+        if content.supported is None:  # the response only lists the offered requests
             return
         if content.role == Role.CONTROLLER and content.zk_migration_ready is not None:
             ready = kept.MigrationReady(content.node_id, at, line, content.zk_migration_ready)
             self._keep("migration_ready", ready)
         ranges = self._position(content.supported)
-        # A node that got version 4 and responded with a lower version has no features with minimum
+        # A node that was asked in version 4 and responded in a lower one has no features with
+        # minimum
         # 0.
         if content.asked_version >= kinds.KNOWS_MINIMUM_ZERO:
             if moment > (listener.full_at, listener.full_line):
@@ -305,7 +307,7 @@ class Fold:
             self.state.quorum = max(self.state.quorum, new, key=_ORDER_OF_QUORUM)
             self.state.marks.append((at, content.high_watermark - 1))
         elif (of := content.request).role == Role.BROKER and not (content.error_code or of.why):
-            # A broker forwards the request to the leader, and waits while there is none.
+            # A broker forwards the request to the leader, and waits while there is no leader.
             self._note_leaderless(of, at, line)
 
     def _note_leaderless(self, request: kinds.RequestLine, at: int, line: int) -> None:
@@ -328,14 +330,14 @@ class Fold:
             self.state.probe = max(self.state.probe or probe, probe, key=_NEWEST)
 
     def _note_right(self, request: str, content: kinds.NodeDescription, at: int, line: int) -> None:
-        """Record whether a node of this role responded to a describe request, or refused it."""
+        """Record whether a describe request was answered or refused for a missing permission."""
         refused, of = content.error_code == NOT_AUTHORIZED, content.request
         if refused or content.answered:
             node = (of.asked_node, of.principal or "")
             self._note(kept.Right(request, int(of.role), 0, at, line, *node), refused, at)
 
     def _note(self, new: kept.Right, refused: bool, at: int) -> None:
-        """Keep the refusal if `refused`; otherwise keep that the request got a response."""
+        """Keep the refusal of a request if `refused` is true; else keep that a node answered it."""
         node_id = new.node_id if refused else -1
         key = new.request, new.role, node_id
         old = self._entries["rights"].setdefault(key, kept.Right(*key[:2], node_id=node_id))
@@ -352,7 +354,7 @@ class Fold:
             self.state.read_twice[path] = (times[0], times[1])
 
     def _add_unread(self, content: kinds.UnreadZnode, at: int, line: int) -> None:
-        """Record that a path was read and that its content is unknown."""
+        """Record that a znode was read, but its content is unknown."""
         self._note_read(content.path, at)
         if (node_id := kinds.broker_id(content.path)) is not None:
             self._keep("registrations", kept.Registration(node_id, DAMAGED, True, at, line))
@@ -390,7 +392,8 @@ class Fold:
 
     def _add_features_node(self, content: kinds.Znode, at: int, line: int) -> None:
         node = self.state.node
-        # Kafka's code uses /feature. The KIP's /features counts only if /feature is unknown.
+        # Kafka's code uses /feature; the KIP's /features counts only if nothing is known of
+        # /feature.
         by_code = content.path == "/feature"
         if content.data is None:
             if by_code:
@@ -462,7 +465,7 @@ _ADDERS: dict[type, Callable[..., None]] = {
 
 
 def begin(stored: bytes | None, catalogue: Catalogue) -> Fold:
-    """Continue with a cluster's state of the last run; `stored` None = a new cluster."""
+    """Return a fold that continues with a cluster's state of the last run; None = a new cluster."""
     state = kept.thaw(stored)
     state.waiting = (0, 0, 0)
     fold = Fold(state, catalogue)
@@ -478,7 +481,7 @@ def begin(stored: bytes | None, catalogue: Catalogue) -> Fold:
 def fold_lines(
     lines: Iterable[tuple[Landing, int]], catalogue: Catalogue, until: int | None = None
 ) -> ClusterState:
-    """Return all `lines` of one cluster folded from nothing, as for a capture in a folder.
+    """Fold all `lines` of one cluster into an empty state, and return it.
 
     Lines dated later than `until`, in microseconds, are only counted; None = no limit.
     """

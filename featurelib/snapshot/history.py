@@ -53,11 +53,11 @@ class Shown(NamedTuple):
     epoch: int | None
     features: Map
     is_finalized: bool
-    epoch_before: int | None = None  # the previous response's epoch, if it is higher than this one
+    epoch_before: int | None = None  # the previous response's epoch, if higher
 
 
 class Statement(msgspec.Struct, array_like=True, gc=False):
-    """The stored form of `Shown`."""
+    """The stored form of `Shown`, with the run and the line that it comes from."""
 
     run: int  # the run that read the line
     observed_at: int
@@ -66,21 +66,21 @@ class Statement(msgspec.Struct, array_like=True, gc=False):
     node_id: int | None
     epoch: int | None
     is_finalized: bool
-    map: int  # the position of its levels in `maps`
+    map: int  # the position in `maps` of its levels or ranges
     epoch_before: int | None = None
 
 
-Stated = tuple[tuple[int, int], Shown]  # (time, line id), and what the line shows
+Stated = tuple[tuple[int, int], Shown]  # (time, line id), and the content of the line
 
 
 class Learned(msgspec.Struct, array_like=True, gc=False):
-    """The statements of one cluster that a fold adds to the histories."""
+    """The statements that a fold adds to the two histories of one cluster."""
 
     maps: list[Map] = []
     statements: list[Statement] = []
 
     def add(self, run: int, moment: tuple[int, int], content: Shown) -> None:
-        """Add the content of a line or record, by its `moment` (time, line id)."""
+        """Add the content of a line or record that has the time and line id in `moment`."""
         witness, node_id, epoch, features, is_finalized, before = content
         if features not in self.maps:
             self.maps.append(features)
@@ -90,7 +90,7 @@ class Learned(msgspec.Struct, array_like=True, gc=False):
 
 
 def readings_of(statements: Iterable[Stated]) -> Iterator[list[Stated]]:
-    """Yield statements by readings: those of ONE_READING together, in order of time."""
+    """Yield the statements of each reading (those within ONE_READING), in order of time."""
     reading: list[Stated] = []
     for statement in sorted(statements, key=itemgetter(0)):
         if reading and statement[0][0] - reading[0][0][0] > ONE_READING:
@@ -105,14 +105,14 @@ _DECODER = msgspec.msgpack.Decoder(Learned)
 
 
 def pack(learned: Learned) -> bytes | None:
-    """Return the statements as the snapshot row keeps them; None = there are none."""
+    """Return the statements as bytes for the snapshot row; None = no statements."""
     return msgspec.msgpack.encode(learned) if learned.statements else None
 
 
 def history_rows(
     table: Table, since: int, clusters: Iterable[tuple[str, bytes]], most: int = 50_000
 ) -> Iterator[TableRows]:
-    """Yield rows of one of the two histories from (cluster, packed statements), by runs after
+    """Yield the rows of the history `table` from (cluster, packed statements) of runs after
     `since`; about `most` statements per batch."""
     rows: list[tuple[str, Statement, Map]] = []
     for cluster, packed in clusters:
@@ -130,7 +130,8 @@ def history_rows(
 
 
 def _batch(table: Table, rows: list[tuple[str, Statement, Map]]) -> TableRows:
-    """Return one row for each feature of each map; an empty map has one row without a feature."""
+    """Return a history row for each feature of each statement; for an empty map one without
+    feature."""
     codes: dict[Map, int] = {}
     of_row = np.array([codes.setdefault(features, len(codes)) for _, _, features in rows])
     entries = [entry for features in codes for entry in features or _NOTHING]
@@ -178,7 +179,7 @@ class Row(TypedDict):
 
 
 class LevelMove(NamedTuple):
-    """A feature's level before and after; 0 = not finalized."""
+    """A change of a feature's level; 0 = not finalized."""
 
     feature: str
     from_level: int
@@ -187,9 +188,9 @@ class LevelMove(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelChange:
-    """The levels that changed at an epoch. `epoch` is None if only a tool, which prints none,
-    showed it. `epoch_before`: the epoch fell from this one, and `changes` are all levels, changed
-    or not."""
+    """The levels that changed at an epoch. `epoch` None = only a tool that prints no epoch showed
+    them. `epoch_before`: the epoch fell from this value, and `changes` lists all levels, also
+    unchanged ones."""
 
     at: datetime
     epoch: int | None
@@ -198,13 +199,13 @@ class LevelChange:
 
     @property
     def went_down(self) -> tuple[str, ...]:
-        """The features whose level is lower than before."""
+        """The features whose level was downgraded."""
         return tuple(name for name, before, after in self.changes if after < before)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochBack:
-    """A source whose epoch is smaller than its earlier one."""
+    """A decrease of the epoch that one source reports."""
 
     at: datetime
     witness: str
@@ -218,7 +219,7 @@ _EpochsBySource = dict[_Source, list[tuple[datetime, int]]]  # source → its (t
 
 
 def epochs_back(rows: Iterable[Row]) -> list[EpochBack]:
-    """Return every decrease of an epoch, oldest first."""
+    """Return every decrease of a source's epoch, oldest first."""
     return sorted(_epochs_back(_epochs_by_source(rows)), key=lambda step: step.at)
 
 
@@ -241,7 +242,7 @@ def _epochs_back(by_source: _EpochsBySource) -> Iterator[EpochBack]:
 
 
 class _EpochFall(NamedTuple):
-    """A fall of the epoch: its time, the epochs before and after, and each source's time."""
+    """A decrease of the cluster's epoch: its time, both epochs, and each source's own time."""
 
     at: datetime
     before: int
@@ -257,8 +258,8 @@ class _EpochFall(NamedTuple):
 
 
 def _epoch_falls(rows: Iterable[Row]) -> list[_EpochFall]:
-    """Return each time that most witnesses of one reading reported a smaller epoch; a single broker
-    may only replay its log."""
+    """Return the times at which most sources of one reading reported a smaller epoch; a single
+    broker with a smaller epoch may only replay its log."""
     by_source, breaks = _epochs_by_source(rows), list[_EpochFall]()
     groups: list[list[EpochBack]] = []
     for step in sorted(_epochs_back(by_source), key=lambda step: step.at):
@@ -280,19 +281,19 @@ def _epoch_falls(rows: Iterable[Row]) -> list[_EpochFall]:
 
 
 def _early(rows: list[Row]) -> list[Row]:
-    """Return rows of KRaft controllers from before any other witness reported a level: in ZooKeeper
-    mode brokers know none."""
+    """Return the rows of KRaft controllers from before any other source reported a level: brokers
+    in ZooKeeper mode report none."""
     times = (row["observed_at"] for row in rows if row["role"] in TOGETHER and row["level"])
     until = min(times, default=datetime.max.replace(tzinfo=UTC)) - _READING
     return [row for row in rows if row["role"] == CONTROLLER and row["observed_at"] < until]
 
 
 def level_changes(rows: Iterable[Row]) -> Iterator[LevelChange]:
-    """Yield the changes of one cluster, oldest first."""
+    """Yield the changes of the finalized levels of one cluster, oldest first."""
     known = list(rows)
     witnesses = {row["role"] for row in known}
     believed = next((kinds for kinds in IN_ORDER if kinds & witnesses), set())
-    # Brokers leave out features; if the znode itself was read, it has all.
+    # Brokers leave out features; the znode itself has all of them.
     read = {row["epoch"] for row in known if row["role"] == NODE}
     breaks = _epoch_falls(row for row in known if row["role"] in believed)
     early = _early(known) if believed is TOGETHER else []
@@ -336,7 +337,7 @@ def level_changes(rows: Iterable[Row]) -> Iterator[LevelChange]:
 def changed_levels(
     before: Mapping[str, int | None], after: Mapping[str, int | None]
 ) -> list[LevelMove]:
-    """Return the changes between two readings of a cluster, of features that both knew. A feature
+    """Return the changes between two readings of a cluster, for features known in both. A feature
     that is not listed is not finalized, if the reading has any level."""
     if not (_any_known(before) and _any_known(after)):
         return []
@@ -351,33 +352,33 @@ def changed_levels(
 def lowered_ceilings(
     before: Mapping[str, int | None], after: Mapping[str, int | None], moved: Iterable[LevelMove]
 ) -> list[LevelMove]:
-    """Return the ceilings that fell, of features that both readings knew and that are not in
-    `moved`: the cluster's newest software was rolled back."""
+    """Return the maximum levels that fell because the cluster's newest software was rolled back: of
+    features known in both readings and not in `moved`."""
     names = {move.feature for move in moved}
     fell = (move for move in changed_levels(before, after) if 0 < move.to_level < move.from_level)
     return [move for move in fell if move.feature not in names]
 
 
 def is_late(newest_line: datetime | None, fleet: datetime | None) -> bool:
-    """Return true if a run of the fleet, whose newest line is `fleet`, came after a cluster's
-    newest line; a cluster without lines has a finding of its own."""
+    """Return true if the last run of the fleet, with the newest line `fleet`, is later than the
+    cluster's newest line. False for a cluster without lines, which has its own finding."""
     return newest_line is not None and fleet is not None and fleet - newest_line > LATE
 
 
 def late_since(
     newest_line: datetime | None, fleet: datetime | None, findings: Iterable[tuple[str, str | None]]
 ) -> datetime | None:
-    """Return the time of the cluster's newest line if the last collection brought no data of the
-    cluster; else None. `findings`: codes with their mutes; a mute of such a finding, or of too old
-    data, counts."""
+    """Return the time of the cluster's newest line if the last collection brought no data from it;
+    else None. `findings`: codes with their mutes; None also if a finding about this or too old data
+    is muted."""
     late = [finding for finding in findings if finding[0] in tagged("too_old", "unreached")]
     is_lost = is_late(newest_line, fleet) or any(code in tagged("unreached") for code, _ in late)
     return newest_line if is_lost and all(muted is None for _, muted in late) else None
 
 
 def known_levels(rows: Iterable[Mapping[str, Any]], column: str) -> Levels:
-    """Return by cluster and feature a level of rows of gold.feature_readiness; None = not known,
-    like a ceiling of UNKNOWN."""
+    """Return cluster → feature → the level in `column` of gold.feature_readiness; None = unknown,
+    like the ceiling of an UNKNOWN feature."""
     levels: Levels = defaultdict(dict)
     for row in rows:
         is_known = column != "ceiling" or row["verdict"] != Verdict.UNKNOWN
@@ -390,7 +391,7 @@ def _any_known(levels: Mapping[str, int | None]) -> bool:
 
 
 def histories(rows: Iterable[Row]) -> dict[str, tuple[LevelChange, ...]]:
-    """Return the changes of each cluster, oldest first, by cluster id."""
+    """Return cluster id → changes of its finalized levels, oldest first."""
     by_cluster: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         by_cluster[row["cluster"]].append(row)

@@ -39,7 +39,7 @@ from featurelib.snapshot.state import (
 
 
 class DumpLine(NamedTuple):
-    """A line of a dump: its number in the tool's output, its text, its landing line."""
+    """A line of a log dump: its number in the tool's output, its text, its landing line."""
 
     number: int
     text: str
@@ -49,7 +49,7 @@ class DumpLine(NamedTuple):
 def segments(
     lines: list[DumpLine], at: int, position: Callable[[Map], int]
 ) -> tuple[list[Segment], bool]:
-    """Split one dump into pieces of consecutive offsets, and whole checkpoints; also return whether
+    """Split one dump into pieces of consecutive offsets and whole checkpoints; also return true if
     a line is missing.
 
     `lines` are in the order of their numbers. A missing number inside a file ends the piece,
@@ -60,25 +60,25 @@ def segments(
     for line in lines:
         item = parse_line(line.text)
         if line.number != number + 1:
-            # Collectors drop the blank lines before the next file.
+            # Collectors drop the blank lines between two files.
             has_hole |= number >= 0 and not isinstance(item, log.Start)
             reader.end_section()
         number = line.number + (item.lines - 1 if isinstance(item, log.LeftOut) else 0)
         if item is not None:
             reader.take(item, line.line_id)
-    reader.end_section()  # the last batch may be incomplete, and its records come later
+    reader.end_section()  # the last batch may be incomplete
     return reader.pieces, has_hole or reader.is_cut
 
 
 class _Reader:
-    """The place in a dump: the kind of file and the offset."""
+    """The parser of one metadata log dump: it tracks the kind of file and the offset."""
 
     def __init__(self, at: int, position: Callable[[Map], int]) -> None:
         self.at = at
         self.position = position
         self.pieces: list[Segment] = []
         self.is_cut = False  # true if a record of the last batch is missing
-        self.kind = ""  # the kind of the file: log, checkpoint, or "" if it proves nothing
+        self.kind = ""  # the kind of the file: log or checkpoint; "" = it proves nothing
         self.snapshot_end = 0
         self.footer = False
         self.start = self.expected = -1
@@ -100,7 +100,7 @@ class _Reader:
             self.take_record(item, line)
 
     def close_batch(self) -> None:
-        """Close a batch; with --skip-record-metadata control batches have no visible content."""
+        """End a batch; with --skip-record-metadata control batches have no visible content."""
         batch, self.batch = self.batch, None
         if batch is None or not batch.is_control or not self.kind:
             return
@@ -114,7 +114,7 @@ class _Reader:
     def take_record(self, record: log.Record, line: int) -> None:
         kind = self.kind
         if record.kind == log.DAMAGED:
-            # Content is lost: close this section, and do not use a checkpoint as a complete state.
+            # Content is lost: end the section, and do not use a checkpoint as a complete state.
             self.end_section()
             self.kind = kind if kind == "log" else ""
             return
@@ -136,7 +136,7 @@ class _Reader:
         self.keep(record, offset, line)
 
     def keep(self, record: log.Record, offset: int, line: int) -> None:
-        """Keep a record if it is about features."""
+        """Keep a record about features, nodes or a transaction; ignore other records."""
         kind, fenced = record.kind, int(record.fenced)
         if kind in (log.OTHER, log.FOOTER) or (kind == "change" and fenced == 0):
             return
@@ -149,7 +149,7 @@ class _Reader:
 
     def take_left_out(self, item: log.LeftOut) -> None:
         if item.first is None or item.last is None:
-            return  # blank lines, and other output of the tool
+            return  # a blank line, or other output of the tool
         self.close_batch()
         if self.kind:
             self.take_record(log.Record(item.first, log.OTHER), 0)
@@ -157,7 +157,7 @@ class _Reader:
             self.batch_offset = self.expected = item.last + 1
 
     def end_section(self) -> None:
-        """End the file: only records read so far count."""
+        """End a file: a batch without all its records marks the dump as cut."""
         if self.kind and self.batch is not None and not self.batch.is_control:
             self.is_cut |= self.batch_offset <= self.batch.last_offset
         start, end, events = self.start, self.expected, self.events
@@ -173,11 +173,11 @@ class _Reader:
 
 _REGISTERED = {"broker": Role.BROKER, "controller": Role.CONTROLLER}
 _UNREGISTERED = {"unregister": Role.BROKER, "unregister controller": Role.CONTROLLER}
-UNSEEN = -1  # kraft.version is in control records, which the dump does not show
+UNSEEN = -1  # the level of kraft.version: its control records are not visible in a dump
 AT_BOOTSTRAP = -1  # the end of a bootstrap.checkpoint: it is no part of the log
 
 
-Learn = Callable[[tuple[int, int], Shown], None]  # takes (time, line id), and what the line shows
+Learn = Callable[[tuple[int, int], Shown], None]  # takes (time, line id), and what the line states
 
 
 def replay(
@@ -186,8 +186,8 @@ def replay(
     position: Callable[[Map], int],
     learn: Learn,
 ) -> None:
-    """Apply `dumps` (by reading time) to the state; `learn` gets the statement of each record that
-    is applied for the first time."""
+    """Apply `dumps` (by reading time) to the log image of `state`; call `learn` with each record
+    that is applied for the first time."""
     image = state.log
     for at in sorted(dumps):
         lines = sorted(set(dumps[at]))
@@ -199,7 +199,7 @@ def replay(
         pieces, has_hole = segments(lines, at, position)
         for segment in pieces:
             _note_replayed(image, segment)
-            if segment.end != AT_BOOTSTRAP:  # other controllers may lack this one's checkpoint
+            if segment.end != AT_BOOTSTRAP:  # other controllers may lack this bootstrap checkpoint
                 _note_levels(state, segment.events, at - 1)
         image.pending.extend(segment for segment in pieces if segment.end != AT_BOOTSTRAP)
         holes = {*state.dumps_with_holes} - {at}
@@ -228,7 +228,7 @@ def expected_end(state: ClusterState) -> int:
 
 
 def _note_levels(state: ClusterState, records: Iterable[Event | log.Record], at: int) -> None:
-    """Keep the levels in these records: a starting controller may replay them."""
+    """Record when these levels were last seen: a starting controller may replay them."""
     for of in records:
         if of.kind == "level" and of.number:
             entry = f"{of.name} {of.number}"
@@ -236,9 +236,8 @@ def _note_levels(state: ClusterState, records: Iterable[Event | log.Record], at:
 
 
 def _note_replayed(image: LogImage, segment: Segment) -> None:
-    """Keep the levels that a starting controller replays: the levels of its newest checkpoint, and
-    all later levels. Records of aborted transactions count, because a controller replays them, too.
-    """
+    """Record the levels that a starting controller replays: those of its newest checkpoint, and all
+    later ones. Records of aborted transactions count, because a controller replays them, too."""
     levels = [event for event in segment.events if event.kind == "level" and event.number]
     place = segment.end if segment.whole else None
     if place == 0:
@@ -256,7 +255,7 @@ def _note_replayed(image: LogImage, segment: Segment) -> None:
 
 
 def level_map(image: LogImage) -> Map:
-    """Return the levels at the log's end: (feature, level, level), by feature."""
+    """Return the finalized levels at the log's end as (feature, level, level), by feature."""
     # Kafka 4.4 writes the levels requested at offset 0 into the log, 4.3 ignores them. Up to 4.2
     # the log begins with them, so that the log itself has no metadata.version.
     start = {} if METADATA_VERSION in image.levels else image.levels_at_start
@@ -270,7 +269,7 @@ def level_map(image: LogImage) -> Map:
 
 
 def _next(image: LogImage) -> Segment | None:
-    """Return a waiting piece that joins the image and reaches further, or a whole checkpoint."""
+    """Return a pending piece that joins the image and reaches further, or a whole checkpoint."""
     for segment in image.pending:
         if (segment.whole or segment.start <= image.end) and image.end < segment.end:
             return segment
@@ -278,13 +277,13 @@ def _next(image: LogImage) -> Segment | None:
 
 
 def _waiting(image: LogImage) -> list[Segment]:
-    """Return the pieces after a gap. A piece that the image has already gives only its time."""
+    """Return pending pieces that begin after a gap; of those inside the image only the time."""
     waiting: dict[tuple[int, int, bool], Segment] = {}
     ends = [p.at for p in image.pending if p.end == image.end and (p.end or not p.whole)]
     image.at = max([image.at, *ends])
     for segment in image.pending:
         if segment.whole and segment.end == 0:
-            # kafka-storage writes this checkpoint first, and only it has these levels.
+            # kafka-storage writes this checkpoint first; only this checkpoint has these levels.
             levels = [event.number for event in segment.events if event.kind == "kraft"]
             image.kraft_at_start = max([image.kraft_at_start, *levels])
             start = {event.name: event.number for event in segment.events if event.kind == "level"}
@@ -300,7 +299,7 @@ def _waiting(image: LogImage) -> list[Segment]:
 
 
 def _registered(segment: Segment) -> dict[tuple[int, int], Event]:
-    """Return the registrations in a piece, the last of each node."""
+    """Return the last registration of each node in a piece of the log."""
     return {
         (int(_REGISTERED[event.kind]), event.number): event
         for event in segment.events
@@ -309,7 +308,7 @@ def _registered(segment: Segment) -> dict[tuple[int, int], Event]:
 
 
 def _date_node(image: LogImage, newer: Mapping[tuple[int, int], Event | LoggedNode]) -> None:
-    """Give each registration the time of the newest dump that shows it."""
+    """Give each registration the time and line of the newest dump that shows it."""
     for node in image.nodes:
         event = newer.get((node.role, node.node_id))
         if event is None or event.profile != node.profile:
@@ -319,7 +318,7 @@ def _date_node(image: LogImage, newer: Mapping[tuple[int, int], Event | LoggedNo
 
 
 def _credit_line(image: LogImage, segment: Segment) -> None:
-    """Date the last applied record by the newest dump that contains the record, too."""
+    """Give the last applied record the time and line of the newest dump that contains it."""
     for event in () if segment.whole else segment.events:
         if event.offset == image.line_offset and (event.at, event.line) > (
             image.line_at,
@@ -337,7 +336,7 @@ def _join(image: LogImage, segment: Segment, maps: list[Map], learn: Learn) -> N
         if segment.whole or event.offset >= before:
             _read_event(image, event, maps, learn)
     if segment.whole:
-        image.line_offset = -1  # offsets inside a checkpoint are not the log's
+        image.line_offset = -1  # offsets inside a checkpoint are not offsets of the log
         _date_node(image, earlier)
     image.end, image.at = segment.end, segment.at
 
@@ -358,7 +357,7 @@ def _read_event(image: LogImage, event: Event, maps: list[Map], learn: Learn) ->
 
 
 def _apply(image: LogImage, event: Event, maps: list[Map], learn: Learn) -> None:
-    """Apply one record, and report its levels or node to `learn`."""
+    """Apply one record to the image, and report its levels or node to `learn`."""
     kind, number = event.kind, event.number
     if event.line:
         image.line, image.line_at, image.line_offset = event.line, event.at, event.offset

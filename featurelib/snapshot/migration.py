@@ -23,13 +23,13 @@ _IN_MIGRATION = (1, 2)  # states of ZK_MIGRATION_STATE_RECORD
 
 
 def controllers_at(state: ClusterState) -> int:
-    """Return the time of the newest data from KRaft controllers; 0 = never."""
+    """Return the time of the newest data from KRaft controllers or their log; 0 = none."""
     times = [_answered_at(node) for node in state.listeners if node.role == Role.CONTROLLER]
     return max([state.quorum.at, state.log.at, *times])
 
 
 def is_on_zookeeper(state: ClusterState) -> bool:
-    """Return true if ZooKeeper is part of the cluster: in ZooKeeper mode or a migration."""
+    """Return true for a cluster in ZooKeeper mode, or in a migration from it."""
     newest = controllers_at(state)
     if not newest:
         return bool(state.read_twice)
@@ -57,8 +57,8 @@ def is_in_zookeeper_mode(listener: Listener, state: ClusterState) -> bool:
 
 
 def outlived(entry: Registration, state: ClusterState) -> bool:
-    """Return true if the broker in ZooKeeper's list has responded later as a KRaft broker, or in a
-    later reading without ZooKeeper."""
+    """Return true if a broker in ZooKeeper's list responded later as a KRaft broker, or in a later
+    reading without ZooKeeper."""
     own = (o for o in state.listeners if (o.role, o.node_id) == (Role.BROKER, entry.node_id))
     return any(
         _answered_at(o) > entry.at + ONE_READING * is_in_zookeeper_mode(o, state) for o in own
@@ -67,7 +67,7 @@ def outlived(entry: Registration, state: ClusterState) -> bool:
 
 def registered_ranges(state: ClusterState) -> Map | None:
     """Return the ranges that brokers in ZooKeeper mode register with the controllers of a
-    migration; None = not known.
+    migration; None = unknown.
 
     The brokers report no ranges. They register the features of their software, and of
     metadata.version only the level of their inter.broker.protocol.version. A controller admits only

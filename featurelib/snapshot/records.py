@@ -44,27 +44,27 @@ from featurelib.rows import (
 )
 from featurelib.schema import LAYOUT, SNAPSHOT, TEXT_FIELDS
 
-MALFORMED = "snapshot_malformed"  # the code of the finding about such a row
+MALFORMED = "snapshot_malformed"  # the code of the finding about an unreadable row
 _DAMAGED = "its checksum does not match its content"
 _LOST = "it is missing, although the tables have lines of the cluster"
 SET_ASIDE = -1  # in place of a checksum: the cluster's lines no longer count as evidence
 _SET_ASIDE = "bronze.landing_line has lines of the cluster that were quarantined later"
-UNUSABLE = -2  # in place of a checksum: featurelib failed; the row's only text says with what
+UNUSABLE = -2  # in place of a checksum: featurelib failed; the row's only text is the error
 _BYTES = ("names", "texts", *LAYOUT)
 _TEXTS = msgspec.msgpack.Decoder(list[str])
 _NO_SCALARS = {"controller": -1, "log_gap_end": -1, "migration": -1, "features_node_version": -1}
-NODE_GONE = -2  # in place of the znode's version: its text is the last one read
+NODE_GONE = -2  # in place of the znode's version: it is deleted, its text is the last one
 RecordArray = npt.NDArray[np.void]
 Struct = TypeVar("Struct", bound=msgspec.Struct)
 
 
 def make_records(part: str, rows: Sequence[tuple[object, ...]]) -> RecordArray:
-    """Return records of a part from tuples in the order of its fields."""
+    """Return records of a part from tuples in the order of the part's fields."""
     return np.array(rows, dtype=LAYOUT[part])
 
 
 def no_scalars() -> RecordArray:
-    """Return the one record of `scalars` of a cluster without data."""
+    """Return the `scalars` record of a cluster without data."""
     empty = np.zeros(1, dtype=LAYOUT["scalars"])
     for name, value in _NO_SCALARS.items():
         empty[name] = value
@@ -73,7 +73,7 @@ def no_scalars() -> RecordArray:
 
 @dataclass(slots=True, kw_only=True)
 class StoredRow:
-    """A row to write or to change: a part that is not in `parts` has no records."""
+    """A snapshot row that can be changed; a part that is not in `parts` has no records."""
 
     cluster: str
     observed_at: int | None
@@ -85,11 +85,11 @@ class StoredRow:
     state: bytes = b""
 
     def name_code(self, name: str) -> int:
-        """Return the position of a feature's name; a new name is added."""
+        """Return the position of a feature's name in `names`; a new name is appended."""
         return _code(self.names, name)
 
     def text_code(self, text: str | None) -> int:
-        """Return the position of any other text; a new text is added; -1 = none."""
+        """Return the position of a text in `texts`; a new text is appended; -1 = None."""
         return -1 if text is None else _code(self.texts, text)
 
 
@@ -100,7 +100,7 @@ def _code(texts: list[str], text: str) -> int:
 
 
 def open_row(rows: TableRows) -> StoredRow:
-    """Return the first of these rows in a form that can be changed, without its `state`."""
+    """Return the only row of `rows` in a form that can be changed, without its `state`."""
     [first] = rows.take(np.arange(1)).to_pylist()
     at = int(rows.numbers("observed_at")[0])
     return StoredRow(
@@ -115,7 +115,7 @@ def open_row(rows: TableRows) -> StoredRow:
 
 
 def write_rows(rows: Sequence[StoredRow]) -> TableRows:
-    """Return the rows as those of featurelib.schema.SNAPSHOT."""
+    """Return the rows in stored form: featurelib.schema.SNAPSHOT."""
     columns: dict[str, Column | Int] = {
         "cluster": texts_of(row.cluster for row in rows),
         "observed_at": numbers_of(row.observed_at for row in rows),
@@ -134,13 +134,13 @@ def write_rows(rows: Sequence[StoredRow]) -> TableRows:
 
 
 def pack(records: RecordArray, lengths: Int) -> Cells:
-    """Return one part's column: row i has the next lengths[i] of the records."""
+    """Return one part as a column of bytes: row i has the next lengths[i] of the records."""
     ends = np.concatenate(([0], np.cumsum(lengths) * records.dtype.itemsize))
     return Cells(data=records.tobytes(), ends=ends)
 
 
 def with_checksum(columns: Mapping[str, Column | Int]) -> TableRows:
-    """Return rows of SNAPSHOT; a column that is left out is null."""
+    """Return rows of SNAPSHOT with their checksum; a column that is left out is null."""
     cluster = columns["cluster"]
     assert isinstance(cluster, Texts)
     rows = make_rows(SNAPSHOT, len(cluster), columns)
@@ -148,7 +148,7 @@ def with_checksum(columns: Mapping[str, Column | Int]) -> TableRows:
 
 
 def _checksums(rows: TableRows) -> Int:
-    """Return the expected `checksum` of each row, over its bytes and their lengths."""
+    """Return the correct `checksum` of each row, over its bytes and their lengths."""
     waiting, node = rows.numbers("waiting"), rows.texts("features_node")
     heads = [rows.numbers("observed_at"), np.where(waiting == NONE, 0, waiting), node.codes >= 0]
     columns = [_encoded(rows.texts("cluster")), _encoded(node), *map(rows.cells, _BYTES)]
@@ -166,14 +166,14 @@ def _checksums(rows: TableRows) -> Int:
 
 
 def _encoded(texts: Texts) -> Cells:
-    """Return texts as bytes; a null has no bytes."""
-    words = [*(word.encode() for word in texts.words), b""]  # at -1
+    """Return texts as UTF-8; null becomes empty."""
+    words = [*(word.encode() for word in texts.words), b""]  # for code -1
     return cells_of([words[code] for code in texts.codes.tolist()])
 
 
 def _damages(rows: TableRows) -> dict[int, str]:
-    """Return why rows cannot be read, by position. A row with only a cluster id is damaged only if
-    it has a checksum: that marks a lost row."""
+    """Return position → reason for the rows that cannot be read. A row with only a cluster id is
+    damaged only if it has a checksum, which marks a lost row."""
     has_data = rows.numbers("observed_at") != NONE
     for name in _BYTES:
         has_data |= rows.cells(name).lengths > 0
@@ -187,8 +187,8 @@ def _damages(rows: TableRows) -> dict[int, str]:
 
 
 def unusable_row(cluster: str, fault: Exception) -> TableRows:
-    """Return the row of a cluster on which featurelib failed: nothing is known of it, and the
-    finding snapshot_malformed names the fault."""
+    """Return a row for a cluster on which featurelib failed: it has no data, and the finding
+    snapshot_malformed names the fault."""
     reason = f"featurelib failed on it ({type(fault).__name__}: {fault}); please report it"
     texts = cells_of([msgspec.msgpack.encode([reason])])
     row = with_checksum({"cluster": texts_of([cluster]), "texts": texts})
@@ -200,7 +200,7 @@ def _decode(stored: bytes) -> list[str]:
 
 
 class _Texts:
-    """A column of lists of texts: `values` are all distinct texts, sorted."""
+    """A column of lists of texts; `values` are the distinct texts of all rows, sorted."""
 
     def __init__(self, column: Cells) -> None:
         place: dict[bytes, int] = {}
@@ -213,14 +213,14 @@ class _Texts:
         self._first = (np.cumsum(sizes) - sizes)[np.array(of_row, dtype=np.int64)]
 
     def codes(self, row: Int, local: Int) -> Int:
-        """Return positions in `values` from positions in the lists of these rows; -1 stays."""
+        """Return positions in `values` for positions in the lists of these rows; -1 stays."""
         codes: Int = np.full(len(local), -1, dtype=np.int64)
         codes[local >= 0] = self._codes[(self._first[row] + local)[local >= 0]]
         return codes
 
 
 class Records:
-    """A part of a batch of rows, flat: record i belongs to row `row[i]`."""
+    """One part of a batch of rows, flat: record i belongs to row `row[i]`."""
 
     def __init__(self, records: RecordArray, lengths: Int, texts: Mapping[str, _Texts]) -> None:
         self.lengths = lengths
@@ -233,7 +233,7 @@ class Records:
         return len(self._records)
 
     def field(self, name: str) -> Int:
-        """Return one field of all records, int64; a text is a position in the batch's texts."""
+        """Return one field of all records as int64; a text is a position in the batch's texts."""
         if name not in self._fields:
             values = self._records[name].astype(np.int64)
             if name in TEXT_FIELDS:
@@ -242,16 +242,16 @@ class Records:
         return self._fields[name]
 
     def text(self, name: str, record: int) -> str | None:
-        """Return one text of one record; None = there is none."""
+        """Return the text in one field of one record; None = no text."""
         return self.texts(name, np.array([record]))[0]
 
     def texts(self, name: str, at: Int) -> list[str | None]:
-        """Return one text of each of these records, -1 = of no record; None = there is none."""
-        words = [*self._texts[TEXT_FIELDS[name]].values, None]  # at -1
+        """Return the text in one field of each of these records; None = no text, or position -1."""
+        words = [*self._texts[TEXT_FIELDS[name]].values, None]  # for code -1
         return [words[code] for code in pick(self.field(name), at, -1).tolist()]
 
     def structs(self, of: type[Struct], positions: Int | None = None) -> list[Struct]:
-        """Return all records, or those at `positions`, with texts, as structs of these fields."""
+        """Return all records, or those at `positions`, as structs of type `of`, with texts."""
         at = np.arange(len(self)) if positions is None else positions
         columns = {
             name: self.texts(name, at) if name in TEXT_FIELDS else self.field(name)[at].tolist()
@@ -261,7 +261,7 @@ class Records:
         return msgspec.convert(rows, list[of], strict=False)  # type: ignore[valid-type]  # 0 is false
 
     def code(self, name: str, text: str) -> int:
-        """Return the code of `text` in the field `name`; -2 = no record of the batch has it."""
+        """Return the code of `text` in the field `name`; -2 = not in the batch."""
         values = self._texts[TEXT_FIELDS[name]].values
         return values.index(text) if text in values else -2
 
@@ -287,10 +287,10 @@ class Snapshots:
         self._parts: dict[str, Records] = {}
         texts, version = rows["features_node"].to_pylist(), self.scalar("features_node_version")
         pairs = list(zip(texts, (version == NODE_GONE).tolist(), strict=True))
-        # The text of `/feature`, and the last one of a deleted znode; None = unknown.
+        # The text of `/feature`, or the last one before the znode was deleted; None = unknown.
         self.features_node: list[str | None] = [None if lost else text for text, lost in pairs]
         self.features_node_left: list[str | None] = [text if lost else None for text, lost in pairs]
-        # When its newest evidence was read; a reading without a response is none.
+        # When its newest evidence was read; a reading without a response has no time.
         self.observed_at = rows.numbers("observed_at").copy()
         self.observed_at[self["not_reached"].row] = self["not_reached"].field("answered_at")
         self.landed: Bool = self.observed_at != NONE
@@ -316,5 +316,5 @@ class Snapshots:
         return self._parts[part]
 
     def scalar(self, name: str) -> Int:
-        """Return one number per cluster."""
+        """Return the number `name` of each cluster."""
         return self["scalars"].field(name)

@@ -23,10 +23,10 @@ from featurelib.landing.samples import letters
 
 Map = tuple[tuple[str, int, int], ...]  # (feature, min, max or level), sorted by feature
 
-NOTHING = -1  # the position of a missing map
-DAMAGED = -2  # the position of a map that cannot be read
+NOTHING = -1  # the position of no map
+DAMAGED = -2  # the position of an unreadable map
 IDLE_WINDOW = 10_000_000  # microseconds
-IDLE_RECORD_INTERVAL = 500_000  # microseconds: Kafka's metadata.max.idle.interval.ms
+IDLE_RECORD_INTERVAL = 500_000  # microseconds: Kafka's default of metadata.max.idle.interval.ms
 ONE_READING = 5 * 60 * 1_000_000  # microseconds: lines read within this time may be of one reading
 ONE_MOMENT = 10_000_000  # microseconds: lists of nodes read within this time must be equal
 
@@ -53,14 +53,14 @@ class Listener(msgspec.Struct, array_like=True, gc=False):
     releases: str = ""  # releases that offer the same requests, separated by ;
     releases_at: int = 0
     releases_line: int = 0
-    scraped: int = NOTHING  # of its process's metrics, features as in labels; by (at, line)
+    scraped: int = NOTHING  # metrics of its process, with feature names as in labels; by (at, line)
     scraped_levels: int = NOTHING
     scraped_at: int = 0
     scraped_line: int = 0
 
 
 class Registration(msgspec.Struct, array_like=True, gc=False):
-    """The znode `/brokers/ids/N`, by (time, line). `exists` False = it was read and is absent."""
+    """The znode `/brokers/ids/N`, newest by (time, line). `exists` False = read and absent."""
 
     node_id: int
     profile: int
@@ -70,7 +70,7 @@ class Registration(msgspec.Struct, array_like=True, gc=False):
 
 
 class WitnessedLevels(msgspec.Struct, array_like=True, gc=False):
-    """A kind of source of the finalized levels, by (incarnation, epoch, time, line).
+    """The finalized levels by one kind of source, the newest by (incarnation, epoch, time, line).
 
     The incarnation is the czxid of `/feature`: a znode that is created again counts from 0.
     """
@@ -84,18 +84,18 @@ class WitnessedLevels(msgspec.Struct, array_like=True, gc=False):
 
 
 class Members(msgspec.Struct, array_like=True, gc=False):
-    """A node list of DescribeCluster, by (time, line); per (role, fenced shown) the different lists
-    of its newest time."""
+    """A node list of DescribeCluster, the newest by (time, line); all different lists of that time
+    are kept, per role and whether fenced brokers are shown."""
 
     role: int
     fenced_shown: bool
     at: int
     line: int
-    members: tuple[tuple[int, int], ...]  # (node, 1 fenced · 0 not · -1 not known), sorted
+    members: tuple[tuple[int, int], ...]  # (node, 1 fenced · 0 unfenced · -1 unknown), sorted
 
 
 class Quorum(msgspec.Struct, array_like=True, gc=False):
-    """The quorum of DescribeQuorum, by (leader epoch, time, line)."""
+    """The quorum in DescribeQuorum, the newest by (leader epoch, time, line)."""
 
     leader_epoch: int = -1
     at: int = 0
@@ -103,12 +103,12 @@ class Quorum(msgspec.Struct, array_like=True, gc=False):
     voters: tuple[int, ...] = ()
     observers: tuple[int, ...] = ()
     leader_id: int = -1
-    following: tuple[int, ...] = ()  # the voters that fetched from the leader lately
+    following: tuple[int, ...] = ()  # the voters that recently fetched from the leader
     directories: tuple[tuple[int, str], ...] = ()  # (voter, its directory id), if known
 
 
 class Leaderless(msgspec.Struct, array_like=True, gc=False):
-    """A node that found no leader of the quorum, by (time, line)."""
+    """A node that found no leader of the quorum, the newest by (time, line)."""
 
     role: int
     node_id: int
@@ -117,7 +117,7 @@ class Leaderless(msgspec.Struct, array_like=True, gc=False):
 
 
 class FeaturesNode(msgspec.Struct, array_like=True, gc=False):
-    """The znode /feature, by (path, czxid, version, time, line); absence by time alone."""
+    """The znode /feature, newest by (path, czxid, version, time, line); absence by time alone."""
 
     by_code: bool = False  # true: read at Kafka's path /feature; false: at the KIP's /features
     incarnation: int = -1
@@ -133,7 +133,7 @@ class FeaturesNode(msgspec.Struct, array_like=True, gc=False):
 
 
 class Event(msgspec.Struct, array_like=True, gc=False):
-    """A record of the metadata log about features, with its place.
+    """A record of the metadata log about features or nodes, with its offset and line.
 
     `kind` is one of the names in featurelib.snapshot.log; `number` a node id, a level or a
     state, by kind; `profile` names a map.
@@ -150,17 +150,17 @@ class Event(msgspec.Struct, array_like=True, gc=False):
 
 
 class Segment(msgspec.Struct, array_like=True, gc=False):
-    """The records from offset start to end-1, without a gap, that no image has yet."""
+    """A piece of the metadata log, offsets start to end-1, that no image contains yet."""
 
     start: int
     end: int
     at: int
     events: list[Event]
-    whole: bool  # a checkpoint: its events make the image at `end` from nothing
+    whole: bool  # a checkpoint: its events alone give the image at `end`
 
 
 class LoggedNode(msgspec.Struct, array_like=True, gc=False):
-    """A registration in the metadata log, at the end of the image."""
+    """A node's registration in the metadata log, as of the end of the image."""
 
     node_id: int
     role: int
@@ -171,11 +171,11 @@ class LoggedNode(msgspec.Struct, array_like=True, gc=False):
 
 
 class LogImage(msgspec.Struct, array_like=True):
-    """The metadata log up to `end`: the image of all records below it."""
+    """The state that results from all metadata log records below offset `end`."""
 
     end: int = 0
     at: int = 0
-    line: int = 0  # of the last applied record, in the newest dump that shows it
+    line: int = 0  # the line of the last applied record, in the newest dump that shows it
     nodes: list[LoggedNode] = []
     levels: dict[str, int] = {}
     kraft_version: int = 0
@@ -197,10 +197,10 @@ class LogImage(msgspec.Struct, array_like=True):
 
 
 class Right(msgspec.Struct, array_like=True, gc=False):
-    """A request that needs a permission, by the role of its nodes: the last response of any node,
-    or the newest refusal by a node, by (time, line)."""
+    """The permission for a request, by the role of the queried nodes: the last response of any
+    node, or the newest refusal of a node, by (time, line)."""
 
-    request: str  # the kind of landing line that the request makes
+    request: str  # the kind of landing line that holds the response
     role: int  # the role of the queried listeners
     answered_at: int = 0
     refused_at: int = 0
@@ -210,7 +210,7 @@ class Right(msgspec.Struct, array_like=True, gc=False):
 
 
 class Probe(msgspec.Struct, array_like=True, gc=False):
-    """The controller's last response to a request to validate, by (time, line)."""
+    """The controller's newest response to a request that only validates, by (time, line)."""
 
     at: int
     line: int
@@ -218,19 +218,19 @@ class Probe(msgspec.Struct, array_like=True, gc=False):
 
 
 class Configs(msgspec.Struct, array_like=True, gc=False):
-    """The configuration of a resource in one node's DescribeConfigs, by (time, line)."""
+    """The configuration of one resource in a node's DescribeConfigs, the newest by (time, line)."""
 
     role: int
     node_id: int  # the queried node
     resource: str
     at: int
     line: int
-    values: tuple[tuple[str, str | None, int], ...]  # key, value, source; by key
+    values: tuple[tuple[str, str | None, int], ...]  # (key, value, source), by key
 
 
 class NewestStatement(msgspec.Struct, array_like=True, gc=False):
-    """The newest statement of a source about its ranges or about the finalized levels, by (time,
-    line): the next one is compared with it, and a history keeps what differs."""
+    """The newest statement of a source about ranges or finalized levels, by (time, line). The next
+    one is compared with it, and a history keeps the differences."""
 
     witness: str
     node_id: int  # the node that the source reports about; -1 = no node
@@ -243,7 +243,7 @@ class NewestStatement(msgspec.Struct, array_like=True, gc=False):
 
 
 class MigrationReady(msgspec.Struct, array_like=True, gc=False):
-    """The readiness of a controller for a migration from ZooKeeper, by (time, line)."""
+    """The readiness of a controller for a migration from ZooKeeper, the newest by (time, line)."""
 
     node_id: int
     at: int
@@ -252,7 +252,7 @@ class MigrationReady(msgspec.Struct, array_like=True, gc=False):
 
 
 class StrimziState(msgspec.Struct, array_like=True, gc=False):
-    """The content of Strimzi's resources, by (time, line); texts as in their landing line."""
+    """The content of a cluster's Strimzi resources, the newest by (time, line)."""
 
     at: int = 0
     line: int = 0
@@ -268,8 +268,8 @@ class StrimziState(msgspec.Struct, array_like=True, gc=False):
 
 
 class NotReached(msgspec.Struct, array_like=True, gc=False):
-    """The newest reading that reached no node, by (time, line). `alone` = only one node failed to
-    describe the cluster: the reading reached no node, unless another node responded."""
+    """The newest reading that reached no node, by (time, line). `alone`: only one node failed to
+    describe the cluster, so the reading counts only if no other node responded."""
 
     at: int
     line: int
@@ -278,12 +278,13 @@ class NotReached(msgspec.Struct, array_like=True, gc=False):
 
     @property
     def after(self) -> int:
-        """The time after which a response proves that the reading reached a node, microseconds."""
+        """The time, in microseconds: a later response proves that the reading reached a node."""
         return self.at - ONE_READING * self.alone
 
 
 class ClusterState(msgspec.Struct, array_like=True):
-    """The state of a cluster. New fields come last, so that older states can be read."""
+    """The state of a cluster between runs. New fields come last, so that older states can be
+    read."""
 
     maps: list[Map] = []
     listeners: list[Listener] = []
@@ -293,8 +294,8 @@ class ClusterState(msgspec.Struct, array_like=True):
     quorum: Quorum = msgspec.field(default_factory=Quorum)
     node: FeaturesNode = msgspec.field(default_factory=FeaturesNode)
     log: LogImage = msgspec.field(default_factory=LogImage)
-    read_twice: dict[str, tuple[int, int]] = {}  # znode path: its two newest reading times
-    # Feature: (time, line number, level, as printed if the catalogue lacks that name).
+    read_twice: dict[str, tuple[int, int]] = {}  # znode path → its two newest reading times
+    # Feature → (time, line number, level, and the printed level if the catalogue lacks that name).
     tool: dict[str, tuple[int, int, int, str]] = {}
     observed_at: int = 0
     ambiguous_dumps: list[int] = []
@@ -302,8 +303,8 @@ class ClusterState(msgspec.Struct, array_like=True):
     rights: list[Right] = []  # by (request, role, node_id)
     probe: Probe | None = None
     configs: list[Configs] = []  # by (role, node, resource)
-    # Lines that no fold uses, because they are dated later than the judgement: (time, line) of the
-    # newest, and their number. Counted again by every fold.
+    # Lines dated later than the judgement, which no fold uses yet: (time, line) of the newest, and
+    # their number. Every fold counts them again.
     waiting: tuple[int, int, int] = (0, 0, 0)
     strimzi: StrimziState | None = None
     not_reached: NotReached | None = None
@@ -311,7 +312,7 @@ class ClusterState(msgspec.Struct, array_like=True):
     leaderless: list[Leaderless] = []  # by (role, node)
     # The newest list of the children of `/brokers/ids`: (time, line, broker ids), by (time, line).
     children: tuple[int, int, tuple[int, ...]] = (0, 0, ())
-    # Offsets of the metadata log that a source knew: (time, offset), both ascending.
+    # Offsets of the metadata log that a source reported: (time, offset), both ascending.
     marks: list[tuple[int, int]] = []
     dumps_with_holes: list[int] = []  # the times of dumps with a missing line, ascending
     # "feature level" → when a node last showed that level as finalized. It may still be in the
@@ -325,7 +326,7 @@ _ENCODER = msgspec.msgpack.Encoder(order="deterministic")
 
 
 def thaw(stored: bytes | None) -> ClusterState:
-    """Return the state of the previous fold, or an empty one."""
+    """Return the stored state of the previous fold; for None an empty state."""
     return ClusterState() if stored is None else _DECODER.decode(stored)
 
 
@@ -338,7 +339,7 @@ _MAPS_OF_LISTENERS = ("full", "partial", "levels", "scraped", "scraped_levels")
 
 
 def newest_statements(listener: Listener) -> Iterator[NewestStatement]:
-    """Yield the newest statements of a listener, which has them in its fields."""
+    """Yield the newest statements of a listener, which are stored in its own fields."""
     source = Role(listener.role).text, listener.node_id
     moment = listener.levels_at, listener.levels_line
     at, line, ranges = max(
@@ -352,11 +353,11 @@ def newest_statements(listener: Listener) -> Iterator[NewestStatement]:
         yield NewestStatement(*source, True, "", *moment, listener.epoch, listener.levels)
 
 
-_MARKS = 16  # the number of kept marks that are later than the dump of the log
+_MARKS = 16  # the most marks kept that are later than the dump of the log
 
 
 def _settle_marks(state: ClusterState) -> None:
-    """Keep the marks that log.expected_end needs, and newer marks."""
+    """Drop the log marks that log.expected_end does not need and that are not newer."""
     rising, highest = list[tuple[int, int]](), -1
     for at, offset in sorted(state.marks):
         if offset > highest:
@@ -373,7 +374,7 @@ def _settle_marks(state: ClusterState) -> None:
 
 
 def _settle_lists(state: ClusterState) -> None:
-    """Keep the newest lists of nodes."""
+    """Drop the node lists that are not of the newest time."""
     newest = dict[tuple[int, bool], int]()
     for members in state.members:
         key = members.role, members.fenced_shown
@@ -383,7 +384,7 @@ def _settle_lists(state: ClusterState) -> None:
 
 
 def written_by(at: int, offset: int, time: int) -> int:
-    """Return an offset that was certainly written by `time`, if `offset` was seen at `at`.
+    """Return an offset that was certainly written by `time`, given that `offset` was seen at `at`.
 
     An idle log writes records by itself. Only those of a few seconds are subtracted: a dump that
     ends early on a quiet cluster would otherwise count as complete.
@@ -393,7 +394,7 @@ def written_by(at: int, offset: int, time: int) -> int:
 
 
 def settle(state: ClusterState) -> None:
-    """Sort the maps and drop unused ones, so that equal states are equal bytes."""
+    """Sort the maps of a state and drop unused ones, so that equal states have equal bytes."""
     _settle_marks(state)
     _settle_lists(state)
     pending = [event for segment in state.log.pending for event in segment.events]
@@ -420,10 +421,10 @@ UNSTABLE_FEATURES = "unstable.feature.versions.enable"
 
 
 def supported_by(listener: Listener, ranges: Map, state: ClusterState) -> Map:
-    """Return the ranges of a listener's node: `ranges` themselves, except for a controller of a
-    known release with exactly these.
+    """Return the ranges of a listener's node: `ranges`, except for a controller whose known release
+    has exactly these ranges.
 
-    If its configuration is not known, a controller counts as supporting stable levels only.
+    If its configuration is unknown, a controller counts as supporting stable levels only.
     """
     if listener.role != Role.CONTROLLER or listener.releases not in _ranges():
         return ranges
@@ -434,7 +435,7 @@ def supported_by(listener: Listener, ranges: Map, state: ClusterState) -> Map:
 
 
 def by_metrics(listener: Listener, state: ClusterState) -> tuple[Map, Map]:
-    """Return (ranges, levels) from the metrics of a listener's process, by Kafka's names.
+    """Return (ranges, levels) in the metrics of a listener's process, under Kafka's feature names.
 
     Names of features have dots, which labels replace. The result omits a name that no source and no
     release has. A process that just started shows the lowest level of metadata.version until it has
@@ -457,14 +458,14 @@ def by_metrics(listener: Listener, state: ClusterState) -> tuple[Map, Map]:
 
 
 def _spellings(state: ClusterState) -> dict[str, str]:
-    """Return the letters of every feature's name with a dot → the name."""
+    """Return a feature's name without its dot → the name, for every name with a dot."""
     names = {name for entries in state.maps for name, _, _ in entries}
     return {letters(name): name for name in sorted(names | set(load().features)) if "." in name}
 
 
 def levels_by_metrics(state: ClusterState) -> tuple[Map, int, int]:
-    """Return the levels that all processes of the newest scrape share, and the time and line of the
-    newest; -1 = not shown, or different. Time 0 = no metrics."""
+    """Return the levels that all processes of the newest scrape share, with its time and line;
+    level -1 = not shown, or different. Time 0 = no metrics."""
     by_node = [(node, by_metrics(node, state)[1]) for node in state.listeners]
     telling = [(node.scraped_at, node.scraped_line, levels) for node, levels in by_node if levels]
     at, line, _ = max(telling, default=(0, 0, ()))
@@ -476,7 +477,7 @@ def levels_by_metrics(state: ClusterState) -> tuple[Map, int, int]:
 
 
 def _has_unstable(node_id: int, state: ClusterState) -> bool:
-    """Return true if a controller was started with unstable features."""
+    """Return true if a controller's configuration enables unstable features."""
     return any(
         (key, value) == (UNSTABLE_FEATURES, "true")
         for entry in state.configs
@@ -487,7 +488,7 @@ def _has_unstable(node_id: int, state: ClusterState) -> bool:
 
 @cache
 def _ranges() -> dict[str, tuple[Map, Map]]:
-    """Return release line → levels that its software advertises, stable and unstable."""
+    """Return release line → (stable ranges, ranges with unstable levels) of its software."""
     return {
         own.release: (_map_of(own.ranges()), _map_of(own.ranges(unstable=True)))
         for own in load().releases

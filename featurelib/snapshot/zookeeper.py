@@ -12,20 +12,20 @@ from __future__ import annotations
 from featurelib.feature import Role
 from featurelib.snapshot.state import DAMAGED, NOTHING, ONE_READING, ClusterState, Registration
 
-ROUND = ("/brokers/ids", "/controller", "/feature")  # the paths that each round reads
-ROUND_TIME = 1_000_000  # microseconds
+ROUND = ("/brokers/ids", "/controller", "/feature")  # the znodes that each reading visits
+ROUND_TIME = 1_000_000  # microseconds that one round of reading takes
 
 
 def registered(state: ClusterState) -> tuple[list[Registration], set[int]]:
-    """Return the registrations that count, by broker, and the ids of brokers that left. Of one that
-    the newest reading lacks, without a proof that it left, the range is unknown: DAMAGED."""
+    """Return the registrations that count, and the ids of brokers that left. A broker that the
+    newest reading lacks, without proof that it left, gets an unknown range: DAMAGED."""
     listed_at, listed_line, listed = state.children
     known = {entry.node_id: entry for entry in state.registrations}
     spoke = _newest_responses(state)
     newest = max([listed_at, *(entry.at for entry in state.registrations)])
     if not newest:
         return [], set()
-    # A round reads each path once: if one of each kind was read twice since, it was a whole round.
+    # A round reads each znode once: if each was read twice since, a whole round lies in between.
     again = [
         max((second for path, (_, second) in state.read_twice.items() if path.startswith(root)),
             default=0)
@@ -42,14 +42,14 @@ def registered(state: ClusterState) -> tuple[list[Registration], set[int]]:
         is_of_this_reading = at + ONE_READING >= newest and is_nearer
         is_whole = min(again) > 0 and min(again) + ROUND_TIME >= entry.at
         if entry.exists and entry.at >= max(listed_at, max(again) * is_whole):
-            if entry.at + ONE_READING < newest:  # its line of the newest reading is lost
+            if entry.at + ONE_READING < newest:  # the newest reading lost its line
                 entry = Registration(node_id, DAMAGED, True, entry.at, entry.line)
             entries.append(entry)
         elif node_id in listed and listed_at > entry.at:
             entries.append(Registration(node_id, DAMAGED, True, listed_at, listed_line))
         elif at and is_of_this_reading:
             entries.append(Registration(node_id, DAMAGED, True, at, line))
-        elif entry.exists and 0 < listed_at <= entry.at:  # the list of that round was lost
+        elif entry.exists and 0 < listed_at <= entry.at:  # that round's list was lost
             entries.append(Registration(node_id, DAMAGED, True, entry.at, entry.line))
         elif entry.exists:
             removed.add(node_id)
@@ -57,7 +57,7 @@ def registered(state: ClusterState) -> tuple[list[Registration], set[int]]:
 
 
 def _newest_responses(state: ClusterState) -> dict[int, tuple[int, int]]:
-    """Return by broker the time and line of its newest response. For a broker without other data a
+    """Return, by broker, time and line of its newest response. For a broker without other data a
     failed request counts, too: only registered brokers are queried."""
     known = {entry.node_id for entry in state.registrations}
     newest = dict[int, tuple[int, int]]()
