@@ -38,7 +38,7 @@ SKEW = timedelta(minutes=SKEW_MINUTES)
 DAY = timedelta(days=1)
 LONGEST_NAME, LONGEST_REASON = 200, 1000
 _FIRST, _LAST = "-----BEGIN SSH SIGNATURE-----\n", "\n-----END SSH SIGNATURE-----\n"
-_LINE = 70  # characters of base64 in a line, as ssh-keygen writes them
+_LINE = 70  # characters of base64 in a line of an ssh-keygen signature
 _LONGEST_FILE_NAME = 120
 _PLAIN = re.compile(rf"[A-Za-z0-9_][A-Za-z0-9._-]{{0,{_LONGEST_FILE_NAME}}}(?<![.])")
 # Device names of Windows, and names that resemble generated names.
@@ -64,8 +64,8 @@ class ForPeople(
     seen_at: str = ""  # when the newest evidence was read
     addresses: dict[str, str] = {}  # the addresses at planning: option → value
     level_names: dict[str, dict[str, str]] = {}
-    left_out: tuple[str, ...] = ()  # the changes that could not be planned, with the reason
-    stays: tuple[str, ...] = ()  # features outside the request, with the reason
+    left_out: tuple[str, ...] = ()  # requested changes that could not be planned, with the reason
+    stays: tuple[str, ...] = ()  # other features, with the reason why they are not changed
     warnings: tuple[str, ...] = ()
 
 
@@ -80,7 +80,7 @@ class PlanFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class Approval(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The signed part: a person's approval of one plan.
+    """An operator's approval of one plan: the signed part of an approval file.
 
     `plan` is the digest of the plan's meaning. Times are UTC, whole seconds.
     """
@@ -96,7 +96,8 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class ApprovalFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An approval file: the approval, SHA-256 of its canonical bytes, and a signature over these.
+    """An approval file: the approval, the digest of its canonical bytes, and a signature of these
+    bytes.
 
     The digest guards against accidental changes. Only the signature proves who approved.
     """
@@ -118,7 +119,7 @@ def plain(plan: Plan) -> dict[str, object]:
 
 
 def canonical(value: Plan | Approval) -> bytes:
-    """Return the bytes for digest and signature: keys sorted, no space between."""
+    """Return the JSON bytes that digest and signature cover: sorted keys, no blanks."""
     return msgspec.json.encode(plain(value) if isinstance(value, Plan) else value, order="sorted")
 
 
@@ -128,7 +129,7 @@ def digest(value: Plan | Approval) -> str:
 
 
 def write_plan(plan: Plan, for_people: ForPeople | None = None) -> str:
-    """Return the plan file's text: readable, and equal for equal arguments."""
+    """Return the text of a plan file: readable, and equal for equal arguments."""
     people = for_people or ForPeople()
     file = PlanFile(format=PLAN, version=VERSION, digest=digest(plan), plan=plan, for_people=people)
     return pretty_json(
@@ -137,20 +138,20 @@ def write_plan(plan: Plan, for_people: ForPeople | None = None) -> str:
 
 
 def add_warning(text: str, warning: str) -> str:
-    """Return the text of a plan file with one more warning; the digest stays."""
+    """Return a plan file's text with `warning` in its part for people; the digest stays."""
     file = read_plan(text, "the plan")
     warnings = (*file.for_people.warnings, warning)
     return write_plan(file.plan, msgspec.structs.replace(file.for_people, warnings=warnings))
 
 
 def write_approval(approval: Approval, signature: str | None = None) -> bytes:
-    """Return the approval file's bytes: readable, and unique for approval and signature."""
+    """Return the bytes of an approval file: readable, and unique for approval and signature."""
     file = ApprovalFile(approval=approval, digest=digest(approval), signature=signature)
     return pretty_json(file, order="sorted")
 
 
 def _parsed(raw: bytes | str, kind: type[File], source: str, again: str) -> tuple[File, object]:
-    """Return the file in `raw` and its JSON. Raises PlanError for anything else."""
+    """Return the plan or approval file in `raw`, and its JSON. Raises PlanError if invalid."""
     form, expected = (PLAN, "a plan") if kind is PlanFile else (APPROVAL, "an approval")
     try:
         given = json.loads(raw, object_pairs_hook=unique_members)
@@ -176,7 +177,8 @@ def _short(text: str) -> str:
 
 
 def _expect_form(stored: bytes, written: bytes, source: str, again: str) -> None:
-    """Raise PlanError, with the first different line, unless this module writes the same bytes."""
+    """Raise PlanError, with the first line that differs, unless `stored` equals the bytes `written`
+    that this module would write."""
     if stored != written:
         lines = zip_longest(stored.split(b"\n"), written.split(b"\n"), fillvalue=b"(nothing)")
         number, (line, expected) = next((i, p) for i, p in enumerate(lines, 1) if p[0] != p[1])
@@ -198,7 +200,7 @@ def read_plan(text: str | bytes, source: str) -> PlanFile:
     try:
         of_plan = given | {"meaning": plain(file.plan)}
         stored, written = (pretty_json(value, order="sorted") for value in (given, of_plan))
-    except ValueError as error:  # a text has a lone surrogate, which is no UTF-8
+    except ValueError as error:  # a lone surrogate in a text cannot be encoded
         raise PlanError(f"{source}: expected a plan, found: {error}. {AGAIN}") from error
     _expect_form(stored, written, source, AGAIN)
     if fault := next(plan_faults(file.plan), None):
@@ -213,14 +215,14 @@ def read_plan(text: str | bytes, source: str) -> PlanFile:
 
 def approve_command(words: str = "PLAN", longest: timedelta = DAY) -> str:
     """Return the command that approves a plan for a day, or for the longest permitted time;
-    `words`: its file, quoted, and options."""
+    `words`: the quoted file and options."""
     hours, minutes = longest // timedelta(hours=1), longest // timedelta(minutes=1)
     span = f"{min(24, hours)}h" if hours else f"{minutes}m"
     return f"featurelib approve {words} --expires {span}"
 
 
 def write_again(plan: str, longest: timedelta = DAY) -> str:
-    """Return the remedy for an invalid approval; `plan` is the plan's file."""
+    """Return the remedy for an invalid approval: the command that approves the plan file again."""
     return f"Write the approval again: {approve_command(quote(plan), longest)}"
 
 
@@ -274,8 +276,8 @@ def approve(
 def expect_approved(
     approval: Approval, plan: Plan, now: datetime, *, longest: timedelta, path: str = "PLAN"
 ) -> None:
-    """Raise ApprovalError unless the approval is of this plan and valid now. `longest` is the
-    longest permitted time; `path` is the plan's file."""
+    """Raise ApprovalError unless `approval` is for this plan and valid at `now`. `longest`: the
+    longest permitted validity; `path`: the plan's file."""
     expected, actual, again = "", "", write_again(path, longest)
     lasts, ahead = approval.expires_at - approval.approved_at, approval.approved_at - now
     if approval.plan != digest(plan):
@@ -305,13 +307,13 @@ def say_time(moment: datetime) -> str:
 
 
 def parse_span(text: str) -> timedelta | None:
-    """Return the span written as 90s, 30m or 2d; None for anything else, and for 0."""
+    """Return the time span written as 90s, 30m or 2d; None for another text, and for 0."""
     match = _SPAN.fullmatch(text)
     return timedelta(**{_UNITS[match[2]]: int(match[1])}) if match and int(match[1]) else None
 
 
 def expect_span(option: str, text: str) -> timedelta:
-    """Return the span in an option. Raises ConfigError for anything else."""
+    """Return the time span in the value of an option. Raises ConfigError for an invalid value."""
     if (span := parse_span(text)) is None:
         raise ConfigError(f"{option} {text}: expected a time as 90s, 30m, 24h or 7d.")
     return span
@@ -329,7 +331,7 @@ def say_span(span: timedelta) -> str:
 
 
 def _faults(approval: Approval) -> Iterator[str]:
-    """Yield values that are no valid name, reason or time."""
+    """Yield the faults of an approval: invalid names, reasons or times."""
     for key, longest in (("approved_by", LONGEST_NAME), ("reason", LONGEST_REASON)):
         text: str | None = getattr(approval, key)
         if text is None:
@@ -349,7 +351,7 @@ def _faults(approval: Approval) -> Iterator[str]:
 
 
 def _is_armored(signature: str) -> bool:
-    """Return true if a signature is in the one form ssh-keygen writes."""
+    """Return true if a signature has exactly the form that ssh-keygen writes."""
     body = signature.removeprefix(_FIRST).removesuffix(_LAST).replace("\n", "")
     try:
         whole = base64.b64encode(base64.b64decode(body, validate=True)).decode()

@@ -21,7 +21,7 @@ from featurelib.errors import ConfigError
 from featurelib.feature import METADATA_VERSION, UpgradeType, release_line
 from featurelib.model import Move, Reason
 
-GOAL = "goal"  # the judge of invalid requests
+GOAL = "goal"  # the judge of a request that is invalid by itself
 _NO_CATALOGUE = "zk-2.7"  # a generation whose software knows no feature
 _NO_RELEASE = "The active controller's release is unknown, and with it the levels that it maps to."
 
@@ -40,7 +40,7 @@ class Command(StrEnum):
 _LOWERS = (Command.DOWNGRADE, Command.DISABLE, Command.UPDATE)
 _NAMES, _RELEASE = "names", "release"
 _NO_FEATURE = "expected a feature, found none."
-_NEEDS = {  # command → the options of which it needs one, and the fault without any
+_NEEDS = {  # command → the options of which it needs any, and the error without one
     Command.DOWNGRADE_ALL: (
         {_RELEASE},
         "expected --release-version RELEASE, the software to go back to, found none.",
@@ -56,8 +56,8 @@ _NEEDS = {  # command → the options of which it needs one, and the fault witho
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestedLevels:
-    """The requested levels: those of a release, or numbers and names by feature; `delete` are
-    levels of 0."""
+    """The levels that a user requests: those of a release, or numbers and names by feature;
+    `delete` means level 0."""
 
     release_version: str | None = None
     up: Mapping[str, int | str] = field(default_factory=dict)
@@ -67,7 +67,8 @@ class RequestedLevels:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intent(RequestedLevels):
-    """The request of a user. Raises ConfigError for a request that no command accepts."""
+    """The command and levels that a user requests. Raises ConfigError if no command accepts
+    them."""
 
     command: Command
     unsafe: bool = False  # UNSAFE_DOWNGRADE: lost metadata cannot be restored
@@ -79,7 +80,7 @@ class Intent(RequestedLevels):
 
     @property
     def text(self) -> str:
-        """The command as written into a plan; equal for equal intents."""
+        """The command as text in a plan; equal for equal intents."""
         words = [str(self.command)]
         if self.release_version is not None:
             words += ["--release-version", self.release_version]
@@ -97,7 +98,7 @@ class Intent(RequestedLevels):
 
     @property
     def named(self) -> tuple[str, ...]:
-        """The named features, in the order of the request."""
+        """The features that the request names, in its order."""
         return (*self.up, *self.down, *self.delete)
 
     def _faults(self) -> Iterator[str]:
@@ -122,7 +123,7 @@ class Intent(RequestedLevels):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stay:
-    """A feature that is not changed, the level that it could have, and the reason why it stays."""
+    """A feature that a request does not change: its level, a possible level, and the reason."""
 
     code: str
     feature: str
@@ -133,7 +134,7 @@ class Stay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
-    """The requested moves, by feature name. Moves with a fault are not planned."""
+    """The changes that a request means on one cluster. Changes with a fault are not planned."""
 
     moves: tuple[Move, ...] = ()
     faults: tuple[Reason, ...] = ()
@@ -145,11 +146,11 @@ class Goal:
         return {move.feature: move.to_level for move in self.moves}
 
 
-Part = Move | Reason | Stay  # the result for one feature, or for all
+Part = Move | Reason | Stay  # the result for one feature, or for the whole request
 
 
 def goal_of(intent: Intent, cluster: Cluster, catalogue: Catalogue) -> Goal:
-    """Return the requested levels and every fault of a request on one cluster, without rules."""
+    """Return the changes and every fault of a request on one cluster; no rule is evaluated."""
     of = _ClusterOfRequest(cluster=cluster, catalogue=catalogue, unsafe=intent.unsafe)
     parts = list[Part]()
     if intent.command is Command.DOWNGRADE_ALL:
@@ -169,7 +170,7 @@ def goal_of(intent: Intent, cluster: Cluster, catalogue: Catalogue) -> Goal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ClusterOfRequest:
-    """The cluster of a request, and its catalogue."""
+    """The cluster that a request is about, and the catalogue that gives its levels."""
 
     cluster: Cluster
     catalogue: Catalogue
@@ -209,8 +210,9 @@ class _ClusterOfRequest:
                     yield self.kept(name, level) or self.moved(name, level, up=False)
 
     def release_version(self, text: str | None, *, up: bool) -> Iterator[Part]:
-        """Yield every feature to the level that the active controller's release maps a release
-        version to (KIP-1022); without `text` its newest production level.
+        """Yield a change for every feature, to its level in the release version `text` by the
+        active controller's release (KIP-1022); without `text` in that release's newest production
+        version.
 
         Each change in the other direction is a fault with its name. Irreversible levels and those
         with side effects stay, although Kafka's own tool sends them (kraft.version 1;
@@ -251,7 +253,7 @@ class _ClusterOfRequest:
         return f"{target} can never be downgraded, so it changes only if you name it."
 
     def by_name(self, name: str, text: str, *, up: bool) -> Part:
-        """Return one level by name (`--feature NAME=LEVEL`; 0 deletes it: disable, --delete)."""
+        """Return the change of one feature to a level (`--feature NAME=LEVEL`; 0 deletes it)."""
         cluster, software = self.cluster, self.software
         level = read_level(name, text, cluster, self.catalogue)
         if level is None:
@@ -274,7 +276,7 @@ class _ClusterOfRequest:
         return self.moved(name, level, up=up)
 
     def unknown(self, name: str, level: int) -> Reason | None:
-        """Return the fault of a level that the controller's release lacks in production."""
+        """Return the fault of a level that the controller's release lacks in production, if any."""
         software, target = self.software, self.name(name, level)
         if software is None or name not in (METADATA_VERSION, *software.features):
             return None
@@ -294,7 +296,7 @@ class _ClusterOfRequest:
         return replace(_fault(code, name, level, text), action=action)
 
     def kept(self, name: str, level: int) -> Stay | None:
-        """Return why a feature stays if a level on the way cannot be downgraded."""
+        """Return the reason why a feature stays if its downgrade passes an irreversible level."""
         current = self.cluster.level(name)
         if not any(level < never <= current for never in self.catalogue.irreversible(name)):
             return None
@@ -304,7 +306,7 @@ class _ClusterOfRequest:
         )
 
     def moved(self, name: str, level: int, *, up: bool) -> Part:
-        """Return the feature's move, or the reason why the command does not change the feature."""
+        """Return the change of a feature, or the reason why the command does not change it."""
         current = self.cluster.level(name)
         now, target = self.name(name, current), self.name(name, level)
         if level == current:
@@ -331,8 +333,8 @@ def _fault(code: str, feature: str, level: int, text: str) -> Reason:
 
 
 def stay_at_ceiling(cluster: Cluster, catalogue: Catalogue, name: str, ceiling: int) -> Stay:
-    """Return why upgrade-all leaves a feature at its ceiling: no level is above it, or the higher
-    production levels are no default, irreversible, or have side effects."""
+    """Return the reason why upgrade-all leaves a feature at its ceiling: no level is above it, or
+    higher production levels are no default, irreversible, or have side effects."""
     current, available = cluster.level(name), ceiling
     if name != METADATA_VERSION and name in catalogue.features:
         available = _highest_stable(cluster, catalogue, name)
@@ -349,8 +351,8 @@ def stay_at_ceiling(cluster: Cluster, catalogue: Catalogue, name: str, ceiling: 
 
 
 def _highest_stable(cluster: Cluster, catalogue: Catalogue, name: str) -> int:
-    """Return the highest level of a feature that some node supports and the cluster's own releases,
-    as far as known, have for production."""
+    """Return the highest level of a feature that a node supports and that the cluster's own
+    releases, as far as known, support in production."""
     most = max((n.supported[name][1] for n in cluster.nodes if name in n.supported), default=0)
     texts = {cluster.release, *(node.release for node in cluster.nodes)}
     named = set(map(catalogue.release_named, texts)) - {None}
@@ -361,7 +363,7 @@ def _highest_stable(cluster: Cluster, catalogue: Catalogue, name: str) -> int:
 
 
 def only_by_name(catalogue: Catalogue, name: str, current: int, level: int) -> str:
-    """Return why the upgrade to `level` needs a request by name; "" if it does not."""
+    """Return why upgrade-all omits `level`: `irreversible`, `side_effect`, or "" = it does not."""
     on_the_way = [n for n in catalogue.only_by_name(name) if current < n <= level]
     if any(n in catalogue.irreversible(name) for n in on_the_way):
         return "irreversible"
@@ -369,7 +371,7 @@ def only_by_name(catalogue: Catalogue, name: str, current: int, level: int) -> s
 
 
 def software_of(cluster: Cluster, catalogue: Catalogue) -> ReleaseCatalogue | None:
-    """Return the catalogue of the active controller's release; None if the catalogue has none."""
+    """Return the catalogue of the active controller's release; None = not in the catalogue."""
     release = catalogue.release_named(cluster.release)
     return None if release is None else catalogue.of(release)
 
@@ -389,7 +391,7 @@ def read_level(name: str, text: str, cluster: Cluster, catalogue: Catalogue) -> 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """A metadata.version and its purpose."""
+    """A metadata.version and what it is for."""
 
     level: int
     name: str
@@ -397,8 +399,8 @@ class Note:
 
 
 def losses(catalogue: Catalogue, release: str, move: Move) -> tuple[Note, ...]:
-    """Return the losses of a metadata.version downgrade, newest first, by the controller's release
-    (KIP-778, Downgrades; MetadataVersion.checkIfMetadataChanged)."""
+    """Return the metadata.versions whose metadata a downgrade loses, newest first, by the
+    controller's release (KIP-778, Downgrades; MetadataVersion.checkIfMetadataChanged)."""
     if move.feature != METADATA_VERSION:
         return ()
     own = catalogue.release_named(release)

@@ -31,29 +31,29 @@ from featurelib.rows import NONE as NO_NUMBER
 from featurelib.rows import Column, Int, Lists, TableRows, Texts, make_rows, texts_of
 from featurelib.schema import RETURN
 
-NONE = -1  # no such level
+NONE = -1  # there is no such level
 Levels = Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeOutlook:
-    """An update. `no_return` is the first level from which no lossless downgrade to the level
-    before the plan is possible; -1 if it always is."""
+    """The effects of one update. `no_return`: the first level from which no lossless downgrade to
+    the level before the plan is possible; -1 = always possible."""
 
     update: Move
     brings: tuple[Note, ...]  # the notes about an upgrade to the level
     loses: tuple[Note, ...]  # the notes about a downgrade: metadata that may be lost
-    unlocks: tuple[tuple[str, int], ...]  # levels of other features whose need is met from here on
+    unlocks: tuple[tuple[str, int], ...]  # levels of other features that become possible
     irreversible: bool  # true if the level cannot be downgraded
     no_return: int
     side_effects: tuple[SideEffect, ...]
-    keeps: tuple[str, ...]  # commands that keep changed values; they must run first
+    keeps: tuple[str, ...]  # commands that keep values; they run first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepOutlook:
-    """A request. `floor` is the lowest metadata.version of a lossless downgrade, -1 if there is
-    none; releases are those whose production software can register."""
+    """The effects of one request. `floor`: the lowest metadata.version of a lossless downgrade, -1
+    = none; `joins…`: releases whose production software can register."""
 
     changes: tuple[ChangeOutlook, ...]
     timeout_ms: int
@@ -64,7 +64,7 @@ class StepOutlook:
     joins_newly: tuple[str, ...]
 
     def never_again(self, catalogue: Catalogue) -> tuple[str, ...]:
-        """Return the releases of `joins_no_more` that can register again after no downgrade."""
+        """Return the releases of `joins_no_more` that no downgrade can make compatible again."""
         if self.floor == NONE:
             return ()
         stays = {METADATA_VERSION: self.floor}
@@ -76,8 +76,8 @@ class StepOutlook:
 
 
 def look_ahead(meaning: Plan, catalogue: Catalogue, address: str = "") -> tuple[StepOutlook, ...]:
-    """Return each step of a plan after those before it are applied (KIP-778); `address`: of the
-    cluster's brokers, as `filled` takes it."""
+    """Return the effects of each step of a plan after the steps before it (KIP-778); `address`:
+    brokers' addresses, as `filled` takes them."""
     levels, steps = dict(meaning.requirements.levels), []
     for step in meaning.steps:
         before = _compatible_releases(meaning, levels, catalogue)
@@ -126,8 +126,8 @@ def _change(update: Move, meaning: Plan, catalogue: Catalogue, address: str) -> 
 
 
 def _compatible_releases(meaning: Plan, levels: Levels, catalogue: Catalogue) -> tuple[str, ...]:
-    """Return the releases whose production software can register at these levels. In ZooKeeper mode
-    production software lists none."""
+    """Return the releases whose production software can register at these levels; none in ZooKeeper
+    mode, where production software lists no features."""
     known = {name: level for name, level in levels.items() if name in catalogue.features}
     if meaning.requirements.features_node_version is not None or not known:
         return ()
@@ -135,7 +135,7 @@ def _compatible_releases(meaning: Plan, levels: Levels, catalogue: Catalogue) ->
 
 
 def level_names(plan: Plan, catalogue: Catalogue) -> dict[str, dict[str, str]]:
-    """Return the names of the metadata.version levels in a plan; others have numbers only."""
+    """Return feature → level → name for a plan's metadata.versions; others have no names."""
     moves = [move for move in plan.moves if move.feature == METADATA_VERSION]
     levels = {level for move in moves for level in (move.from_level, move.to_level)}
     levels |= {plan.requirements.levels.get(METADATA_VERSION, 0)}
@@ -146,9 +146,8 @@ def level_names(plan: Plan, catalogue: Catalogue) -> dict[str, dict[str, str]]:
 def with_texts(
     judged: Judged, *, dialect: str, catalogue: Catalogue, guarding: Guarding | None = None
 ) -> TableRows:
-    """Return the plans of a judged batch with `plan` and `returns_after` for those with steps;
-    `guarding` gives their guards. `plan` has our steps that can be sent now, null if there is none;
-    `returns_after` covers all steps."""
+    """Return the plans of a judged batch with the columns `plan` (steps that we can send now, with
+    guards by `guarding`; null = none) and `returns_after` (covers all steps)."""
     evidence, plans = judged.evidence, judged.plans
     assert evidence is not None
     rows = np.flatnonzero(plans.lists("steps").size)

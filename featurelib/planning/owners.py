@@ -26,8 +26,8 @@ from featurelib.words import clean, level_text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanSplit:
-    """The parts of a plan: `ours` can be sent now, `theirs` belong to the owner, `later` are ours
-    and need the owner's levels first."""
+    """The parts of a plan: `ours` can be sent now, `theirs` are for the cluster's owner, `later`
+    are ours and need the owner's levels first."""
 
     ours: tuple[Step, ...]
     theirs: tuple[Move, ...] = ()
@@ -40,13 +40,13 @@ NOTHING = PlanSplit(ours=())
 def share(
     steps: Sequence[Step], guards: Guards | None, levels: Mapping[str, int], catalogue: Catalogue
 ) -> PlanSplit:
-    """Split the steps of a plan for a cluster at these finalized levels."""
+    """Split the steps of a plan for a cluster at these levels into ours and the owner's."""
     owned = {name for name in features_of(steps) if guards is not None and guards.manages(name)}
     if not owned:
         return PlanSplit(ours=tuple(steps))
     moves = dict[str, Move]()
     for move in (move for step in steps for move in step.updates):
-        first = moves.get(move.feature, move)  # the first move of a feature that rises step by step
+        first = moves.get(move.feature, move)  # the first of several moves of a feature
         moves[move.feature] = replace(move, from_level=first.from_level)
     later = _waiting(moves, owned, levels, catalogue)
     owners_moves = [move for name, move in moves.items() if name in owned]
@@ -59,8 +59,8 @@ def share(
 def _waiting(
     moves: Mapping[str, Move], owned: set[str], levels: Mapping[str, int], catalogue: Catalogue
 ) -> set[str]:
-    """Return our features that wait for the owner: they need its levels, or become a default only
-    at its metadata.version."""
+    """Return the features of our moves that wait for the owner: they depend on its levels, or
+    become a default only at its metadata.version."""
     ends = {name: (move.from_level, move.to_level) for name, move in moves.items()}
     later = catalogue.not_yet_defaults(ends) - owned if METADATA_VERSION in owned else set[str]()
     while True:
@@ -80,14 +80,14 @@ def _without(features: set[str], steps: Iterable[Step]) -> Iterator[Step]:
 
 
 def owner_command(moves: Sequence[Move], entry: FleetEntry, catalogue: Catalogue) -> str:
-    """Return the owner's command for its moves, filled in from the inventory and quoted for a
-    shell; "" if none is known."""
+    """Return the owner's command for these moves, filled in from the inventory and quoted for a
+    shell; "" = no command known."""
     write, known = COMMANDS.get(entry.managed_by.casefold()), _known(moves, entry.managed_by)
     return write(known[-1], entry, catalogue) if write and known else ""
 
 
 def _known(moves: Sequence[Move], owner: str) -> list[Move]:
-    """Return the moves that the owner is known to make, whatever the inventory assigns to it."""
+    """Return the moves that this kind of owner can make, whatever the inventory assigns to it."""
     its = FleetEntry(id="", managed_by=owner).managed
     return [move for move in moves if its is None or move.feature in its]
 
@@ -108,7 +108,7 @@ ADVICE = {"msk": "On MSK levels follow the Kafka version. Ask its support about 
 
 
 def whom_to_ask(owner: str, entry: FleetEntry) -> str:
-    """Return a sentence that names whom to ask for a change, if no command is known."""
+    """Return the sentence that names whom to ask for a change if the owner has no known command."""
     contact = " ".join(text for text in (entry.owner, entry.contact) if text)
     text = f"Change levels through {owner}" + (f"; ask {contact}." if contact else ".")
     return f"{text} {ADVICE.get(owner.casefold(), '')}".rstrip()
@@ -116,19 +116,19 @@ def whom_to_ask(owner: str, entry: FleetEntry) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOver:
-    """The moves that a plan leaves to others or to a later plan, as a sentence, and the command."""
+    """The moves that a plan leaves to an owner or to a later plan: a sentence, and the command."""
 
     text: str
     command: str = ""
 
     @property
     def line(self) -> str:
-        """The sentence and the command in one line."""
+        """The sentence and the command, in one line."""
         return f"{self.text} {self.command}".rstrip()
 
 
 def left_over(shares: PlanSplit, entry: FleetEntry, catalogue: Catalogue) -> Iterator[LeftOver]:
-    """Yield the owner's moves with their command, and the moves that wait."""
+    """Yield a sentence for the owner's moves, with its command, and one for the moves that wait."""
     owner = clean(entry.managed_by)
     if shares.theirs:
         moves = ", ".join(
@@ -155,9 +155,9 @@ def expect_ours(
     guards: Guards | None = None,
     options: str = "",
 ) -> None:
-    """Raise RefusedError if the inventory, or a plan's `guards`, give the moves to another owner;
-    it has the owner's commands and the command that plans the rest, with these `options`, each
-    after a blank."""
+    """Raise RefusedError if the inventory, or a plan's `guards`, assign any of the moves to an
+    owner. The error has the owner's commands and the command that plans the rest, with these
+    `options`, each after a blank."""
     entry = fleet.of(cluster, FleetEntry(id=cluster))
     entry_guards = guards_of(entry)
     owned, kept = dict[tuple[str, str], list[Move]](), list[Move]()

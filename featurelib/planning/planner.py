@@ -64,7 +64,7 @@ _TOLD = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """The result of planning. Without a plan and without refusals there is nothing to do.
+    """The result of planning; without a plan and without refusals there is nothing to do.
 
     With a plan the refusals are moves that upgrade-all left out. `shares` splits the moves by
     owner; the plan has ours that can be sent now. `probed`: the moves that a probe accepted, if the
@@ -81,7 +81,7 @@ class Planned:
 
     @property
     def is_refused(self) -> bool:
-        """True if a reason blocks all moves."""
+        """True if reasons prevent the whole plan."""
         return self.plan is None and bool(self.refusals) and not self.shares.theirs
 
 
@@ -93,7 +93,8 @@ def make_plan(
     guards: Guards | None = None,
     timeout_ms: int = TIMEOUT_MS,
 ) -> Planned:
-    """Return the plan for `intent` (KIP-584, Tooling; KIP-778; KIP-1022).
+    """Return the plan for `intent`, or the reasons against it (KIP-584, Tooling; KIP-778;
+    KIP-1022).
 
     All or nothing, except upgrade-all, which plans what is READY; accepted moves are split by
     owner, as in `guards`, which stand in the plan unchanged. Pure: nothing is sent or written.
@@ -119,7 +120,7 @@ def make_plan(
         return made
     steps, refused = _route(view, goal, catalogue, stepwise=intent.stepwise, timeout_ms=timeout_ms)
     if refused:
-        # Without a release no controller is judged; the policy's refusals are shown anyway.
+        # Without a known release no controller is judged; the policy's refusals are shown anyway.
         known = () if view.releases else _refusals_of(view, goal, unsure, catalogue)
         return replace(made, refusals=(*known, *reasons.of_refusals(refused)))
     shares = share(steps, guards, view.cluster.levels, catalogue)
@@ -165,9 +166,9 @@ def plan_by_probe(
         return first
     whole = as_if_seen()
     proven = make_plan(whole, intent, catalogue, guards=guards)
-    probe = make_plan(whole, intent, catalogue).plan  # a plan with the owner's moves, too
+    probe = make_plan(whole, intent, catalogue).plan  # a plan that includes the owner's moves
     if probe is None and not proven.refusals:
-        return proven  # the plan has no moves, so missing registrations do not matter
+        return proven  # without moves, missing registrations do not matter
     if probe is None:
         say(f"{_NOT_ASKED}{_MORE}")
         return first
@@ -191,7 +192,7 @@ def plan_by_probe(
 def _ready(
     view: ClusterView, reasons: Reasons, catalogue: Catalogue
 ) -> tuple[Goal, tuple[Reason, ...]]:
-    """Return the READY features as a goal, and the reasons against the others."""
+    """Return the READY features as a goal, and the reasons why the other features are left out."""
     moves, left_out, stays = list[Move](), list[Reason](), []
     for row in view.judged.readiness.to_pylist():
         name, verdict, target = row["feature"], row["verdict"], row["target"]
@@ -211,15 +212,14 @@ def _ready(
 def _refusals_of(
     view: ClusterView, goal: Goal, unsure: Collection[str], catalogue: Catalogue
 ) -> tuple[Reason, ...]:
-    """Return the refusals of these levels by known nodes, even if other evidence is missing.
-    `unsure` are features with an untrusted level: refusals that depend on it do not count.
-    """
+    """Return the refusals of a goal's levels by known nodes, even if other evidence is missing.
+    Refusals that depend on `unsure` features (of unknown level) are left out."""
     if not goal.moves:
         return ()
     sure = replace(view, cluster=known_cluster(view, goal.levels))
     if view.releases:
         refusals = _route(sure, goal, catalogue)[1]
-    else:  # the controllers' dialects are unknown; the policy does not need them
+    else:  # the policy needs no dialects
         request = dry_run.request_of(
             Step(updates=goal.moves, timeout_ms=TIMEOUT_MS), load(GENERATIONS[-1])
         )
@@ -230,7 +230,7 @@ def _refusals_of(
 
 
 def mode_of(view: ClusterView) -> str:
-    """Return kraft or zk, the mode of its controllers."""
+    """Return the mode of the cluster's controllers: kraft, zk, or "" if unknown."""
     return view.dialects[0].partition("-")[0] if view.dialects else ""
 
 
@@ -242,7 +242,7 @@ def _route(
     stepwise: bool = False,
     timeout_ms: int = TIMEOUT_MS,
 ) -> tuple[tuple[Step, ...], Sequence[Reason]]:
-    """Return steps that all pass, or their refusals.
+    """Return the steps of a goal if every possible controller accepts them, else the refusals.
 
     If one of the possible controllers is not atomic, each request has one feature, which all
     controllers accept.
@@ -258,7 +258,7 @@ def _route(
         catalogue=catalogue,
         timeout_ms=timeout_ms,
         stepwise=stepwise,
-        vendors=True,  # the audit judges vendors' features in the same way
+        vendors=True,  # as in the audit
     )
     route = router.route(goal.moves)
     if not route.refusals:
@@ -268,13 +268,14 @@ def _route(
     for release, dialect in zip(view.releases, own, strict=True):
         led = replace(cluster, release=release)
         other = replace(router, cluster=led, dialect=dialect).route(goal.moves)
-        # The policy has given its reasons already.
+        # The policy's reasons are complete without these.
         refused |= dict.fromkeys(r for r in other.refusals if r.judge != STRICT)
     return (), list(refused)
 
 
 def _warnings(view: ClusterView, intent: Intent, goal: Goal, catalogue: Catalogue) -> Iterator[str]:
-    """Yield permanent losses, meanings of level names, and nodes that lack present levels."""
+    """Yield warnings about a plan: permanent losses, unexpected meanings of level names, and nodes
+    that do not support the present levels."""
     for move in goal.moves:
         level = catalogue.level_name(move.feature, move.to_level)
         if move.is_upgrade and move.to_level in catalogue.irreversible(move.feature):
@@ -305,8 +306,8 @@ def _warnings(view: ClusterView, intent: Intent, goal: Goal, catalogue: Catalogu
 def _warnings_of_steps(
     view: ClusterView, mode: str, steps: Sequence[Step], catalogue: Catalogue
 ) -> tuple[str, ...]:
-    """Return checks for a person if a controller of 2.7 to 3.2 would store its own, higher minimum
-    with an update (KIP-584, Feature version deprecation)."""
+    """Return the checks that an operator must make because a controller of 2.7 to 3.2 would store
+    its own, higher minimum with an update (KIP-584, Feature version deprecation)."""
     texts = {
         f"{x.feature}: its finalized minimum would become {x.last_lost + 1}. {x.text}": None
         for release in view.releases
@@ -320,7 +321,7 @@ def _warnings_of_steps(
 
 
 def known_cluster(view: ClusterView, levels: Levels) -> Cluster:
-    """Return the cluster with `levels` supported by every node with an unknown range.
+    """Return the cluster as if every node with an unknown range supported `levels`.
 
     A node with an unknown release runs that of the active controller, because a raft layer checks
     its voters' releases. A deleted `/feature` znode counts as present, because it has a finding
@@ -334,7 +335,7 @@ def known_cluster(view: ClusterView, levels: Levels) -> Cluster:
         hidden.setdefault(int(questions.pair_profile[pair]), set()).add(name)
     columns = (nodes.role, nodes.node_id, evidence.answering.of_subject)
     rows = zip(*(column.tolist() for column in columns), strict=True)
-    # A profile < 0 is unknown.
+    # A negative profile is unknown.
     profiles = {(Role(role), node): profile for role, node, profile in rows}
 
     def known(node: Node) -> Node:
@@ -358,8 +359,8 @@ def lowest_supported(view: ClusterView, least: int, catalogue: Catalogue) -> int
 
 
 def only_narrow(cluster: Cluster, narrow: Collection[Half], levels: Levels) -> Cluster:
-    """Return the cluster with `levels`, and the active controller's ranges of these features,
-    supported by every node except `narrow`, whose ranges stay.
+    """Return the cluster as if every node except those in `narrow` supported `levels` and the
+    active controller's ranges of these features.
 
     Controllers of ZooKeeper mode before 3.3 require a range from their own minimum on.
     """
@@ -382,8 +383,8 @@ def only_narrow(cluster: Cluster, narrow: Collection[Half], levels: Levels) -> C
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """The steps in order, and the cluster after them. Refusals are the unreachable levels with
-    reasons."""
+    """The requests that reach a goal, in order, and the cluster after them; or `refusals`, the
+    reasons why levels cannot be reached."""
 
     steps: tuple[Step, ...] = ()
     refusals: tuple[Reason, ...] = ()
@@ -392,8 +393,8 @@ class Route:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Router:
-    """A search for requests on a cluster: `stepwise` upgrades metadata.version one known level at a
-    time. `vendors`: see `try_requests`."""
+    """The search for requests that reach a goal. `stepwise`: upgrade metadata.version one known
+    level at a time. `vendors`: see `try_requests`."""
 
     cluster: Cluster
     dialect: Dialect
@@ -403,8 +404,8 @@ class Router:
     vendors: bool = False
 
     def route(self, moves: Sequence[Move]) -> Route:
-        """Find the route. Try all moves in one request first: if these fail, parts of them fail,
-        too."""
+        """Return the requests for these moves. If all moves fail in one request, parts of them
+        fail, too."""
         if not moves:
             return Route(after=self.cluster)
         [tried] = self._try(self.cluster, [moves])
@@ -414,7 +415,7 @@ class Router:
         return self._atomic(hops) if self.dialect.can.atomic else self._single_moves(hops)
 
     def _try(self, cluster: Cluster, groups: Sequence[Sequence[Move]]) -> list[dry_run.Tried]:
-        """Try each group of moves as one request, in the newest version that has results."""
+        """Judge each group of moves as a request in the newest wire version with results."""
         by_name = [sorted(moves, key=lambda move: move.feature) for moves in groups]
         requests = [dry_run.request_of(self._step(moves), self.dialect) for moves in by_name]
         cases = [(cluster, request) for request in requests]
@@ -426,7 +427,8 @@ class Router:
         return Step(updates=tuple(moves), timeout_ms=self.timeout_ms)
 
     def _split_into_known_levels(self, move: Move) -> list[Move]:
-        """Return the move, split for metadata.version into known levels (KIP-778, Upgrades)."""
+        """Return the move; stepwise, one of metadata.version as moves over known levels
+        (KIP-778)."""
         software = software_of(self.cluster, self.catalogue)
         if not self.stepwise or move.feature != METADATA_VERSION or software is None:
             return [move]
@@ -438,7 +440,7 @@ class Router:
         return [replace(move, from_level=a, to_level=b) for a, b in pairwise(hops)]
 
     def _passing_groups(self, groups: Sequence[Sequence[Move]]) -> Route:
-        """Return these groups of moves up to the first refused one; each group is one request."""
+        """Return each group of moves as one request, or the refusals of the first refused one."""
         cluster, steps = self.cluster, list[Step]()
         for group in groups:
             [tried] = self._try(cluster, [group])
@@ -449,8 +451,8 @@ class Router:
         return Route(steps=tuple(steps), after=cluster)
 
     def _atomic(self, hops: dict[str, list[Move]]) -> Route:
-        """Return all ordinary features in one request; kraft.version comes after it, or before it
-        if other features need kraft.version first."""
+        """Return one request with all ordinary features; kraft.version comes after it, or before it
+        if another feature depends on it."""
         kraft = hops.get(KRAFT_VERSION, [])
         ordinary = {name: moves for name, moves in hops.items() if name != KRAFT_VERSION}
         groups = _groups(ordinary)
@@ -469,7 +471,7 @@ class Router:
         return refused[0]
 
     def _passing(self, moves: list[Move]) -> set[str]:
-        """Return most of the moves that pass together: drop refused moves until all pass."""
+        """Return the features that pass in one request: drop refused ones until all pass."""
         while moves:
             [tried] = self._try(self.cluster, [moves])
             refused = {refusal.feature for refusal in tried.refusals}
@@ -480,8 +482,8 @@ class Router:
         return {move.feature for move in moves}
 
     def _single_moves(self, hops: dict[str, list[Move]]) -> Route:
-        """Return one feature per request, each as soon as it passes: dependencies rise before and
-        fall after the features that need them. A move that passes once keeps passing."""
+        """Return one request per feature, each as soon as it passes: dependencies rise before and
+        fall after the features that depend on them. A move that passes once keeps passing."""
         cluster, steps = self.cluster, list[Step]()
         waiting = sorted(hops.values(), key=lambda hop: turn(hop[0]))
         while waiting:
@@ -497,8 +499,8 @@ class Router:
 
 
 def _groups(hops: dict[str, list[Move]]) -> list[list[Move]]:
-    """Return one request for all moves; stepwise, metadata.version is upgraded first, downgraded
-    last."""
+    """Return the moves grouped by request: one for all; stepwise, metadata.version is upgraded
+    first and downgraded last."""
     chain = hops.get(METADATA_VERSION, [])
     if len(chain) < 2:
         return [[hop for route in hops.values() for hop in route]] if hops else []
@@ -509,8 +511,8 @@ def _groups(hops: dict[str, list[Move]]) -> list[list[Move]]:
 
 
 def turn(move: Move) -> tuple[bool, int, str]:
-    """Return the sort key of a move with its own request. Dependencies rise before, and fall after,
-    features that need them. kraft.version is last; metadata.version first when it rises, else last.
-    """
+    """Return the sort key of a move that is a request of its own. Dependencies rise before, and
+    fall after, the features that depend on them: metadata.version is upgraded first and downgraded
+    last. kraft.version is last."""
     place = 1 if move.feature != METADATA_VERSION else 0 if move.is_upgrade else 2
     return move.feature == KRAFT_VERSION, place, move.feature

@@ -36,7 +36,7 @@ PROBE = "probe"  # the controller itself, by a probe
 
 
 class Reasons:
-    """The reasons about one cluster."""
+    """The reasons why levels of one cluster are not planned."""
 
     def __init__(self, view: ClusterView, catalogue: Catalogue) -> None:
         self._view_of, self._catalogue = view, catalogue
@@ -48,7 +48,7 @@ class Reasons:
         }
 
     def of_findings(self, feature: str, *, unknown: bool) -> Iterator[Reason]:
-        """Yield the findings that block a feature; with `unknown`, also missing evidence."""
+        """Yield the findings that block a feature; `unknown`: also missing evidence."""
         for row in self._rows:
             severity = self._wordings[row["code"]].severity
             of_it = row["feature"] == feature and severity in (Severity.BLOCKER, Severity.UNKNOWN)
@@ -56,8 +56,8 @@ class Reasons:
                 yield self._of_finding(row)
 
     def of_missing_evidence(self, features: Sequence[str]) -> Iterator[Reason]:
-        """Yield missing evidence that could change the answer: of the cluster, of these features,
-        of their dependencies, and of the features that depend on them (KIP-1022, both ends)."""
+        """Yield the missing evidence that could change the result: about the cluster, these
+        features, their dependencies, and the features that depend on them (KIP-1022, both ends)."""
         near = {METADATA_VERSION, *features} if features else set[str]()
         for d in self._catalogue.dependencies:
             near |= {d.feature, d.other} if {d.feature, d.other} & {*features} else set()
@@ -78,8 +78,8 @@ class Reasons:
             yield Reason(judge=EVIDENCE, code=unknown, feature=feature, message=text)
 
     def of_unknown(self, moves: Mapping[str, int]) -> Iterator[Reason]:
-        """Yield the reasons why these levels have no verdict: missing evidence, and for upgrades,
-        dependencies that the catalogue does not know."""
+        """Yield the reasons why these levels have no verdict: missing evidence, and for upgrades
+        dependencies that the catalogue lacks."""
         yield from self.of_missing_evidence(sorted(moves))
         levels = self._view_of.cluster.levels
         up = {(name, level) for name, level in moves.items() if level > levels.get(name, 0)}
@@ -92,7 +92,7 @@ class Reasons:
             yield from (reason for reason in lines if reason.code in tagged("newer"))
 
     def _of_other_levels(self, moves: set[tuple[str, int]]) -> Iterator[Reason]:
-        """Yield unproven registrations, if an accepted probe proves them only for other levels."""
+        """Yield unproven registrations if the accepted probe was about other levels."""
         evidence = self._view_of.evidence
         is_probed = any(row["code"] in tagged("accepted") for row in self._rows)
         is_proven = evidence.membership.registrations_proven.all()
@@ -101,27 +101,27 @@ class Reasons:
             yield self._with_texts(EVIDENCE, unproven, 0, detail="")
 
     def of_probe(self, levels: Mapping[str, int]) -> Iterator[Reason]:
-        """Yield the controller's own refusals of a probe of exactly these levels."""
+        """Yield the controller's refusals in a probe of exactly these levels."""
         for row in self._rows:
             if row["code"] in tagged("refused") and levels.get(row["feature"]) == row["level"]:
                 yield replace(self._of_finding(row), judge=PROBE)
 
     def of_codes(self, codes: Container[str], feature: str | None = None) -> Iterator[Reason]:
-        """Yield the findings with these codes about a feature, or without a feature."""
+        """Yield the findings with one of these codes about `feature`, None = no feature."""
         for row in self._rows:
             if row["code"] in codes and row["feature"] == feature:
                 yield self._of_finding(row)
 
     def to_mend(self) -> Iterator[Reason]:
-        """Yield findings to fix before any node restarts: critical ones, a majority without a
-        response."""
+        """Yield the findings to fix before any node restarts: critical ones, and a missing
+        majority."""
         for row in self._rows:
             if row["severity"] == Severity.CRITICAL or row["code"] in tagged("no_majority"):
                 yield self._of_finding(row)
 
     def of_refusals(self, refusals: Sequence[Reason]) -> Iterator[Reason]:
-        """Yield the policy's reasons with every blocking node and its remedy in this cluster, and a
-        controller's reasons with Kafka's message."""
+        """Yield a policy's refusals with every blocking node and its remedy, and a controller's
+        refusals with Kafka's message."""
         for refusal in refusals:
             if refusal.judge == STRICT and refusal.code in tagged("names_nodes"):
                 for node in sorted(self._offending(refusal), key=lambda n: n.half):
@@ -132,7 +132,7 @@ class Reasons:
                 yield refusal
 
     def of_release(self) -> Iterator[Reason]:
-        """Yield the reason that the controllers' release is unknown."""
+        """Yield the reason for not planning: the controllers' release is unknown."""
         unknown = Reason(judge=STRICT, code=code_of("no_release"), level=0, message="")
         return self.of_refusals([unknown])
 
@@ -154,8 +154,8 @@ class Reasons:
         return replace(reason, action=text, command=step.command)
 
     def _of_policy(self, refusal: Reason, node: Node | None = None) -> Reason:
-        """Return a refusal of the policy in a finding's texts. The audit has tried the dependencies
-        of a level; here they may not be part of the request."""
+        """Return a refusal by the policy with the texts of its finding. The audit already tried a
+        level with its dependencies; a request may lack them."""
         current = self._view_of.cluster.level(refusal.feature)
         detail = ", ".join(self._detail(refusal))
         reason = self._with_texts(STRICT, refusal, current, detail=detail, node=node)
@@ -164,7 +164,8 @@ class Reasons:
         return self._of_dependency(reason) if refusal.code in tagged("consequence") else reason
 
     def _lossless(self, feature: str, current: int) -> str:
-        """Describe the lowest level without loss, by the catalogue of the controller's release."""
+        """Return advice for a downgrade that would lose metadata: the lowest lossless level, by the
+        catalogue of the controller's release; "" = every level is lossless."""
         known = software_of(self._view_of.cluster, self._catalogue) or self._catalogue
         below = [level for level in known.loses_metadata_below if level <= current]
         lowest = self._text(feature, max(below, default=0))
@@ -188,7 +189,7 @@ class Reasons:
         return level_text(self._catalogue, feature, level)
 
     def _detail(self, refusal: Reason) -> Iterator[str]:
-        """Yield the detail of a policy's rule, as the audit adds it."""
+        """Yield the first fact of a policy's refusal, like the audit's finding has it."""
         cluster = self._view_of.cluster
         if refusal.code in tagged("configured"):
             yield str(cluster.active)
@@ -198,7 +199,7 @@ class Reasons:
                 yield f"{known.feature} {known.level}"
 
     def of_reply(self, step: Step, reply: Reply) -> Iterator[Reason]:
-        """Yield the controller's refusal of each update of a probe, in its own words."""
+        """Yield the controller's refusal of each update in a probe, with its own message."""
         for move in step.updates:
             code, message = reply.of(move.feature)
             if code != NO_ERROR:
@@ -224,7 +225,7 @@ class Reasons:
     def _with_texts(
         self, judge: str, refusal: Reason, current: int, *, detail: str, node: Node | None = None
     ) -> Reason:
-        """Return a refusal in the texts of its code's finding."""
+        """Return a refusal as a reason with the texts of its finding."""
         low, high = (node.supported.get(refusal.feature) if node else None) or (None, None)
         row = row_of(refusal.code)
         columns = {
@@ -242,8 +243,8 @@ class Reasons:
         return self._of_row(columns, judge)
 
     def _of_row(self, row: FindingColumns, judge: str) -> Reason:
-        """Return a row of featurelib.schema.FINDING, or a row with its fields, as a reason."""
-        alone = row["code"] in tagged("range_unseen")  # no other finding calls the node stale
+        """Return a finding (a row of featurelib.schema.FINDING, or its columns) as a reason."""
+        alone = row["code"] in tagged("range_unseen")  # whether the node is stale does not matter
         ghost: Any = None if alone else self._gone.get((row["role"], row["node_id"]))
         words = self._words.of(row, self._view_of.site, ghost)
         low, high = row["min_version"], row["max_version"]
@@ -262,7 +263,7 @@ class Reasons:
         )
 
     def _of_finding(self, row: dict[str, Any]) -> Reason:
-        """Return a finding as a reason, for a node in the reading with the node's remedy."""
+        """Return a finding as a reason; about a node of this reading, with the node's remedy."""
         reason = self._of_row(row, EVIDENCE if self._is_missing(row["code"]) else STRICT)
         cluster, half = self._view_of.cluster, (row["role"], row["node_id"])
         nodes = (*cluster.nodes, *unregistered(cluster, Asks.CONFIGURED_ONLY))
@@ -277,7 +278,7 @@ class Reasons:
         )
 
     def levels_unknown(self) -> set[str]:
-        """Return the features without a trustworthy level."""
+        """Return the features whose finalized level no trustworthy source shows."""
         readiness = self._view_of.judged.readiness
         levels = readiness["finalized_level"].to_pylist()
         names: list[str] = readiness["feature"].to_pylist()
@@ -289,7 +290,7 @@ class Reasons:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fix:
-    """A node, and the action for it."""
+    """A node to fix, and the action that fixes it."""
 
     role: Role
     node_id: int
@@ -298,13 +299,13 @@ class Fix:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unlock:
-    """The changes that unlock a level: nodes to fix, levels to change, rules that stay."""
+    """The changes that make a level possible: nodes to fix, dependencies, remaining rules."""
 
     feature: str
     level: int
     release: str  # the oldest release whose production software supports the levels; "" = unknown
     fixes: tuple[Fix, ...]  # the nodes to fix; empty: only `remaining_rules` block the level
-    needs: tuple[tuple[str, int], ...]  # levels of dependencies that are not finalized yet
+    needs: tuple[tuple[str, int], ...]  # dependencies that must be upgraded, and their levels
     remaining_rules: tuple[str, ...]  # the rules that still reject the level after the fixes
 
 
@@ -325,15 +326,16 @@ def ladder(cluster: Cluster, feature: str, catalogue: Catalogue) -> tuple[int, .
 
 
 def refusing(nodes: Sequence[Node], feature: str, level: int) -> tuple[Node, ...]:
-    """Return those of `nodes` that do not support a level: QuorumFeatures.reasonNotSupported."""
+    """Return the nodes whose range lacks `level` of `feature`
+    (QuorumFeatures.reasonNotSupported)."""
     ends = np.array([node.range_of(feature) for node in nodes], dtype=np.int32).reshape(-1, 2)
     hit = unsupported_by_node(np.int32(level), ends[:, 0], ends[:, 1], np.False_)
     return tuple(nodes[i] for i in np.flatnonzero(hit).tolist())
 
 
 def unlock(cluster: Cluster, catalogue: Catalogue, feature: str, level: int) -> Unlock:
-    """Return the smallest set of fixes that unlocks a level above the finalized level. The level
-    may be one that no node supports yet, or of an unknown feature."""
+    """Return the fewest fixes that make a level above the finalized one possible. It may be a level
+    that no node supports yet, or of an unknown feature."""
     choices = list(_choices(cluster, catalogue, {feature: level}))
     questions = {move for moves in choices for move in moves.items()}
     offenders = {move: refusing(cluster.nodes, *move) for move in questions}
@@ -341,7 +343,8 @@ def unlock(cluster: Cluster, catalogue: Catalogue, feature: str, level: int) -> 
     def in_the_way(moves: Moves) -> dict[Half, Node]:
         return {node.half: node for move in moves.items() for node in offenders[move]}
 
-    # The fewest nodes to fix; of equal choices, the one with the fewest, lowest levels.
+    # The choice with the fewest nodes to fix; of equal choices, the one with the fewest, lowest
+    # levels.
     moves = min(choices, key=lambda m: (len(in_the_way(m)), sum(m.values()), sorted(m.items())))
     codes = _refused(cluster, moves, catalogue)
     needed = in_the_way(moves)
@@ -367,8 +370,8 @@ def unlock(cluster: Cluster, catalogue: Catalogue, feature: str, level: int) -> 
 
 
 def _choices(cluster: Cluster, catalogue: Catalogue, moves: Moves) -> Iterator[Moves]:
-    """Yield every combination of the dependencies of `moves` with them, at one of the sufficient
-    levels. The controller's release declares them, or the first release that knows the level."""
+    """Yield `moves` together with each combination of sufficient levels of their dependencies, as
+    the controller's release declares them, or the first release that knows the level."""
     own = software_of(cluster, catalogue)
     order = [*([own] if own else []), *catalogue.releases]
     for move in moves.items():
@@ -383,7 +386,7 @@ def _choices(cluster: Cluster, catalogue: Catalogue, moves: Moves) -> Iterator[M
 
 
 def _remedy_problem(cluster: Cluster, node: Node, codes: frozenset[str]) -> Issue | None:
-    """Return why the usual action does not help; None = it does."""
+    """Return why the usual action for a node does not help; None = it helps."""
     if node.gone and node.node_id in {other.node_id for other in cluster.nodes if other.running}:
         return Issue.HALF
     issue, tag = (Issue.VOTER, "voter") if node.voter else (Issue.CONFIGURED, "configured")
@@ -391,7 +394,7 @@ def _remedy_problem(cluster: Cluster, node: Node, codes: frozenset[str]) -> Issu
 
 
 def action_for(cluster: Cluster, node: Node, moves: Moves, codes: frozenset[str]) -> Action:
-    """Return the action for a node that blocks `moves`; `codes` are the rules that refuse them."""
+    """Return the action for a node that blocks `moves`; `codes`: the rules that refuse them."""
     level = cluster.level(METADATA_VERSION)
     brokers = [n for n in cluster.nodes if n.registered and n.role is Role.BROKER]
     is_known = (level or cluster.has_quorum) and brokers != [node]
@@ -415,7 +418,7 @@ def first_release(cluster: Cluster, catalogue: Catalogue, moves: Moves) -> str:
 
 
 def _repaired(cluster: Cluster, fixes: Sequence[Fix], moves: Moves, release: str) -> Cluster:
-    """Return the cluster after every fix: stale nodes removed, and all others of that release."""
+    """Return the cluster after all fixes: no stale nodes, other fixed nodes on `release`."""
     todo = {(fix.role, fix.node_id): fix.action for fix in fixes}
     active = (Role.CONTROLLER if cluster.has_quorum else Role.BROKER), cluster.active
     nodes, own = [], cluster.release
@@ -433,7 +436,7 @@ def _repaired(cluster: Cluster, fixes: Sequence[Fix], moves: Moves, release: str
 
 
 def _refused(cluster: Cluster, moves: Moves, catalogue: Catalogue) -> frozenset[str]:
-    """Return the policy's rules that refuse all moves in one request."""
+    """Return the codes of the policy's rules that refuse all moves in one request."""
     updates = tuple(Update(feature=name, level=level) for name, level in sorted(moves.items()))
     case = cluster, Request(updates=updates)
     return refused_by([case], load(STRICT), catalogue.tables)[0]

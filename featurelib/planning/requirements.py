@@ -1,5 +1,4 @@
-"""Make the requirements of a plan, from its evidence or from a new reading; check the validity of
-plans; and make their guards.
+"""Make the requirements of a plan from evidence; check plans for faults; and make their guards.
 
 A plan requires all finalized levels and, for every node that must respond, the ranges of the
 changed features and their dependencies; so `apply` notices a new, missing or changed node. Ranges
@@ -33,7 +32,7 @@ _ORDER = attrgetter("controllers", "brokers")  # of groups
 def require(
     evidence: Evidence, cluster: int, features: Iterable[str], catalogue: Catalogue
 ) -> Requirements:
-    """Return the requirements of a plan, by the evidence of the batch's cluster at `cluster`.
+    """Return the requirements of a plan for the cluster at position `cluster` of the evidence.
 
     `features` are those that the plan moves; their dependencies are found here.
     """
@@ -53,7 +52,7 @@ def require(
 
 
 def having_a_say(features: Iterable[str], catalogue: Catalogue) -> frozenset[str]:
-    """Return these features and all dependencies of their levels. Every level depends on a
+    """Return these features and all that their levels depend on. Every level depends on a
     metadata.version that can store it (KIP-1022)."""
     names, waiting = {feature.METADATA_VERSION}, set(features)
     while waiting:
@@ -65,7 +64,7 @@ def having_a_say(features: Iterable[str], catalogue: Catalogue) -> frozenset[str
 def _groups(
     evidence: Evidence, cluster: int, pairs_of: Sequence[tuple[int, str]]
 ) -> Iterator[RangeGroup]:
-    """Yield the nodes that must respond, grouped by equal ranges of the required features."""
+    """Yield the nodes that must support a level, by equal ranges of required features."""
     query, answering, node = evidence.questions, evidence.answering, evidence.subjects
     first, count = int(answering.first[cluster]), int(answering.count[cluster])
     # [profiles, features]: the pair of each profile, and then its range.
@@ -93,7 +92,7 @@ def features_of(steps: Iterable[Step]) -> tuple[str, ...]:
 
 
 def steps_of(rows: Sequence[Mapping[str, Any]]) -> tuple[Step, ...]:
-    """Return steps from rows of featurelib.schema.STEP: updates of one request are one step."""
+    """Return steps from rows of featurelib.schema.STEP; rows with the same request are one step."""
     together = [list(rows_of) for _, rows_of in groupby(rows, key=lambda row: row["request"])]
     return tuple(
         Step(
@@ -106,15 +105,15 @@ def steps_of(rows: Sequence[Mapping[str, Any]]) -> tuple[Step, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guarding:
-    """The rules for the guards of all plans; `managed` are the clusters, by id, with features that
-    another owner finalizes."""
+    """The settings that decide the guards of plans; `managed`: id → inventory entry of the clusters
+    with features that another owner finalizes."""
 
     require_signature: bool
     managed: Mapping[str, FleetEntry]
 
     @staticmethod
     def by(settings: Settings, fleet: Fleet) -> Guarding:
-        """Return the rules from these settings and this inventory."""
+        """Return the guard settings from configuration and inventory."""
         managed = {entry.id: entry for entry in fleet.cluster if entry.managed_by}
         return Guarding(require_signature=settings.require_signature, managed=managed)
 
@@ -134,13 +133,13 @@ def guards_of(entry: FleetEntry, *, require_signature: bool = False) -> Guards:
 
 
 def plan_faults(plan: Plan) -> Iterator[str]:
-    """Yield the faults of a plan, as `where: expected …, found …`; nothing for a good one.
+    """Yield the faults of a plan, as `where: expected …, found …`; a valid plan has none.
 
     The function does not judge the steps; the rules do, on new evidence. A plan is invalid if it
     contradicts itself, or if a request combines features that need separate requests.
     """
     try:
-        msgspec.convert(msgspec.to_builtins(plan), Plan)  # the bounds of values are in the types
+        msgspec.convert(msgspec.to_builtins(plan), Plan)  # the types have the bounds of values
     except msgspec.ValidationError as error:
         yield msgspec_fault(error)[2]
         return
@@ -161,7 +160,7 @@ def plan_faults(plan: Plan) -> Iterator[str]:
 
 
 def _lines_in(value: object, at: str) -> Iterator[str]:
-    """Yield each text with a line end: in a message it could pass for a line of featurelib."""
+    """Yield texts with a line end as faults: in messages they could pass for featurelib's lines."""
     if isinstance(value, str) and "\n" in value:
         yield f"{at}: expected text in one line"
     elif isinstance(value, dict):
@@ -174,7 +173,7 @@ def _lines_in(value: object, at: str) -> Iterator[str]:
 
 
 def _steps(plan: Plan) -> Iterator[str]:
-    """Yield each step that does not start from the levels before it."""
+    """Yield the faults of a plan's steps, such as a start from other levels than before."""
     own = [load(name).can.atomic for name in plan.own_dialects if name in GENERATIONS]
     levels = dict(plan.requirements.levels)
     for i, step in enumerate(plan.steps):
@@ -187,7 +186,7 @@ def _steps(plan: Plan) -> Iterator[str]:
 
 
 def _request(names: Sequence[str], at: str, *, is_atomic: bool) -> Iterator[str]:
-    """Yield the faults of one request's features; `is_atomic`: of every possible controller."""
+    """Yield the faults of a request's features; `is_atomic`: every possible controller is."""
     if len(set(names)) < len(names):
         yield f"{at}: expected each feature once, found one twice"
     if feature.KRAFT_VERSION in names and len(names) > 1:
@@ -213,7 +212,7 @@ def _move(move: Move, current: int, at: str) -> Iterator[str]:
 
 
 def _node_groups(groups: Sequence[RangeGroup], planned: set[str], at: str) -> Iterator[str]:
-    """Yield the faults of the groups of nodes, and contradictions between them."""
+    """Yield the faults of a plan's node groups, and contradictions between groups."""
     for i, group in enumerate(groups):
         yield from _group(group, f"{at}[{i}]")
         if lacking := sorted(planned - set(group.ranges)):
@@ -239,7 +238,7 @@ def _group(group: RangeGroup, at: str) -> Iterator[str]:
 
 
 def _guards(guards: Guards) -> Iterator[str]:
-    """Yield contradictions between the manager of features and the features."""
+    """Yield contradictions between a plan's `managed_by` and `managed_features`."""
     at, names = "guards.managed_features", guards.managed_features
     if not guards.managed_by.strip() and names != ():
         yield f"{at}: expected none where managed_by names nobody, found {names or 'all'}"
@@ -249,7 +248,7 @@ def _guards(guards: Guards) -> Iterator[str]:
 
 
 def _side_effects(plan: Plan) -> Iterator[str]:
-    """Yield side effects that belong to no level of the plan, or lack a description or nodes."""
+    """Yield faults of a plan's side effects: level, description or brokers are wrong."""
     for i, effect in enumerate(plan.side_effects):
         at, moves = f"side_effects[{i}]", [m for m in plan.moves if m.feature == effect.feature]
         if not any(m.from_level < effect.level <= m.to_level for m in moves):

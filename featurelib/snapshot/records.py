@@ -220,7 +220,7 @@ class _Texts:
 
 
 class Records:
-    """One part of a batch of rows, flat: record i belongs to row `row[i]`."""
+    """A part of a batch of rows, flat: record i belongs to row `row[i]`."""
 
     def __init__(self, records: RecordArray, lengths: Int, texts: Mapping[str, _Texts]) -> None:
         self.lengths = lengths

@@ -1,4 +1,4 @@
-"""Show the description of a cluster as text, with equal nodes together. No colour is needed."""
+"""Show the description of a cluster as text; equal nodes share a row. It needs no colour."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from featurelib.view.layout import Page, wrap
 from featurelib.words import clean, nodes, time_text
 
 WHO_WIDTH = 36
-MOST = 20  # findings that are shown
+MOST = 20  # the most findings shown
 NOTHING = "-"
 ZOOKEEPER_MODE = "ZooKeeper mode"  # featurelib.questions.describe.Description.mode
 RUNNING = "running"  # NodeShown.state
@@ -22,7 +22,7 @@ RUNNING = "running"  # NodeShown.state
 def describe_page(
     described: Description, entry: FleetEntry, made_from: str, width: int | None = None
 ) -> Page:
-    """Return the text of a description; `entry` is the inventory's."""
+    """Return the page of `describe`; `entry` is the cluster's inventory entry."""
     page = Page(width)
     for line in _head(described, entry, made_from):
         page.item(line)
@@ -62,9 +62,9 @@ def _head(described: Description, entry: FleetEntry, made_from: str) -> Iterator
 
 
 def _releases(described: Description, inventory: str) -> str:
-    """Return the active controller's release, or its candidates. Evidence of ZooKeeper mode shows a
-    generation, never a release: `2.7 to 3.2, or 3.3 to 3.9`; a possible release from the inventory
-    is printed itself."""
+    """Return the active controller's release, or candidates for it. Evidence of ZooKeeper mode
+    shows only a generation: `2.7 to 3.2, or 3.3 to 3.9`; then a release from the inventory is
+    printed instead."""
     if described.mode != ZOOKEEPER_MODE:
         own = next((node.release for node in described.nodes if node.is_active), "")
         return own or " or ".join(described.releases[:3])
@@ -75,8 +75,8 @@ def _releases(described: Description, inventory: str) -> str:
 
 
 def _node_rows(nodes_shown: Sequence[NodeShown]) -> list[tuple[str, ...]]:
-    """Return one row for nodes that are alike. Their epochs are in --json: a controller's cannot be
-    compared with a broker's."""
+    """Return table rows for nodes, one for all equal nodes. Epochs are only in --json, because a
+    controller's epoch cannot be compared with a broker's."""
     alike: dict[tuple[str, ...], list[NodeShown]] = {}
     for node in nodes_shown:
         profile = "?" if node.profile is None else letter(node.profile)
@@ -91,7 +91,7 @@ def _node_rows(nodes_shown: Sequence[NodeShown]) -> list[tuple[str, ...]]:
 
 
 def _silent(nodes_shown: Sequence[NodeShown]) -> Iterator[str]:
-    """Yield why nodes did not respond, and when their ranges were seen; equal ones together."""
+    """Yield why nodes did not respond, and when ranges were last seen; one line for equal nodes."""
     silent: dict[tuple[str, str], list[int]] = {}
     earlier: dict[tuple[str, datetime], list[int]] = {}
     for node in nodes_shown:
@@ -119,7 +119,7 @@ def _state(node: NodeShown) -> str:
 
 
 def _levels(described: Description, page: Page) -> None:
-    """Show features with their finalized level and each profile's range, in one or more tables."""
+    """Show tables of features: the finalized level, and the range of each group of nodes."""
     if not described.levels:
         known = any(node.profile is not None for node in described.nodes)
         page.head(f"no feature is {'supported or finalized' if known else 'known'}")
@@ -180,7 +180,7 @@ def _findings(described: Description, page: Page) -> None:
 
 
 def _folded(findings: Sequence[FindingShown]) -> Iterator[tuple[str, str]]:
-    """Yield severity and message, once for all nodes with the same finding."""
+    """Yield (severity, message) of findings; one for all nodes with the same finding."""
     alike = defaultdict[tuple[str, str | None, str], list[FindingShown]](list)
     for finding in findings:
         alike[finding.severity, finding.role, finding.of_any].append(finding)

@@ -23,11 +23,11 @@ from featurelib.words import clean, code_text, count, metadata_first, nodes, som
 
 HOLDS_BACK = frozenset({Severity.BLOCKER, Severity.UNKNOWN})
 WARNS = frozenset({Severity.CRITICAL, Severity.UNKNOWN, Severity.WARNING})
-# A person must check the cluster even if conf/audit.toml lowered the severities.
+# These need a person, even if conf/audit.toml lowers their severities.
 OPEN = frozenset({Verdict.UNKNOWN, Verdict.BLOCKED})
 IDLE = "nothing to do"
 TAKE_OUT = "take it out of the settings file"
-FEATURES = 1  # the most features that one line names; others are counted
+FEATURES = 1  # the most features that a line names; others are counted
 CLUSTERS = 3  # the most clusters that one line names
 MUTED_FEATURES = 3  # the most muted features that one line names
 
@@ -36,8 +36,8 @@ Findings = Sequence[model.ReportedFinding]
 
 
 def fill_in(command: str | None) -> str:
-    """Return the advice for a command without an address: the value to fill in, and the inventory's
-    key."""
+    """Return advice for a command with a placeholder for the address: fill in the address, or set
+    the inventory's key; "" if there is no placeholder."""
     text = (
         f"Put a broker's address for {ANY_ADDRESS}: fleet.toml has no bootstrap for this cluster."
     )
@@ -45,32 +45,32 @@ def fill_in(command: str | None) -> str:
 
 
 def step_text(step: model.ReportedStep) -> str:
-    """Return the text of a step, `metadata.version 25 (4.0-IV3) → 29 (4.2-IV1)`, and its owner, or
-    the owner it waits for."""
+    """Return the text of a step, `metadata.version 25 (4.0-IV3) → 29 (4.2-IV1)`, and the owner that
+    applies it, or `after that` if it waits for the owner's step."""
     after = " (after that)" if step.waits else ""
     after = f" (by {step.managed_by})" if step.managed_by else after
     return f"{step.feature} {step.from_level.text} → {step.to_level.text}{after}"
 
 
 def moves(steps: Iterable[model.ReportedStep]) -> list[str]:
-    """Return `metadata.version 29 (4.2-IV1)` for each step that can be finalized now."""
+    """Return `metadata.version 29 (4.2-IV1)`, the feature and new level, for each step."""
     return [f"{step.feature} {step.to_level.text}" for step in steps]
 
 
 def software_text(cluster: model.ReportedCluster) -> str:
-    """Return `4.1`, or `3.9 to 4.2` if nodes differ; empty if unknown."""
+    """Return a cluster's Kafka release: `4.1`, or `3.9 to 4.2` if nodes differ; "" = unknown."""
     return " to ".join(dict.fromkeys(filter(None, (cluster.release, cluster.newest_release))))
 
 
 def owner_text(cluster: model.ReportedCluster) -> str:
-    """Return the owner of a cluster; without one, the advice for critical findings."""
+    """Return the owner of a cluster; for a critical cluster without one, advice to set it."""
     is_critical = cluster.severity is Severity.CRITICAL
     return cluster.owner or "nobody: name one in fleet.toml" * is_critical
 
 
 def release_texts(cluster: model.ReportedCluster) -> list[str]:
     """Return `Kafka 4.2`, `without broker 2` and `finalized 4.0`: the software, the nodes that do
-    not run, and a different finalized release."""
+    not run, and the finalized release if it differs."""
     software, finalized = software_text(cluster), cluster.finalized_release
     down = nodes_of([f for f in cluster.findings if f.code in tagged("down")])
     parts = [f"Kafka {software}", f"without {down}" if down else ""] if software else []
@@ -79,7 +79,7 @@ def release_texts(cluster: model.ReportedCluster) -> list[str]:
 
 
 def fleet_facts(fleet: model.FleetCounts) -> list[tuple[str, str]]:
-    """Return labels and counts over the fleet: phases, findings, and incompatible nodes."""
+    """Return (label, counts) rows about the fleet: phases, findings, incompatible nodes."""
     phases = [f"{n:,} {phase.value}" for phase, n in fleet.clusters_by_phase.items() if n]
     severities = [f"{n:,} {level.value}" for level, n in fleet.findings_by_severity.items() if n]
     kinds = (("phases", phases), ("findings", severities))
@@ -101,9 +101,9 @@ def parts(
     return our_steps, [s for s in cluster.steps if s.managed_by is not None]
 
 
-# The main causes: findings that block or hide a verdict, by their common properties. Nodes
-# of one old release are one cause for all features that they block: they are recognised by their
-# range of metadata.version or, if that does not block, by the range that does.
+# The main causes: findings that block or hide a verdict, by their common properties. All nodes
+# of one old release are one cause for all features that they block; their common range of
+# metadata.version identifies them or, if that does not block, the range that does.
 
 
 class _Key(NamedTuple):
@@ -115,7 +115,7 @@ class _Key(NamedTuple):
 
 
 def rank_causes(clusters: Sequence[model.ReportedCluster]) -> tuple[model.Cause, ...]:
-    """Return every cause over all clusters, the one that unlocks most clusters first; a cluster
+    """Return the causes that block clusters, first the cause that unlocks most clusters; a cluster
     without other blockers counts twice. Among equal causes, nodes that do not respond come first,
     because they may hide other evidence; then causes with fewer nodes."""
     held: dict[_Key, list[tuple[model.ReportedCluster, model.ReportedFinding]]] = defaultdict(list)
@@ -164,8 +164,8 @@ def _causes_of(cluster: model.ReportedCluster) -> Iterator[tuple[_Key, model.Rep
 
 
 def titles_of(code: str) -> tuple[str, str]:
-    """Return the title of a finding for several clusters, or its code if it has none; and the title
-    for nodes that are off and still registered, "" = the same."""
+    """Return the titles of a finding code in a list of clusters: the usual one (or the code
+    itself), and one for stale nodes, "" = the usual one."""
     row = row_of(code)
     return (row and row.title) or code_text(code), row.title_stale if row else ""
 
@@ -202,14 +202,14 @@ def _cause(
     )
 
 
-# One cluster in one line.
+# Summary of a cluster in one line.
 
 
 def summarize_cluster(
     verdict: Verdict, findings: Findings, steps: Sequence[model.ReportedStep],
     late: datetime | None, *, has_features: bool, mode: ClusterMode | None,
 ) -> str:  # fmt: skip
-    """Return the worst findings of the cluster as a phrase, then what can be finalized anyway."""
+    """Return the worst findings of a cluster as a phrase, then the steps possible anyway."""
     active = unmuted(findings)
     parts = [_problem(active, Severity.CRITICAL)]
     if verdict in (Verdict.UNKNOWN, Verdict.BLOCKED):  # known blockers come first
@@ -234,14 +234,15 @@ def summarize_cluster(
 
 
 def _problem(findings: Findings, severity: Severity) -> str:
-    """Return `critical: incompatible with finalized (broker 2)`: the first code, and a count."""
+    """Return `critical: incompatible with finalized (broker 2)`: the first code of a severity, and
+    the number of further ones."""
     grave = [finding for finding in findings if finding.severity is severity]
     codes = list(dict.fromkeys(finding.code for finding in grave))
     if not codes:
         return ""
     first = [finding for finding in grave if finding.code == codes[0]]
     nodes_text = nodes_of(first)
-    # Why nodes did not respond, if all failed alike, or how many voters did.
+    # The common reason why nodes did not respond, or the number of voters that did not.
     known = [f.facts for f in first if f.code in tagged("not_answering", "no_majority")]
     reasons = {facts.get("reason", facts.get("response")) for facts in known}
     reason = reasons.pop() if len(reasons) == 1 else None
@@ -252,7 +253,8 @@ def _problem(findings: Findings, severity: Severity) -> str:
 
 
 def _blockers_text(findings: Findings) -> str:
-    """Return the blockers: `system off; broker 2 holds back metadata.version and 2 more`."""
+    """Return a cluster's blockers: `system off; broker 2 holds back metadata.version and 2
+    more`."""
     blockers = [finding for finding in findings if finding.severity is Severity.BLOCKER]
     by_node = [finding for finding in blockers if finding.code in tagged("unsupported")]
     if not by_node:
@@ -265,7 +267,7 @@ def _blockers_text(findings: Findings) -> str:
 
 
 def nodes_of(findings: Collection[model.ReportedFinding | SetAside]) -> str:
-    """Return `brokers 2-5`, or `nodes 2-5` of several roles; empty without a node."""
+    """Return the nodes in findings: `brokers 2-5`, or `nodes 2-5` of several roles; "" = none."""
     ids = {finding.node_id for finding in findings if finding.node_id is not None}
     roles = {finding.role for finding in findings}
     return nodes(roles.pop() if len(roles) == 1 else None, ids) if ids else ""
@@ -275,20 +277,20 @@ def nodes_of(findings: Collection[model.ReportedFinding | SetAside]) -> str:
 
 
 def has_landed(findings: Findings) -> bool:
-    """Return true if any data was collected of the cluster that has these findings."""
+    """Return true if the findings of a cluster do not say that it never had data."""
     return all(finding.code not in tagged("no_data") for finding in findings)
 
 
 def late_since(
     newest_line: datetime | None, findings: Findings, fleet: datetime | None
 ) -> datetime | None:
-    """Return the time of the cluster's newest line if the report's last collection brought no data
-    of it."""
+    """Return the time of a cluster's newest line if the report's last collection brought no data
+    from the cluster; else None."""
     return history.late_since(newest_line, fleet, ((f.code, f.muted) for f in findings))
 
 
 def gone_nodes(findings: Findings) -> set[tuple[str | None, int | None]]:
-    """Return role and id of the stale nodes: another collection shows nothing new of them."""
+    """Return (role, id) of the stale nodes, about which another collection shows nothing new."""
     return {f.node for f in findings if f.code in tagged("stale")}
 
 
@@ -300,13 +302,13 @@ def is_too_old(cluster: model.ReportedCluster) -> bool:
 
 # Findings of one cluster are grouped for reading. Fifty old nodes that block three features become
 # three sentences about the first node, with a list of the others. One node that blocks three
-# features gets one remedy. The way with fewer groups is used; both keep every node and every
+# features gets one remedy. The grouping with fewer groups is used; it keeps every node and every
 # feature.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindingGroup:
-    """A group of findings with one code; `first` has remedy and evidence; distinct `commands`."""
+    """A group of findings with one code; `first` has remedy and evidence."""
 
     severity: Severity
     messages: tuple[str, ...]
@@ -316,7 +318,7 @@ class FindingGroup:
 
 
 def group_findings(findings: Findings) -> tuple[FindingGroup, ...]:
-    """Return the groups, in the order of the first finding of each code."""
+    """Return findings grouped by code, in the order of the first finding of each code."""
     groups: list[FindingGroup] = []
     for same in _gather(findings, lambda f: (f.severity, f.code)):
         facts = _gather(same, _fact)
@@ -328,7 +330,7 @@ def group_findings(findings: Findings) -> tuple[FindingGroup, ...]:
 
 
 def _without_remedy(group: FindingGroup, above: Sequence[FindingGroup]) -> FindingGroup:
-    """Drop the remedy of `group` if a group in `above` already shows it for the same node."""
+    """Return `group` without its remedy if a group in `above` shows it for the same node."""
     first, known = group.first, {(g.first.node_id, *_remedy(g.first)) for g in above}
     if first.node_id is None or (first.node_id, *_remedy(first)) not in known:
         return group
@@ -336,7 +338,7 @@ def _without_remedy(group: FindingGroup, above: Sequence[FindingGroup]) -> Findi
 
 
 def _group(findings: Findings, further: str = "", alike: Findings = ()) -> FindingGroup:
-    """Return a group; equal messages are listed once, and messages without a feature once, too."""
+    """Return findings as one group; equal messages are shown once."""
     messages = tuple(dict.fromkeys(finding.statement for finding in findings))
     commands = dict.fromkeys(f.command for f in (*findings, *alike) if f.command)
     return FindingGroup(
@@ -349,7 +351,7 @@ def _group(findings: Findings, further: str = "", alike: Findings = ()) -> Findi
 
 
 def _of_facts(facts: Sequence[Findings]) -> FindingGroup:
-    """Return the group of facts that differ only in the node, and apply to the same nodes."""
+    """Return one group for facts that differ only in the node and concern the same nodes."""
     first, *alike_nodes = facts[0]
     ids = [f.node_id for f in alike_nodes if f.node_id is not None]
     also = f"The same holds for {nodes(first.role, ids)}." if ids else ""
@@ -364,11 +366,11 @@ def remedy_of_several(
     rows: Sequence[tuple[model.ReportedCluster, model.ReportedFinding]], message: str
 ) -> str:
     """Return the remedy of the first of several findings, after its `message`, and the other
-    clusters with the same remedy."""
+    clusters that the remedy applies to."""
     first_cluster, finding = rows[0]
     helped = defaultdict[str, list[model.ReportedFinding]](
         list
-    )  # ordered like the first clusters: by name
+    )  # in the order of the first clusters
     for cluster, f in rows:
         if f.remedy_key == finding.remedy_key:
             helped[cluster.name].append(f)
@@ -385,7 +387,7 @@ def _remedy(finding: model.ReportedFinding) -> tuple[str, str]:
 
 
 def _fact(row: model.ReportedFinding) -> Hashable:
-    # A finding without a node is identified by all of its facts.
+    # A finding without a node differs from another one by all of its facts.
     if row.node_id is None:
         return row
     about = (row.role, row.feature, row.finalized, row.level, row.supported, *row.facts.items())
@@ -400,11 +402,11 @@ def _gather(rows: Sequence[_Row], key: Callable[[_Row], Hashable]) -> list[list[
     return list(groups.values())
 
 
-# Mutes: muted findings are shown separately, stay in every count, and need no action.
+# Mutes: muted findings are shown separately; they are counted, and need no action.
 
 
 def unmuted(findings: Iterable[model.ReportedFinding]) -> list[model.ReportedFinding]:
-    """Return the findings without a mute."""
+    """Return the findings that are not muted."""
     return [finding for finding in findings if finding.muted is None]
 
 
@@ -415,13 +417,13 @@ def is_reached(fail_on: Severity, report: model.Report) -> bool:
 
 
 def warns(cluster: model.ReportedCluster, beside: Collection[str] = ()) -> bool:
-    """Return true if an unmuted finding is worse than a blocker, without the codes in `beside`."""
+    """Return true if an unmuted finding, not in `beside`, is worse than a blocker."""
     active = unmuted(cluster.findings)
     return any(f.severity in WARNS and f.code not in beside for f in active)
 
 
 def needs_person(verdict: Verdict, findings: Findings, steps: Sequence[model.ReportedStep]) -> bool:
-    """Return true if a person must check the cluster of these findings, or approve its plan.
+    """Return true if a person must check a cluster with these findings, or approve its plan.
 
     A cluster that cannot be upgraded needs a person at any severity, unless its blockers are muted.
     """
@@ -433,7 +435,7 @@ def needs_person(verdict: Verdict, findings: Findings, steps: Sequence[model.Rep
 
 
 def mute_text(mute: model.ReportedMute) -> tuple[str, str]:
-    """Return the state of a mute, then its subject and the advice, if any."""
+    """Return the state of a mute, and a text with its subject, reason and advice."""
     scope = [mute.feature] if mute.feature else []
     scope += [f"node {mute.node}"] if mute.node is not None else []
     scope += [f"in {mute.cluster}"] if mute.cluster else []
@@ -453,7 +455,7 @@ def mute_text(mute: model.ReportedMute) -> tuple[str, str]:
 def recount(
     mute: model.ReportedMute, clusters: Sequence[model.ReportedCluster]
 ) -> model.ReportedMute:
-    """Return the mute with its numbers in these clusters, as `covered` finds them."""
+    """Return the mute with the number of findings and clusters that it matches in `clusters`."""
     kept = [
         cluster.key
         for cluster in clusters
@@ -467,7 +469,7 @@ def recount(
 
 
 def muted_lines(findings: Iterable[model.ReportedFinding | SetAside]) -> tuple[str, ...]:
-    """Return the muted findings of one cluster, a line for each code and reason."""
+    """Return the muted findings of one cluster as lines, one for each code and reason."""
     groups: dict[tuple[str, str, date | None], list[model.ReportedFinding | SetAside]] = {}
     for finding in findings:
         if finding.muted is not None:
@@ -483,13 +485,13 @@ def muted_lines(findings: Iterable[model.ReportedFinding | SetAside]) -> tuple[s
 
 
 def count_muted(muted: int, until: date | None) -> str:
-    """Return `3 findings muted, the first until 2026-12-31`; empty without any."""
+    """Return `3 findings muted, the first until 2026-12-31`; "" = none is muted."""
     parts = [f"{count(muted, 'finding')} muted", until_text(muted, until)] if muted else []
     return ", ".join(filter(None, parts))
 
 
 def until_text(muted: int, until: date | None) -> str:
-    """Return the end of one mute, or of the first: `until 2026-12-31`; empty for none."""
+    """Return the end of one mute, or of the first of several: `until 2026-12-31`; "" = no mute."""
     first = "the first " if muted > 1 else ""
     return "" if until is None else f"{first}until {until.isoformat()}"
 
@@ -498,12 +500,12 @@ def until_text(muted: int, until: date | None) -> str:
 
 
 def managers_of(steps: Iterable[model.ReportedStep]) -> list[str]:
-    """Return the owners that finalize some of these steps instead of us."""
+    """Return the owners of these steps other than featurelib."""
     return list(dict.fromkeys(step.managed_by for step in steps if step.managed_by))
 
 
 def since_text(ready: model.Readiness) -> str:
-    """Return the time of the verdict; of a feature that was READY before it, also that time."""
+    """Return since when a feature has its verdict and, if it was READY before, since when."""
     if ready.verdict is Verdict.READY:
         return time_text(ready.ready_since)
     before = f"READY since {time_text(ready.ready_since)}" * bool(ready.ready_since)
@@ -511,7 +513,7 @@ def since_text(ready: model.Readiness) -> str:
 
 
 def after_all(steps: Sequence[model.ReportedStep]) -> str:
-    """Return that time as `after the plan`, or `after the plan and what strimzi finalizes`."""
+    """Return `after the plan` or `after the plan and what strimzi finalizes` for these steps."""
     if not (managers := managers_of(steps)):
         return "after the plan"
     plan = "the plan and " if any(step.managed_by is None for step in steps) else ""
@@ -519,13 +521,13 @@ def after_all(steps: Sequence[model.ReportedStep]) -> str:
 
 
 def ahead_lines(cluster: model.ReportedCluster) -> list[str]:
-    """Return the possible downgrades today and after the plan, irreversible levels, and the
-    releases that can register, as in `featurelib show`. If a last line names a question,
-    `joining.command` follows it."""
+    """Return lines about a cluster: downgrades today and after the plan, irreversible levels, and
+    releases that can register, as in `featurelib show`. If the last line is a question,
+    `joining.command` answers it."""
     now = {ready.feature: ready.finalized for ready in cluster.readiness}
     then = now | {step.feature: step.to_level for step in cluster.steps}
     today, after = _lower(cluster.readiness, now), _lower(cluster.returns, then)
-    # The downgrade of an unchanged level today is not computed.
+    # Today's downgrade of a feature that the plan does not change is not computed.
     known = [row.feature for row in cluster.readiness if row.downgrade_floor]
     has_more = any(r.downgrade_floor and r.feature not in known for r in cluster.returns)
     of = f" (of {', '.join(known)})" if has_more else ""
@@ -552,18 +554,18 @@ def no_returns(cluster: model.ReportedCluster, steps: Iterable[model.ReportedSte
 def _lower(
     rows: Sequence[model.Readiness | model.ReportedReturn], at: Mapping[str, model.Level | None]
 ) -> str:
-    """Return `down to metadata.version 17 (3.7-IV2)`, the downgrades from the state in `at`;
-    `nothing` if none is possible, or empty if unknown."""
+    """Return `down to metadata.version 17 (3.7-IV2)`, the possible downgrades from the levels `at`;
+    `nothing` if none is possible, "" if unknown."""
     floors = [(row.feature, row.downgrade_floor) for row in rows if row.downgrade_floor]
     lower = [f"{name} {floor.text}" for name, floor in floors if floor != at.get(name)]
     return f"down to {', '.join(lower)}" if lower else "nothing" * bool(floors)
 
 
-# The history of levels.
+# The history of finalized levels.
 
 
 def history_lines(cluster: model.ReportedCluster) -> list[tuple[str, str]]:
-    """Return when levels were read, and epoch and levels: `read 2026-11-20 08:00 UTC, epoch 7`."""
+    """Return lines for a cluster's history: (`read 2026-11-20 08:00 UTC, epoch 7`, levels)."""
     lines, first = [], min((move.at for move in cluster.history or ()), default=None)
     read = groupby(cluster.history or (), lambda move: (move.at, move.epoch, move.epoch_before))
     for (at, epoch, back), moved in [(key, list(of)) for key, of in read]:

@@ -1,4 +1,4 @@
-"""Show values as JSON documents.
+"""Define JSON documents, and make them from values.
 
 A document is a type: its keys, their order and their types. `fill` makes one from a value with the
 same attributes; `as_json` makes it text. docs/reference/commands.schema.json is made from these
@@ -22,7 +22,7 @@ ERROR_WORDS = {2: "usage", 3: "refused", 4: "unknown", 5: "could not look", 70: 
 
 
 class JsonPart(msgspec.Struct):
-    """An object inside a document."""
+    """An object inside a JSON document."""
 
 
 class Document(JsonPart):
@@ -35,8 +35,8 @@ Filled = TypeVar("Filled", bound=JsonPart)
 
 
 def fill(kind: type[Filled], value: object = None, **extra: Any) -> Filled:
-    """Make a document: each key from `extra`, else from the attribute of `value`. An optional key
-    that neither has is left out. A node's role becomes its word."""
+    """Return a document of type `kind`: each key from `extra`, else from the attribute of `value`.
+    An optional key that neither has is left out. A node's role becomes its name."""
     extra = {"version": VERSION} | extra
     keys = {
         name: extra[name] if name in extra else getattr(value, name, UNSET)
@@ -46,7 +46,7 @@ def fill(kind: type[Filled], value: object = None, **extra: Any) -> Filled:
 
 
 def as_json(document: object, *, one_line: bool = False) -> str:
-    """Return the document as text, indented by two blanks a level, or in one line."""
+    """Return a document as JSON text, indented by two blanks, or in one line."""
     indent = None if one_line else 2
     return json.dumps(msgspec.to_builtins(document), indent=indent, ensure_ascii=False)
 

@@ -12,9 +12,10 @@ from featurelib.view.model import Ingest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFacts:
-    """The facts of one run. `newest`, when the newest line was read, and `max_age`, the oldest age
-    that counts: microseconds, 0 = not known. `release` is featurelib's. `quarantine`: the number of
-    lines left out, and place, reason and cluster of the first one."""
+    """The facts of a run that its tables lack. `newest`: the time of the newest line, and
+    `max_age`: the age from which data does not count; microseconds, 0 = unknown. `release`:
+    featurelib's. `quarantine`: the number of lines left out, and place, reason and cluster of the
+    first."""
 
     release: str = ""
     ingest: Ingest | None = None
@@ -27,8 +28,8 @@ class RunFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Links:
-    """The places that a report names. `plan_files`: the path of each cluster's plan, by id.
-    `find_line`: `file:line` of a line_id, None if not known. `ways`: options that plan a cluster.
+    """The paths and options in a report. `plan_files`: cluster id → path of its plan. `find_line`:
+    line id → `file:line`, None = unknown. `ways`: inventory entry → options of a plan command.
     `places`: the folder that collectors write to, and the inventory's file."""
 
     plan_files: Mapping[str, str] = field(default_factory=dict)

@@ -36,24 +36,24 @@ from featurelib.view.trend import HEIGHT, gather_levels, gather_moves, setbacks
 from featurelib.view.trend import WIDTH as LONG
 from featurelib.words import code_text, metadata_first
 
-# The most clusters with a plot on the fleet's page; the others have one on their own page.
+# The most clusters with a plot on the fleet's page; others have a plot on their own page.
 PLOTS = 8
 FOLDER = "clusters"
 PAGE, UP = "report.html", "../"
 HOME = f"{UP}{PAGE}"  # the link from the page of a cluster or of a part to the fleet's page
-# Widths of a plot, and of its track: as wide as a phone, so that texts stay legible there.
+# Widths of a plot and of the part with bars: as wide as a phone, so that texts stay legible.
 WIDTH, LEFT, RIGHT = 360, 14, 346
 DIGIT = 7.5  # the width of a digit on the axis
-LINEAR = 40  # the most levels side by side; with more levels, only the ends are marked
-COLUMNS = 10  # the most features with a column of their own
+LINEAR = 40  # with more levels than this only the ends of bars are marked
+COLUMNS = 10  # the most features with a column in the table of clusters
 FEW = 4  # the most clusters that a cause or a change names; a filter shows all
 
 
 def render_html(
     report: model.Report, *, parts: Sequence[PartPage] = (), whole: model.Report | None = None
 ) -> str:
-    """Return the one file. `parts`: pages that it links to. `whole`: the report that contains this
-    one, one folder above."""
+    """Return the fleet's page. `parts`: pages that it links to. `whole`: for the page of a part,
+    the report of the whole fleet, one folder above."""
     root, every = UP if whole else "", whole or report
     keys = (cluster.key for cluster in every.clusters)
     names = dict(zip(keys, page_names(every), strict=True))
@@ -92,8 +92,8 @@ Changed = Sequence[
 
 
 def _groups(report: model.Report, moves: Changed) -> Groups:
-    """Return the clusters that each cause blocks, and those of each change."""
-    alike = Counter(c.name for c in report.clusters)  # a name that two clusters share gets no link
+    """Return the cluster keys of each cause and each change: filter → title → keys."""
+    alike = Counter(c.name for c in report.clusters)  # two clusters with one name get no link
     keyed = {c.name: c.key for c in report.clusters if alike[c.name] == 1}
     held = {c.title: [keyed.get(name, name) for name in c.held] for c in report.causes}
     return {"cause": held, "change": {move: [c.key for c in moved] for move, moved in moves}}
@@ -102,14 +102,14 @@ def _groups(report: model.Report, moves: Changed) -> Groups:
 def _all_marks(
     report: model.Report, groups: Groups, large: Mapping[str, Sequence[str]]
 ) -> dict[str, dict[str, str]]:
-    """Return by filter and cluster the numbers of the groups that the cluster is in."""
+    """Return filter → cluster → the numbers of its groups in that filter, as text."""
     marks = {name: _marks(groups[name][title] for title in large[name]) for name in groups}
     movable = [cluster.key for cluster in report.clusters if cluster.steps]
     return marks | {"todo": _marks([*(task.clusters for task in report.today), movable])}
 
 
 def _columns(report: model.Report) -> dict[str, Any]:
-    """Return the columns of the table of clusters, and the values that its filters offer."""
+    """Return the feature columns of the table of clusters, and its filters' values."""
     spread = Counter(ready.feature for cluster in report.clusters for ready in cluster.readiness)
     features = sorted(spread, key=lambda name: (metadata_first(name)[0], -spread[name], name))
     verdicts = report.change.verdicts if report.change else ()
@@ -128,7 +128,7 @@ def _columns(report: model.Report) -> dict[str, Any]:
 
 
 def count_releases(report: model.Report) -> list[tuple[str, int, int]]:
-    """Return each release with the clusters whose oldest software it is, and that finalized it."""
+    """Return (release, clusters with it as oldest software, clusters that finalized it)."""
     software = Counter(cluster.release or "" for cluster in report.clusters)
     finalized = Counter(cluster.finalized_release or "" for cluster in report.clusters)
     names = sorted({*software, *finalized} - {""}, key=release_number)
@@ -136,8 +136,8 @@ def count_releases(report: model.Report) -> list[tuple[str, int, int]]:
 
 
 def draw_scales(report: model.Report) -> dict[str, tuple[int, int]]:
-    """Return each cluster's place on the fleet's scale of metadata.version, and that of its target
-    or ceiling, in percent, by key."""
+    """Return cluster key → position of its metadata.version on the fleet's scale, and of its target
+    or ceiling, in percent."""
     levels = dict[str, tuple[int, int]]()
     for cluster in report.clusters:
         for ready in cluster.readiness:
@@ -152,7 +152,7 @@ def draw_scales(report: model.Report) -> dict[str, tuple[int, int]]:
                 now = ready.finalized.number
                 levels[cluster.key] = now, max(now, *target, 0)
     newest = max((to for _, to in levels.values()), default=0)
-    # The fleet's lowest level is at a fifth of the scale, so that small differences are visible.
+    # The fleet's lowest level is at one fifth of the scale, so that small differences are visible.
     least = min((now for now, _ in levels.values()), default=0)
     wide = max(newest - least, 1)
     return {
@@ -163,7 +163,7 @@ def draw_scales(report: model.Report) -> dict[str, tuple[int, int]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartPage:
-    """The page of an owner or a view: its name, and the report on its clusters."""
+    """A page about the clusters of an owner or a view: its name, and the report."""
 
     name: str
     report: model.Report
@@ -176,8 +176,8 @@ def pages_of(
     say: Callable[[str], None],
     keeps: Callable[[str, str], bool] | None = None,
 ) -> Iterator[tuple[str, str]]:
-    """Yield name and text of every page of a report: the one file first, then the gauges, then a
-    page for each cluster that the one file only lists. `keeps`: see render_pages."""
+    """Yield (name, text) of every page of a report: the fleet's page, the gauges, then a page for
+    each cluster that the fleet's page only lists. `keeps`: see render_pages."""
     parts = part_pages(report, fleet, listed_in, say)
     yield PAGE, render_html(report, parts=parts)
     yield "report.prom", render_prometheus(report)
@@ -187,14 +187,14 @@ def pages_of(
 
 
 OWNERS, VIEWS = "owners", "views"  # folders of pages
-NOBODY = "\0"  # no owner has this name
+NOBODY = "\0"  # not the name of any owner
 
 
 def part_pages(
     report: model.Report, fleet: Fleet, listed_in: str, say: Callable[[str], None]
 ) -> list[PartPage]:
-    """Return a page for each owner and view of the inventory; if clusters have owners, one for
-    those without. Print which view has no cluster."""
+    """Return a page for each owner and view of the inventory, and one for clusters without an owner
+    if others have one. Print the names of views without clusters."""
     owners = {owner: Choice(owner=[owner]) for owner in fleet.owners}
     if owners:
         owners[NOBODY] = Choice(owner=[""])
@@ -217,8 +217,8 @@ def part_pages(
 
 
 def explain_codes(report: model.Report) -> list[tuple[model.ReportedFinding, list[str]]]:
-    """Return a finding of every code in the report, by name, with the keys of the clusters that
-    have it, its own first; codes of findings link to this text."""
+    """Return, by code, one finding and the keys of all clusters with this code, its own first.
+    Codes on the page link to the text about the code."""
     by_code: dict[str, tuple[model.ReportedFinding, list[str]]] = {}
     for cluster in report.clusters:
         for finding in cluster.findings:
@@ -229,10 +229,11 @@ def explain_codes(report: model.Report) -> list[tuple[model.ReportedFinding, lis
 def render_pages(
     report: model.Report, *, most: int, keeps: Callable[[str, str], bool] | None = None
 ) -> Iterator[tuple[str, str]]:
-    """Yield name and text of the page of each of the worst clusters; none if the one file has all.
+    """Yield (name, text) of the page of each of the worst clusters; none if the fleet's page has
+    all.
 
-    `keeps` is called with the name of a page and its key, a digest of its content without the run.
-    `keeps` returns True if an earlier run wrote the same page.
+    `keeps` is called with the name of a page and a digest of its content without the run. It
+    returns True if an earlier run wrote the same page.
     """
     if len(report.clusters) <= IN_FULL:
         return
@@ -251,7 +252,7 @@ def render_figure(plot: Plot) -> str:
 
 
 class Scale:
-    """The positions of levels on the track of a plot. Too many levels are placed by rank."""
+    """The horizontal positions of levels in a plot. Too many levels are placed by rank."""
 
     def __init__(self, levels: Sequence[int]) -> None:
         low, high = levels[0], levels[-1]
@@ -259,7 +260,7 @@ class Scale:
         self._places = {level: float(place) for place, level in enumerate(ranked)}
 
     def at(self, level: int, part: float = 0.5) -> float:
-        """Return the middle of a level's place, or the end of a `part` of it."""
+        """Return the position of a level in a plot, by default the middle of its place."""
         place = (self._places[level] + part) / len(self._places)
         return round(LEFT + (RIGHT - LEFT) * place, 1)
 
@@ -270,7 +271,7 @@ class Scale:
 
 
 def ticks(plot: Plot, scale: Scale) -> list[int]:
-    """Return the levels written on the axis: those of lines first, then others with room."""
+    """Return the levels written on a plot's axis: those of marks, then others with room."""
     lines = [mark.level for mark in plot.marks]
     written: list[int] = []
     for level in (*lines, *plot.levels):
@@ -284,7 +285,7 @@ def ticks(plot: Plot, scale: Scale) -> list[int]:
 def html_names(
     ids: Iterable[str], titles: Mapping[str, str] | None = None, of: str = "cluster"
 ) -> list[str]:
-    """Return a file name for the page of each id, safe on any file system; `of`: their kind."""
+    """Return a file name for the page of each id, safe on any system; `of`: their kind."""
     return [name.removesuffix(".json") + ".html" for name in file_names(ids, titles, of)]
 
 
@@ -294,8 +295,7 @@ def page_names(report: model.Report) -> list[str]:
 
 
 def _places(report: model.Report, names: Mapping[str, str], root: str) -> dict[str, str]:
-    """Return the place of each cluster in full, by its key: an anchor that is the same in every
-    run, or a page of its own."""
+    """Return cluster key → link to its details: an anchor, equal in every run, or its own page."""
     places = {}
     for row, cluster in enumerate(report.clusters):
         name = names[cluster.key]
@@ -305,14 +305,14 @@ def _places(report: model.Report, names: Mapping[str, str], root: str) -> dict[s
 
 
 def _clusters_to_check(report: model.Report) -> set[str]:
-    """Return the clusters, by key, not shown in green: with a warning, downgrade or rollback."""
+    """Return keys of the clusters not shown in green: with a warning, a downgrade or a rollback."""
     loud = {c.key for c in report.clusters if warns(c)}
     went = setbacks(report.clusters, report.change)
     return loud | {c.key for kept in went.values() for c in kept}
 
 
 def _marks(groups: Iterable[Iterable[str]]) -> dict[str, str]:
-    """Return the groups of each cluster: `1 4`."""
+    """Return cluster key → numbers of the groups with this cluster, as text `1 4`."""
     marks = defaultdict[str, list[str]](list)
     for number, keys in enumerate(groups, start=1):
         for key in keys:
@@ -321,7 +321,7 @@ def _marks(groups: Iterable[Iterable[str]]) -> dict[str, str]:
 
 
 def name_tasks(report: model.Report) -> list[str]:
-    """Return the name of each task in the filter: its verb and, if several have it, the subject."""
+    """Return the name of each task in the filter: its verb, with its code if not unique."""
     verbs = Counter(task.verb for task in report.today)
     codes = [code_text(next(iter(task.codes), "no_finding")) for task in report.today]
     named = zip(report.today, codes, strict=True)
@@ -329,7 +329,7 @@ def name_tasks(report: model.Report) -> list[str]:
 
 
 def _within(plots: Sequence[Plot]) -> list[Plot]:
-    """Return the first plots that fit into the one file; pages of clusters have the others."""
+    """Return the plots that fit into the fleet's page; clusters' own pages have the others."""
     kept: list[Plot] = []
     bars = 0
     for plot in plots:
@@ -348,7 +348,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    # Functions of other modules for templates.
+    # Functions that templates use.
     known = (of for module in (digest, sentences, trend, words) for of in vars(module).items())
     environment.globals.update(
         {name: of for name, of in known if callable(of) and not name.startswith("_")},
@@ -378,7 +378,7 @@ def _environment() -> Environment:
 
 
 def compile_templates() -> None:
-    """Compile the templates of a report before the first report."""
+    """Compile the templates of pages, so that the first report does not wait for it."""
     for name in ("layout.html.j2", "cluster.html.j2", "charts.html.j2", "report.html.j2"):
         _template(name)
 

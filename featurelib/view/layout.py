@@ -15,12 +15,12 @@ from collections.abc import Iterable, Iterator, Sequence
 
 WIDEST, NARROWEST = 100, 40
 UNWRAPPED = 1_000_000  # a width for scripts: a paragraph is one line
-ROOM = 24  # columns that the last column of a table needs; with less each row is a paragraph
+ROOM = 24  # the least columns for the last column of a table; with less each row is a paragraph
 _STYLES = {
     "bold": "1", "dim": "2", "underline": "4", "red": "31", "green": "32", "yellow": "33",
     "magenta": "35", "cyan": "36",
 }  # fmt: skip
-# Words that have a style of their own as a cell of a table.
+# Words with a style of their own when they begin a table cell.
 STYLES = {
     "UNKNOWN": "magenta", "BLOCKED": "red", "READY": "cyan", "UP_TO_DATE": "green",
     "CRITICAL": "bold red", "critical": "bold red", "blocker": "red", "unknown": "magenta",
@@ -29,28 +29,28 @@ STYLES = {
 _ESCAPE = re.compile(r"\x1b\[[\d;]*m")
 _WORD = re.compile(r"[^ \n]+")
 _PIECES = re.compile(r" +|[^ ]+")
-_MARKS = "/.:,;=@-_"  # a word that is too wide is split after one of these characters
+_MARKS = "/.:,;=@-_"  # a word that is too wide is split after these characters
 _REFERENCE = re.compile(r"\S+:\d+:?")
 
 
 def terminal_width() -> int:
-    """Return the columns of the terminal; 100 for a pipe and for a wider terminal."""
+    """Return the width of the terminal, at most 100 columns; 100 for a pipe."""
     return max(NARROWEST, min(WIDEST, shutil.get_terminal_size((WIDEST, 24)).columns))
 
 
 def paint(text: str, style: str) -> str:
-    """Return the text with each of its words in a style: names of _STYLES, such as `bold red`."""
+    """Return a text with each word in a style: names of _STYLES, such as `bold red`."""
     codes = ";".join(_STYLES[name] for name in style.split())
     return _WORD.sub(f"\x1b[{codes}m\\g<0>\x1b[0m", text)
 
 
 def plain(text: str) -> str:
-    """Return the text without its styles."""
+    """Return a text without style escapes."""
     return _ESCAPE.sub("", text)
 
 
 def width_of(text: str) -> int:
-    """Return the columns of a text: wide letters have two, combining marks and styles none."""
+    """Return the columns that a text needs: wide letters two, combining marks and styles none."""
     if "\x1b" in text:
         text = plain(text)
     return len(text) if text.isascii() else sum(map(_cell, text))
@@ -89,8 +89,8 @@ def wrap(
 
 
 def _pieces_of(word: str, room: int) -> list[str]:
-    """Return a word as pieces of at most `room` columns, split at a mark in the second half of a
-    piece; a reference is split from its end."""
+    """Return a word split into pieces of at most `room` columns, after a punctuation mark in the
+    second half of a piece; a reference `file:line` is split from its end."""
     escapes = _ESCAPE.findall(word)
     bare = plain(word)
     backwards = _REFERENCE.fullmatch(bare) is not None
@@ -110,7 +110,7 @@ def _pieces_of(word: str, room: int) -> list[str]:
 
 
 def _toned(cell: str) -> str:
-    """Return a cell in the style of its first word, if that has one."""
+    """Return a table cell in the style of its first word, if that word has a style."""
     style = STYLES.get(re.split(r"\W", cell, maxsplit=1)[0])
     return paint(cell, style) if style else cell
 
@@ -120,7 +120,7 @@ def _is_number(cell: str) -> bool:
 
 
 class Page:
-    """A page of paragraphs, tables and lists; `str` and iteration give its lines, unpainted."""
+    """A page of paragraphs, tables and lists; `str` and iteration give its lines without styles."""
 
     def __init__(
         self, width: int | None = None, *, parts: bool = False, lines: Iterable[str] = ()
@@ -138,12 +138,12 @@ class Page:
 
     @property
     def painted(self) -> str:
-        """The text with its styles."""
+        """The text of the page with styles for a terminal."""
         return "\n".join(self._lines)
 
     def text(self, text: str, indent: int = 0, below: int | None = None, start: str = "") -> None:
-        """Add a paragraph, `indent` columns in, its further lines `below` columns in; `start`
-        stands before it."""
+        """Add a paragraph that begins with `start`, indented by `indent` columns, further lines by
+        `below`."""
         margin = " " * (indent if below is None else below)
         self._lines += wrap(text, self.width, " " * indent + start, margin, parts=self._parts)
 
@@ -152,20 +152,20 @@ class Page:
         self.text(text, indent, indent + 2)
 
     def line(self, text: str = "") -> None:
-        """Add a line unchanged: a command, a heading; an empty line without a text."""
+        """Add a line unchanged, such as a command; an empty line without a text."""
         self._lines.append(text)
 
     def head(self, text: str) -> None:
-        """Add an empty line, and a heading in one line."""
+        """Add an empty line, then a bold heading."""
         self._lines += ["", paint(text, "bold")]
 
     def lines(self, lines: Iterable[str], indent: int = 0) -> None:
-        """Add lines unchanged, `indent` columns in."""
+        """Add lines unchanged, indented by `indent` columns."""
         self._lines += [f"{' ' * indent}{line}".rstrip() for line in lines]
 
     def facts(self, rows: Sequence[tuple[str, str]], indent: int = 0) -> None:
-        """Add names and values below each other, without empty values. A value with a word that is
-        too wide stands below its name."""
+        """Add (name, value) rows without empty values. A value with a word that is too wide goes
+        below its name."""
         column = max((len(name) for name, value in rows if value), default=0) + 2
         for name, value in rows:
             if value and max(map(width_of, value.split())) <= self.width - indent - column:
@@ -182,12 +182,12 @@ class Page:
         head: bool = True,
         most: Sequence[int] = (),
     ) -> None:
-        """Add rows, below a dim head, as columns. Numbers end below each other; empty columns are
-        left out. The last column is wrapped if ROOM is left for it; else each row is a paragraph:
-        its first cell, then `head cell` for the others. `most`: the maximum width of each column, 0
-        = as wide as its cells; wider words are split."""
+        """Add rows as a table below a dim head. Numbers are aligned right; empty columns are left
+        out. The last column is wrapped if it has at least ROOM columns; else each row is a
+        paragraph: its first cell, then `head cell` for the others. `most`: the maximum width of
+        each column, 0 = as wide as its cells; wider words are split."""
         full = [i for i, cells in enumerate(zip(*rows, strict=True)) if any(cells[head:])]
-        if not full:  # the table has a head and no rows
+        if not full:  # a head without rows
             return
         kept = [[_toned(row[i]) for i in full] for row in rows]
         kept[:head] = [[cell if "\x1b" in cell else paint(cell, "dim") for cell in kept[0]]] * head
@@ -208,7 +208,7 @@ class Page:
             self._row(row, widths, numbers, indent)
 
     def _is_cut(self, column: Sequence[str], room: int) -> bool:
-        """Return true if a word of a cell is wider than `room` and must not be split."""
+        """Return true if the page must not split words, and a cell has a word wider than `room`."""
         words = (word for cell in column for word in cell.split())
         return not self._parts and any(width_of(word) > room for word in words)
 

@@ -19,16 +19,16 @@ from featurelib.words import clean, pretty_json
 
 Count = Annotated[int, Meta(ge=0)]
 Time = Annotated[datetime, Meta(tz=True)]
-COMMAND = 400  # characters of a command
+COMMAND = 400  # the most characters of a command
 
-# Worst first, in the order of the enums.
+# The order of severities and verdicts: worst first.
 SEVERITY_RANK = {severity: rank for rank, severity in enumerate(Severity)}
 VERDICT_RANK = {verdict: rank for rank, verdict in enumerate(Verdict)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Level:
-    """A feature's level: the number, and the text for people, `25 (4.0-IV3)`."""
+    """A feature's level: its number, and its text `25 (4.0-IV3)`."""
 
     number: int
     text: str
@@ -285,7 +285,7 @@ class ReportedFinding(NodeAdvice):
 
     @property
     def node(self) -> tuple[str | None, int | None]:
-        """The role and id of the finding's node."""
+        """The role and id of the node that the finding is about."""
         return self.role, self.node_id
 
 
@@ -538,6 +538,6 @@ class Report:
 
 
 def render_json(report: Report) -> bytes:
-    """Return the whole report, indented, ending in a line end. Keys are exact, but do not control
-    the reader's terminal."""
+    """Return the report as indented JSON with a final line end. Keys are exact, with control
+    characters escaped."""
     return pretty_json(report)

@@ -23,12 +23,12 @@ from featurelib.view.plan import show_steps
 from featurelib.view.words import SNAPSHOT_FIRST, danger_lines, update_text
 from featurelib.words import clean, count, level_text, reporting, some, time_text
 
-_SHOWN = 5  # nodes named in one sentence
+_SHOWN = 5  # the most nodes named in one sentence
 _SHORT = len("sha256:") + 12  # characters of a digest
 
 
 def operation(update: Move) -> str:
-    """Return Add, Upgrade, Downgrade or Delete (KIP-584, Tooling support)."""
+    """Return an update's kind: Add, Upgrade, Downgrade or Delete (KIP-584, Tooling support)."""
     if update.to_level == 0:
         return "Delete"
     if update.from_level == 0:
@@ -37,8 +37,8 @@ def operation(update: Move) -> str:
 
 
 def ending_page(ending: Ending, plan: Plan, says: str, width: int | None = None) -> Page:
-    """Return one line per update, in KIP-584's form: with its result, or without if nothing was
-    sent; and the sentence about the state."""
+    """Return the page of an ending: a line per update in KIP-584's form, with its result if it was
+    sent, and the sentence about the state."""
     page = Page(width)
     results = {
         (step.position, outcome.update.feature): outcome
@@ -85,7 +85,7 @@ def _is_refused(outcome: MoveOutcome) -> bool:
 
 
 def _answer(outcome: MoveOutcome) -> str:
-    """Return the controller's response to an update."""
+    """Return the controller's response to an update as text."""
     if outcome.code == NO_ERROR:
         return "the controller answered OK"
     code = [] if outcome.code is None else [f"error {outcome.code}"]
@@ -95,9 +95,9 @@ def _answer(outcome: MoveOutcome) -> str:
 def order_page(
     file: PlanFile, name: str, rules: Sequence[tuple[str, str]], catalogue: Catalogue, address: str
 ) -> Page:
-    """Return the page before `featurelib apply`: steps, and what cannot be undone. `name`: the
-    cluster's, with its id; `rules`: policy and approval; `address`: of its brokers, "" = not
-    known."""
+    """Return the page shown before `featurelib apply`: steps, and irreversible effects. `name`: of
+    the cluster, with its id; `rules`: policy and approval; `address`: of its brokers, "" =
+    unknown."""
     page = Page()
     intent = clean(file.plan.intent, 400)
     page.facts([("cluster", name), ("intent", intent), ("digest", file.digest), *rules])
@@ -120,20 +120,20 @@ def danger_page(plan: Plan, catalogue: Catalogue, address: str) -> Page:
 
 
 def named(cluster: str, name: str) -> str:
-    """Return the name of a cluster, with its id."""
+    """Return the name of a cluster, with its id in brackets if it differs."""
     return clean(cluster) if name in ("", cluster) else f"{clean(name)} ({clean(cluster)})"
 
 
 def name_of(entry: JournalEntry, names: Mapping[str, str]) -> str:
-    """Return a cluster's name: the inventory's now, or the one at the time of sending."""
+    """Return an entry's cluster name: the inventory's, or the name when it was sent."""
     intent = entry.intent
     return names.get(intent.cluster) or intent.name or intent.cluster
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadJournal:
-    """The journal of some entries, and how they were chosen. `part`: those of the fleet. `faults`:
-    records that were changed."""
+    """The choice of journal entries on a page. `part`: the chosen clusters of the fleet. `faults`:
+    the records that were changed."""
 
     path: str
     choice: ClusterArgs
@@ -150,8 +150,8 @@ def journal_page(
     of: ReadJournal,
     width: int | None = None,
 ) -> Page:
-    """Return each request of the journal, with its sender, time and outcome, then each update, and
-    its approval; and each withdrawn approval. `names`: the inventory's names of clusters."""
+    """Return the page of the journal: each request with sender, time, outcome, updates and
+    approval, and each withdrawn approval. `names`: cluster id → inventory's name."""
     page, faults = Page(width), of.faults
     for entry in entries:
         _show_entry(entry, named(entry.intent.cluster, name_of(entry, names)), catalogue, page)
@@ -179,7 +179,7 @@ def verified_page(
     kept: str | None = None,
     width: int | None = None,
 ) -> Page:
-    """Show the changed records, and the newest digest with the advice how to use it."""
+    """Return the page of a journal check: changed records, newest digest, and advice."""
     page = Page(width)
     for fault in result.faults:
         page.item(clean(fault, 300))
@@ -223,7 +223,7 @@ def _show_entry(entry: JournalEntry, name: str, catalogue: Catalogue, page: Page
 
 
 def _short(digest: str) -> str:
-    """Return the start of a digest, by which a person finds its file."""
+    """Return the start of a digest, enough for a person to find the file."""
     return clean(digest)[:_SHORT]
 
 
@@ -245,8 +245,9 @@ def sentence(
     again: str = "",
     approve: str = "",
 ) -> str:
-    """Return the state of the cluster now, and the next step: `again` continues the same plan,
-    `approve` must run before that, `way` has the options to settle it or to plan again."""
+    """Return the sentence about a cluster's state after an ending, and the next step. `again`: the
+    command that continues the plan; `approve`: the command that must run before; `way`: options
+    that settle the plan or plan again."""
     title, levels = f"cluster {clean(name or ending.cluster)}", _where(ending.steps, catalogue)
     done, cause = f"{ending.applied} of {count(ending.total, 'step')}", _cause(ending)
     if ending.kind is EndingKind.APPLIED:
@@ -273,13 +274,13 @@ def sentence(
 
 
 def _cause(ending: Ending) -> str:
-    """Return the reasons of an ending, then the outcomes of the last request."""
+    """Return the reasons of an ending as text, then the outcomes of the last request."""
     texts = [clean(" ".join(reason.split()).rstrip("."), 2000) for reason in ending.reasons]
     return "; ".join([*texts, *(text for step in ending.steps[-1:] for text in _outcomes(step))])
 
 
 def _next_command(ending: Ending, args: ClusterArgs | None, again: str, approve: str) -> str:
-    """Return the command that continues after a rejected or stopped plan, in a sentence."""
+    """Return a sentence with the command that continues after a rejected or stopped plan."""
     updates = (update for step in ending.steps for update in step.updates)
     codes = {u.code for u in updates if u.fate in {Fate.REJECTED, Fate.OVERTAKEN}}
     if codes == {NOT_AUTHORIZED}:
@@ -291,7 +292,7 @@ def _next_command(ending: Ending, args: ClusterArgs | None, again: str, approve:
 
 
 def before_return(ending: Ending, plan: Plan) -> str:
-    """Return what controllers need before older software, "" if no KRaft level was downgraded."""
+    """Return what controllers need before older software; "" = nothing was downgraded."""
     is_lower = any(move.to_level < move.from_level for move in plan.moves)
     is_kraft = plan.requirements.features_node_version is None
     is_over = ending.kind is EndingKind.APPLIED and is_lower and is_kraft
@@ -299,13 +300,13 @@ def before_return(ending: Ending, plan: Plan) -> str:
 
 
 def _where(steps: Sequence[StepOutcome], catalogue: Catalogue) -> str:
-    """Return the present level of each feature of the request."""
+    """Return the present level of each feature in these requests, as text."""
     now = {outcome.update.feature: outcome.level for step in steps for outcome in step.updates}
     return ", ".join(_is_at(name, level, catalogue) for name, level in sorted(now.items()))
 
 
 def _outcomes(step: StepOutcome) -> Iterator[str]:
-    """Yield the outcomes of one request's updates, equal ones together, and nodes that lag."""
+    """Yield the outcomes of a request's updates as text, equal ones together, and late nodes."""
     alike: dict[tuple[Fate, str], list[str]] = {}
     for outcome in step.updates:
         is_applied = outcome.fate is Fate.APPLIED
@@ -323,8 +324,8 @@ def _outcomes(step: StepOutcome) -> Iterator[str]:
 
 
 def _proof(step: StepOutcome) -> str:
-    """Return the reason why a request cannot be applied any more, or why it still may; "" if levels
-    or response decide."""
+    """Return why a request cannot be applied any more, or why it still can; "" = its levels or
+    response show it."""
     if not step.unproven:
         return clean(step.proof, 2000) if step.proof else ""
     is_accepted = all(outcome.code == NO_ERROR for outcome in step.updates)
@@ -348,7 +349,7 @@ _SETTLED = {
 
 
 def resumed_page(resumed: Resumed, catalogue: Catalogue, width: int | None = None) -> Page:
-    """Return a sentence for each settled request and each unexplained level, then a summary."""
+    """Return the page of `resume`: each settled request, each unexplained level, and a summary."""
     page = Page(width)
     lines = [(entry, settled_sentence(entry, catalogue)) for entry in resumed.settled]
     lines += [
@@ -363,8 +364,8 @@ def resumed_page(resumed: Resumed, catalogue: Catalogue, width: int | None = Non
 
 
 def resumed_end(resumed: Resumed) -> str:
-    """Return the state of all requested requests, then of other clusters: how many are open, and
-    the command."""
+    """Return the summary of `resume`: how many of the chosen requests, and of other clusters'
+    requests, are open, and the next command."""
     number, unknown = len(resumed.settled) + len(resumed.lost), resumed.unknown
     tail = ""
     counts = Counter((entry.intent.cluster, command) for entry, command in resumed.others)
@@ -374,7 +375,7 @@ def resumed_end(resumed: Resumed) -> str:
     if unknown:
         waiting = [str(entry.number) for entry in resumed.settled if entry.is_open]
         which = f" for journal entry {', '.join(waiting)}" if resumed.lost else ""
-        again = f" Run this again{which}." if waiting else ""  # lost requests have their own advice
+        again = f" Run this again{which}." if waiting else ""  # these have their own advice
         return f"Still unknown: {unknown} of {count(number, 'request')}.{again}{tail}"
     if number:
         return f"Settled: {count(number, 'request')}; resume itself wrote nothing.{tail}"
@@ -387,7 +388,7 @@ def resumed_end(resumed: Resumed) -> str:
 
 
 def settled_sentence(entry: JournalEntry, catalogue: Catalogue) -> str:
-    """Return one sentence about one request that `resume` checked."""
+    """Return the sentence about a request that `resume` checked."""
     result = entry.outcomes[-1].result
     reason = f"; {proof}" if (proof := _proof(result)) else ""
     word = _SETTLED.get(result.fate, result.fate.value)
@@ -395,7 +396,7 @@ def settled_sentence(entry: JournalEntry, catalogue: Catalogue) -> str:
 
 
 def unexplained_sentence(odd: Unexplained, catalogue: Catalogue) -> str:
-    """Return one sentence about a level that no request explains."""
+    """Return the sentence about a finalized level that no journal entry explains."""
     return (
         f"{_is_at(odd.feature, odd.level, catalogue)}. No request of this journal that was applied "
         f"explains that: entry {odd.entry.number} asked for it and was closed as "

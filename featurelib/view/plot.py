@@ -23,17 +23,17 @@ from featurelib.view.model import Level, Readiness, ReportedCluster, ReportedRet
 from featurelib.words import brokers_and_controllers, count
 
 NOT_LISTED = (0, 0)
-LABEL = 24  # letters above a bar, before its text
-BARS = 30  # the most bars in one plot, and in all plots of a cluster's own page
+LABEL = 24  # the most letters of a bar's label
+BARS = 30  # the most bars in one plot, and in all plots of a cluster's page
 STATES = {"unfit": "does not fit", "holds": "in the way", "fits": "", "silent": "not known"}
 Node = tuple[str, int]  # the role and the id of a node
 Ends = tuple[int, int]
-Seen = Sequence[tuple[list[Node], dict[str, Ends] | None]]  # None = unknown
+Seen = Sequence[tuple[list[Node], dict[str, Ends] | None]]  # None = unknown ranges
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """A bar for nodes of one range; `ends` are None if there is no range to draw.
+    """A bar for the nodes of one range; `ends` are None if there is no range to draw.
 
     `label`: the nodes, or their number if the list is too long.
     """
@@ -47,7 +47,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """A marked level: a line through all bars, with its text below them."""
+    """A mark in a plot: a line through all bars at a level, and its text."""
 
     kind: str
     text: str
@@ -55,13 +55,13 @@ class Mark:
 
     @property
     def lines(self) -> list[str]:
-        """The lines of its text."""
+        """The text of the mark, in lines."""
         return wrap(self.text, 50)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plot:
-    """A drawing; `words` has the same content for screen readers."""
+    """The range plot of one feature; `words` has its content for screen readers."""
 
     feature: str
     bars: tuple[Bar, ...]
@@ -101,9 +101,9 @@ def _draw(ready: Readiness, cluster: ReportedCluster, known: Seen) -> Plot:
 
 
 def _bars(feature: str, cluster: ReportedCluster, known: Seen) -> list[Bar]:
-    """Return one bar for all nodes with the same range of a feature, lowest range first; unknown
-    ranges come last. If there are too many, blocking bars come first, and one bar represents the
-    others."""
+    """Return one bar for all nodes with the same range of a feature, lowest range first, unknown
+    ranges last. Of too many bars the blocking ones come first, and the last bar stands for the
+    rest."""
     unfit = {(node.role, node.node_id) for node in cluster.incompatible if node.feature == feature}
     holding = {
         (finding.role, finding.node_id)
@@ -152,8 +152,8 @@ def _bar(nodes: Sequence[Node], state: str, ends: Ends | None) -> Bar:
 
 
 def _marks(ready: Readiness, returns: Iterable[ReportedReturn]) -> list[Mark]:
-    """Return the marks; equal levels share one; a ceiling that is the target, and levels that are
-    already finalized, have none."""
+    """Return the marks of a feature's plot. Equal levels share a mark; a ceiling equal to the
+    target, and levels that are already finalized, have none."""
     then = next((back for back in returns if back.feature == ready.feature), None)
     ceiling = None if ready.ceiling == ready.target else ready.ceiling
     marks: dict[Level, tuple[str, str]] = {}

@@ -19,11 +19,11 @@ from featurelib.view.model import Report, ReportedCluster
 
 PREFIX = "featurelib_"
 EPOCH = date(1970, 1, 1)
-Sample = tuple[str, float | None]  # the labels of a series, and its value; None = unknown
+Sample = tuple[str, float | None]  # the labels of a metric's sample, and its value; None = unknown
 
 
 def render_prometheus(report: Report) -> str:
-    """Return the gauges of one run; a metric without samples is left out."""
+    """Return the metrics of one run as text; a metric without samples is left out."""
     lines = []
     for name, text, samples in (*_of_fleet(report), *_of_clusters(report), *_of_features(report)):
         values = {labels: value for labels, value in samples if value is not None}
@@ -34,7 +34,7 @@ def render_prometheus(report: Report) -> str:
 
 
 def _of_fleet(report: Report) -> Iterator[tuple[str, str, list[Sample]]]:
-    """Yield name, text and samples of each gauge of the run."""
+    """Yield (name, help text, samples) of each metric about the run."""
     fleet, run, ingest = report.fleet, report.run, report.run.ingest
     yield "clusters", "Clusters by verdict.", _by("verdict", fleet.clusters_by_verdict)
     yield "phases", "Clusters by phase.", _by("phase", fleet.clusters_by_phase)
@@ -63,7 +63,7 @@ def _of_fleet(report: Report) -> Iterator[tuple[str, str, list[Sample]]]:
 
 
 def _of_clusters(report: Report) -> Iterator[tuple[str, str, list[Sample]]]:
-    """Yield name, text and samples of each gauge of single clusters."""
+    """Yield (name, help text, samples) of each metric about single clusters."""
     clusters = [(_labels(**_about(c)), c) for c in report.clusters]
     info, findings = list[Sample](), list[Sample]()
     for c in report.clusters:
@@ -88,12 +88,12 @@ def _of_clusters(report: Report) -> Iterator[tuple[str, str, list[Sample]]]:
 
 
 def _named(cluster: ReportedCluster, tag: str) -> set[tuple[str | None, int | None]]:
-    """Return role and id of the nodes that findings with this tag name."""
+    """Return (role, id) of the nodes in findings with this tag."""
     return {(f.role, f.node_id) for f in cluster.findings if f.code in tagged(tag)}
 
 
 def _of_features(report: Report) -> Iterator[tuple[str, str, list[Sample]]]:
-    """Yield name, text and samples of each gauge of single features."""
+    """Yield (name, help text, samples) of each metric about single features."""
     rows = [
         (_about(c) | {"feature": ready.feature}, ready)
         for c in report.clusters
@@ -107,7 +107,7 @@ def _of_features(report: Report) -> Iterator[tuple[str, str, list[Sample]]]:
         ("ceiling", "Highest level that the audit aims at."),
         ("downgrade_floor", "Lowest level that can be had again without losing metadata."),
     ):
-        # A ceiling is unknown if its evidence does not count.
+        # The ceiling of an UNKNOWN feature is unknown.
         known = [row for row in rows if (name, row[1].verdict) != ("ceiling", Verdict.UNKNOWN)]
         levels = [(_labels(**about), getattr(ready, name)) for about, ready in known]
         numbers = [(labels, None if level is None else level.number) for labels, level in levels]
@@ -123,7 +123,7 @@ def _seconds(time: datetime | None) -> float | None:
 
 
 def _about(cluster: ReportedCluster) -> dict[str, str]:
-    """Return the labels of everything about one cluster."""
+    """Return the labels of metrics about one cluster."""
     return {"cluster": cluster.id, "name": cluster.name, "owner": cluster.owner or ""}
 
 

@@ -1,4 +1,4 @@
-"""Show the answers to questions about one cluster as text: why-not."""
+"""Show the answers of `why-not` as text."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Row = Mapping[str, Any]
 
 
 class QuestionPage(Page):
-    """A page about the cluster of a question."""
+    """A page with the answer to a question about one cluster."""
 
     def __init__(self, source: Source, width: int | None) -> None:
         super().__init__(width)
@@ -38,17 +38,17 @@ class QuestionPage(Page):
 
     @property
     def name(self) -> str:
-        """The cluster's name in commands, after a blank; empty if only addresses choose it."""
+        """The cluster as an argument after a blank; "" if addresses identify it."""
         options, name = self.source.wanted, f" {shlex.quote(self.source.argument)}"
         return "" if options.addresses and not options.cluster else name
 
     @property
     def later(self) -> str:
-        """The options with which a plan is made after a change."""
+        """The command-line options for making a plan later."""
         return self.source.wanted.later(self.source.entry)
 
     def level(self, feature: str, level: int | None) -> str:
-        """Return a level with its name."""
+        """Return a level of a feature as text with its name."""
         return words.level_text(self.catalogue, feature, level)
 
 
@@ -65,7 +65,7 @@ _HEADS = {
 
 
 def why_not_page(answer: WhyNot, source: Source, width: int | None = None) -> Page:
-    """Return the text of an answer: the proofs, the missing data, and what unlocks the level."""
+    """Return the page of `why-not`: blockers, missing data, what unlocks the level."""
     page = QuestionPage(source, width)
     goal, now = (page.level(answer.feature, level) for level in (answer.level, answer.current))
     misfits = answer.proofs if answer.answer is LevelStatus.FINALIZED else ()
@@ -92,7 +92,7 @@ def why_not_page(answer: WhyNot, source: Source, width: int | None = None) -> Pa
 
 
 def _proofs(proofs: Sequence[Proof], page: QuestionPage) -> None:
-    """Show a row for each blocking node, then each rule: who applies it, and to which nodes."""
+    """Show a row for each blocking node, then each rule with the judges and nodes."""
     of_nodes = [proof for proof in proofs if proof.node]
     if of_nodes:
         several = len({proof.feature for proof in of_nodes}) > 1
@@ -117,7 +117,7 @@ def _node_row(proof: Proof, several: bool, page: QuestionPage) -> tuple[str, ...
 
 
 def _rule(proofs: Sequence[Proof], page: Page) -> None:
-    """Show a rule: who applies it, to which nodes, its source and its message."""
+    """Show a rule: the judges that apply it, the nodes, its source and its message."""
     judges = judges_line(proof.judge for proof in proofs)
     ids = dict[str | None, set[int]]()
     for proof in proofs:
@@ -128,10 +128,10 @@ def _rule(proofs: Sequence[Proof], page: Page) -> None:
     if source := next((proof.source for proof in proofs if proof.source), ""):
         page.text(source, 4)
     quoted = set[str]()
-    # The sort keeps the other reasons in order.
+    # A stable sort keeps the order of other reasons.
     for proof in sorted(proofs, key=lambda p: not p.is_answer):
         if proof.judge in quoted or (proof.judge == STRICT and proof.node):
-            continue  # the row of the node shows the reason; the message names only the first node
+            continue  # the row of the node shows it, and the message names only the first node
         message = words.clean(proof.statement, 1000)
         if proof.judge in GENERATIONS:
             quoted.add(proof.judge)
@@ -140,7 +140,7 @@ def _rule(proofs: Sequence[Proof], page: Page) -> None:
 
 
 def _show_proofs(head: str, proofs: Sequence[Proof], page: QuestionPage) -> None:
-    """Show findings and their remedies, each remedy once."""
+    """Show findings below the heading `head`, each remedy once."""
     if proofs:
         page.head(f"{head} ({len(proofs)})")
     given = set[str]()
@@ -182,14 +182,14 @@ def _show_unlock(answer: WhyNot, page: QuestionPage) -> None:
     if answer.unknown:
         page.line("  and find out what is not known")
     if any(proof.code in tagged("lossy") for proof in answer.proofs):
-        return  # no change of the cluster unlocks it
+        return  # no change of the cluster unlocks the level
     if now != later:
         page.item(READ_AGAIN if page.later == later else COLLECT_AGAIN, 2)
     page.line(f"  then: {command}{page.later}")
 
 
 def _missing_data(unknown: Sequence[Proof], page: QuestionPage) -> str:
-    """Return the data to collect; a stale node already has a remedy."""
+    """Return the text about data to collect; for a stale node, its remedy says what to do."""
     stale = {half[1:] for half in ghosts(page.source.view.judged.findings)}
     off = dict.fromkeys(u.node for u in unknown if (u.role, u.node_id) in stale)
     fix = "is off and still registered: start it or, if it will never run again, unregister it"
@@ -216,7 +216,7 @@ def _unlock(answer: WhyNot, route: WayOut, page: QuestionPage) -> None:
 
 
 def _fixes(route: WayOut, page: QuestionPage) -> None:
-    """Show the action for each node, equal ones together, and its command."""
+    """Show the action for each node, with its command; equal actions share a line."""
     ids: dict[tuple[Role, Action], list[int]] = {}
     for fix in route.fixes:
         ids.setdefault((fix.role, fix.action), []).append(fix.node_id)
@@ -247,5 +247,5 @@ def _remedies(proofs: Sequence[Proof], page: Page) -> None:
 
 
 def judges_line(judges: Iterable[str]) -> str:
-    """Return the judges, each named once."""
+    """Return the names of the judges, each once."""
     return " and ".join(dict.fromkeys(map(judge_text, judges)))

@@ -65,7 +65,7 @@ MOST = 5000  # the most clusters with details and a page; the worst clusters com
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LONGEST_REASON = 250
 _LEVEL = model.Level, model.Level | None
-LEVELS: dict[type, list[str]] = {  # type → its fields with levels
+LEVELS: dict[type, list[str]] = {  # type → its fields that hold levels
     kind: [name for name, hint in get_type_hints(kind).items() if hint in _LEVEL]
     for kind in (
         model.ReportedFinding,
@@ -86,7 +86,7 @@ def report_run(
     as_of: int,
     facts: RunFacts = RunFacts(),  # noqa: B008  nothing in it is ever changed
 ) -> model.ReportedRun:
-    """Return the run for a report. `as_of`: microseconds since 1970, UTC."""
+    """Return the run as a report shows it. `as_of`: microseconds since 1970, UTC."""
     left_out, newest, max_age = None, facts.newest, facts.max_age
     if facts.quarantine is not None:
         lines, first = facts.quarantine
@@ -120,10 +120,10 @@ def summarize(
     mutes: Sequence[Mute] = (),
     past: PreviousRuns = PreviousRuns(),  # noqa: B008  nothing in it is ever changed
 ) -> model.Report:
-    """Return the report on one run's tables; further columns in them (`run`) are ignored.
+    """Return the report on one run's tables. `inventory`: names and owners of clusters. `mutes`: by
+    cluster id. `past`: the data of earlier runs.
 
-    `inventory`: names and owners of clusters. `mutes`: clusters by id. `past`: the data of earlier
-    runs.
+    Columns that the tables have besides (`run`) are ignored.
     """
     entries = {entry.id: entry for entry in inventory.cluster} if inventory else {}
     reader = _Reader(catalogue, links, entries, judged.findings, run)
@@ -167,7 +167,7 @@ def summarize(
 
 
 def read_profiles(evidence: Evidence) -> dict[str, tuple[model.ReportedProfile, ...]]:
-    """Return the nodes by range in every cluster of a batch, by its id; unknown ranges last."""
+    """Return cluster id → its nodes grouped by range, unknown ranges last."""
     subjects, ranges = evidence.subjects, evidence.ranges()
     halves: defaultdict[int, defaultdict[int, dict[int, list[int]]]] = defaultdict(
         lambda: defaultdict(lambda: {role: [] for role in Role})
@@ -201,7 +201,7 @@ def add_details(
     histories: Mapping[str, Sequence[LevelChange]],
     catalogue: Catalogue,
 ) -> model.Report:
-    """Add the ranges and the level history of the named clusters to the report."""
+    """Return the report with ranges and level histories of the clusters in these maps."""
 
     def moves(changes: Iterable[LevelChange]) -> tuple[model.ReportedMove, ...]:
         return tuple(
@@ -229,7 +229,7 @@ def add_details(
 
 
 def narrow(report: model.Report, part: FleetPart) -> model.Report:
-    """Return the report on a part's clusters: counted, ranked and planned as if alone.
+    """Return the report on the clusters of a part, counted and ranked as if there were no others.
 
     Mutes without a match there are left out, and so are counts over the whole fleet.
     """
@@ -261,7 +261,7 @@ def narrow(report: model.Report, part: FleetPart) -> model.Report:
 def _by_cluster(
     rows: TableRows, schema: Schema, read: Callable[[Any], Value]
 ) -> defaultdict[str, list[Value]]:
-    """Return the rows of each cluster, decoded; columns that `schema` lacks are left out."""
+    """Return cluster → its decoded rows; columns that `schema` lacks are left out."""
     groups = defaultdict[str, list[Value]](list)
     for row in rows.select(schema.names).to_pylist():
         groups[row["cluster"]].append(read(row))
@@ -269,7 +269,7 @@ def _by_cluster(
 
 
 class _Reader:
-    """The reader of gold tables, with the names of one catalogue."""
+    """A reader of gold tables into values of a report, with level names of one catalogue."""
 
     def __init__(
         self,
@@ -296,7 +296,7 @@ class _Reader:
         findings: list[model.ReportedFinding],
         incompatible: list[model.IncompatibleNode],
     ) -> model.ReportedCluster:
-        """Return a row of schema.UPGRADE_PLAN with the cluster's rows of other tables."""
+        """Return a cluster of the report from its plan row and its rows of other tables."""
         entry = self._entries.get(row["cluster"]) or Entry(id=row["cluster"])
         shares = self._shares(row, entry)
         steps = _in_turn([self._step(step, shares, entry) for step in row["steps"] or ()])
@@ -346,8 +346,8 @@ class _Reader:
     def _commands(
         self, entry: Entry, plan_file: str | None, steps: Sequence[model.ReportedStep]
     ) -> tuple[str, ...]:
-        """Return the command that shows the plan of a cluster, for review before anything is sent;
-        or the one that makes it, if no file was written. None if no step is ours now."""
+        """Return the command that shows a cluster's plan before anything is sent or, without a plan
+        file, the command that makes the plan; () if no step is ours now."""
         if all(step.managed_by is not None or step.waits for step in steps):
             return ()
         plan = f"featurelib plan {shlex.quote(entry.argument)} upgrade-all{self._ways(entry)}"
@@ -359,8 +359,8 @@ class _Reader:
     def _owner_command(
         self, shares: PlanSplit, entry: Entry, findings: Sequence[model.ReportedFinding]
     ) -> str:
-        """Return the command by which the cluster's owner makes its moves or, if it was already
-        requested, shows why it does not."""
+        """Return the owner's command for its moves; if the change was already requested, the
+        command that shows why the owner does not make it."""
         for finding in findings:
             goal = finding.level if finding.code in tagged("not_carried_out") else None
             if goal and any(goal.number >= move.to_level for move in shares.theirs):
@@ -368,7 +368,7 @@ class _Reader:
         return owner_command(shares.theirs, entry, self._catalogue)
 
     def _site(self, entry: Entry) -> Site:
-        """Return the facts for remedies; without an inventory entry the `entry` is a made one."""
+        """Return the facts about a cluster that its remedies need."""
         listed, inventory = entry.id in self._entries, self._listed_in
         return replace(
             entry.site,
@@ -379,7 +379,7 @@ class _Reader:
         )
 
     def _shares(self, row: Any, entry: Entry) -> PlanSplit:
-        """Return the steps of a row, split by owner."""
+        """Return the steps in a row of plans, split by owner."""
         guards = guards_of(entry)
         levels = {step["feature"]: step["from_level"] for step in row["steps"] or ()}
         return share(steps_of(row["steps"] or ()), guards, levels, self._catalogue)
@@ -392,7 +392,7 @@ class _Reader:
         return self._read(model.ReportedStep, row, managed_by=owner, waits=waits)
 
     def finding(self, row: Any) -> model.ReportedFinding:
-        """Convert a row of FINDING to a finding of the report, with its texts and line."""
+        """Convert a row of FINDING to a finding of the report, with its texts and its line."""
         entry = self._entries.get(row["cluster"]) or Entry(id=row["cluster"])
         ghost = self._ghosts.get((row["cluster"], row["role"], row["node_id"]))
         words = self._words.of(row, self._site(entry), ghost)
@@ -409,17 +409,17 @@ class _Reader:
         )
 
     def readiness(self, row: Any) -> model.Readiness:
-        """Return a row of featurelib.schema.READINESS."""
+        """Convert a row of featurelib.schema.READINESS to a value of the report."""
         counts = {name: row[name] or 0 for name in ("blockers", "unknowns")}
         return self._read(model.Readiness, row, **counts)
 
     def incompatible(self, row: Any) -> model.IncompatibleNode:
-        """Return a row of featurelib.schema.INCOMPATIBLE_BROKER."""
+        """Convert a row of featurelib.schema.INCOMPATIBLE_BROKER to a value of the report."""
         return self._read(model.IncompatibleNode, row)
 
     def _read(self, kind: type[Value], row: Any, **fields: object) -> Value:
-        """Return a row about a feature as a `kind`, whose fields are columns except those in
-        `fields`: texts are made safe, levels and ranges get their names."""
+        """Return a row about a feature as a `kind`, with `fields` in place of equal columns: texts
+        are made safe, levels and ranges get their names."""
         feature = row["feature"]
         columns = {k: clean(v) if isinstance(v, str) else v for k, v in row.items()}
         for name in LEVELS[kind]:
@@ -451,8 +451,8 @@ class _Reader:
 
 
 def _in_turn(steps: Sequence[model.ReportedStep]) -> tuple[model.ReportedStep, ...]:
-    """Return the steps in their order: those of our plan, which fits the present levels, then
-    another owner's, then ours that wait for them; no request has two of these."""
+    """Return the steps in the order of sending, with new request numbers: ours that fit the present
+    levels, then another owner's, then ours that wait for the owner."""
     turns = [(step.waits, step.managed_by is not None, step.request) for step in steps]
     numbers = {turn: number for number, turn in enumerate(sorted(set(turns)), start=1)}
     turned = [replace(step, request=numbers[turn]) for step, turn in zip(steps, turns, strict=True)]
@@ -464,7 +464,7 @@ def _shown(text: str | None, length: int = LENGTH) -> str | None:
 
 
 def _release_of(catalogue: Catalogue, readiness: Iterable[model.Readiness]) -> str | None:
-    """Return `4.0`: the release of the finalized metadata.version."""
+    """Return the release of the finalized metadata.version, `4.0`; None = unknown."""
     level = next((row.finalized for row in readiness if row.feature == METADATA_VERSION), None)
     if level is None or level.number == 0:
         return None
@@ -473,7 +473,7 @@ def _release_of(catalogue: Catalogue, readiness: Iterable[model.Readiness]) -> s
 
 
 def _worst(findings: Iterable[model.ReportedFinding]) -> Severity | None:
-    """Return the severity of the worst unmuted finding."""
+    """Return the worst severity of the unmuted findings; None = there are none."""
     severities = {finding.severity for finding in digest.unmuted(findings)}
     return next((severity for severity in Severity if severity in severities), None)
 
@@ -497,14 +497,14 @@ def _finding_order(finding: model.ReportedFinding) -> tuple[object, ...]:
         finding.role or "",
         -1 if finding.node_id is None else finding.node_id,
         metadata_first(finding.feature or ""),
-        # Equal rows are distinguished by their text and place.
+        # Equal rows are ordered by text and place.
         finding.statement,
         finding.line_id or "",
     )
 
 
 def _count_fleet(clusters: Sequence[model.ReportedCluster]) -> model.FleetCounts:
-    """Count verdicts, phases and findings of the listed clusters, so that totals and lists
+    """Return the numbers of verdicts, phases and findings in `clusters`, so that totals and lists
     agree."""
     ready = [ready.verdict for cluster in clusters for ready in cluster.readiness]
     unfit = {(c.key, node.node_id) for c in clusters for node in c.incompatible}
@@ -529,7 +529,7 @@ def _count_fleet(clusters: Sequence[model.ReportedCluster]) -> model.FleetCounts
 
 
 def _count_findings(findings: Sequence[model.ReportedFinding]) -> dict[str, Any]:
-    """Return the counts of findings, and of muted ones."""
+    """Return the numbers of findings, and of muted findings."""
     muted = [f for f in findings if f.muted is not None]
     return {
         "findings": len(findings),

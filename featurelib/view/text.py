@@ -35,11 +35,11 @@ LIMIT = 20
 ALL = "--limit 0 shows all"
 CAUSES = 5
 NAMES = 3  # the most names in one line
-LINES = 4  # the most lines of features, steps or messages; --limit 0 shows all
-NARROW = 72  # columns
+LINES = 4  # the most lines of features, steps or messages; `--limit 0` shows all
+NARROW = 72  # narrower pages show fewer columns
 LABEL = 12  # columns for the labels of one cluster's details
 Entry = tuple[str, Sequence[str]]  # a label, and the lines beside it
-NAME, PHASE = 30, 23  # the widest columns of names and of phases
+NAME, PHASE = 30, 23  # the widest columns for names and phases
 
 
 def render_text(report: model.Report, *, width: int = WIDEST, limit: int = LIMIT) -> str:
@@ -64,14 +64,14 @@ def report_page(report: model.Report, width: int | None = None, limit: int = LIM
     page.line()
     sentence, command = next_step(report)
     page.text(f"{paint('Next', 'bold')}  {sentence}", below=0)
-    page.lines([paint(line, "bold") for line in command.splitlines()])  # unchanged, to be copied
+    page.lines([paint(line, "bold") for line in command.splitlines()])  # unchanged, for copying
     return page
 
 
 def _parts(
     report: model.Report, limit: int
 ) -> tuple[tuple[str, Sequence[Any], Callable[[Any, int, Page], None]], ...]:
-    """Return the heading, the rows and the function of each part below the counts."""
+    """Return (heading, rows, function) for each part of the report below the counts."""
     movable = [cluster for cluster in report.clusters if cluster.steps]
     muted = {c.key for c in report.clusters if not limit and any(f.muted for f in c.findings)}
     acts = [cluster for cluster in report.clusters if cluster.needs_person or cluster.key in muted]
@@ -106,7 +106,7 @@ def _head(report: model.Report, page: Page) -> None:
 
 
 def _today(report: model.Report, limit: int, page: Page) -> None:
-    """Show a row per task: verb, clusters, and below each other problem and remedy."""
+    """Show a row per task: verb, clusters, and the problem with its remedy."""
     if not report.today:
         return
     named = {cluster.key: cluster.name for cluster in report.clusters}
@@ -124,7 +124,7 @@ def _today(report: model.Report, limit: int, page: Page) -> None:
     if hidden := report.today[len(tasks) :]:
         verbs = [f"{task.verb}: {code_text(''.join(task.codes))}" for task in hidden]
         page.text(_dim(f"… and {count(len(hidden), 'more group')} ({', '.join(verbs)}): {ALL}"))
-    for task in tasks:  # a command stays in one line, so that it can be pasted
+    for task in tasks:  # a command stays in one line for copying
         if task.command:
             page.text(f"{task.verb} {named[task.clusters[0]]}:")
             page.lines(paint(line, "bold") for line in task.command.splitlines())
@@ -204,12 +204,12 @@ def _causes(causes: Sequence[model.Cause], limit: int, page: Page) -> None:
 
 
 def _lines(*texts: str) -> str:
-    """Return the texts below each other in one cell, without empty ones."""
+    """Return texts as lines of one table cell, without empty texts."""
     return "\n".join(filter(None, texts))
 
 
 def _moves(clusters: Sequence[model.ReportedCluster], limit: int, page: Page) -> None:
-    """Show the possible upgrades of each cluster, READY ones first."""
+    """Show the planned upgrades of each cluster, READY clusters first."""
     rows = [["cluster", "steps", "from the finalized level to"]]
     ordered = sorted(clusters, key=lambda cluster: cluster.verdict is not Verdict.READY)
     for cluster in ordered[: limit or None]:
@@ -223,7 +223,7 @@ def _moves(clusters: Sequence[model.ReportedCluster], limit: int, page: Page) ->
 
 
 def _clusters(clusters: Sequence[model.ReportedCluster], limit: int, page: Page) -> None:
-    """Show a row per cluster; a narrow page has fewer columns."""
+    """Show a row per cluster; a narrow page leaves out columns."""
     is_wide = page.width >= NARROW
     rows = [["verdict", "cluster", *(["nodes", "phase"] if is_wide else []), "in one line"]]
     for cluster in clusters[: limit or None]:
@@ -236,7 +236,7 @@ def _clusters(clusters: Sequence[model.ReportedCluster], limit: int, page: Page)
 
 
 def _verdict(cluster: model.ReportedCluster) -> str:
-    """Return the verdict; never in green beside a warning."""
+    """Return the verdict of a cluster in colour; never green if it has a warning."""
     is_grave = cluster.severity is Severity.CRITICAL
     is_calm = cluster.verdict in digest.OPEN or not digest.warns(cluster)
     kind = cluster.verdict if is_calm else Severity.WARNING
@@ -244,13 +244,13 @@ def _verdict(cluster: model.ReportedCluster) -> str:
 
 
 def _names(cluster: model.ReportedCluster) -> list[str]:
-    """Return the name and, if different, the id."""
+    """Return a cluster's name and, if different, its id."""
     ids = [_dim(cluster.id)] if cluster.id != cluster.name else []
     return [paint(cluster.name, "bold"), *ids]
 
 
 def _contacts(cluster: model.ReportedCluster) -> str:
-    """Return `payments · #payments-oncall · managed by strimzi`, from the inventory."""
+    """Return a cluster's contacts: `payments · #payments-oncall · managed by strimzi`."""
     managed = f"managed by {cluster.managed_by}" if cluster.managed_by else None
     return " · ".join(filter(None, (cluster.owner, cluster.contact, managed)))
 
@@ -275,7 +275,7 @@ def _details(clusters: Sequence[model.ReportedCluster], limit: int, page: Page) 
 
 
 def _entries(cluster: model.ReportedCluster, limit: int) -> Iterator[Entry]:
-    """Yield labels, and the lines beside each; a missing value is an empty line."""
+    """Yield (label, lines) for the details of one cluster; missing values are empty lines."""
     most = LINES if limit else 0
     people = (digest.owner_text(cluster), cluster.contact, *cluster.labels)
     yield "owner", [" · ".join(filter(None, people))]
@@ -298,7 +298,7 @@ def _entries(cluster: model.ReportedCluster, limit: int) -> Iterator[Entry]:
 
 
 def _finding_entries(findings: digest.Findings, limit: int, most: int) -> Iterator[Entry]:
-    """Yield the groups of findings, then the muted findings, in full if everything is shown."""
+    """Yield (label, lines) for findings in groups, then for muted findings."""
     groups = digest.group_findings(digest.unmuted(findings))
     for group in groups[: limit or None]:
         yield from _group_entries(group, most)
@@ -311,7 +311,7 @@ def _finding_entries(findings: digest.Findings, limit: int, most: int) -> Iterat
 
 
 def _managed_text(cluster: model.ReportedCluster) -> str:
-    """Return the manager of a cluster and its features; empty without one."""
+    """Return the text about a cluster's manager and its features; "" = not managed."""
     if not cluster.managed_by:
         return ""
     our_part, owner_part = ({step.feature for step in steps} for steps in digest.parts(cluster))
@@ -323,8 +323,8 @@ def _managed_text(cluster: model.ReportedCluster) -> str:
 
 
 def _plan_entries(cluster: model.ReportedCluster, most: int) -> Iterator[Entry]:
-    """Yield the steps of a plan with the number of their request, and its effects; without a plan
-    the possible downgrades, if everything is shown."""
+    """Yield (label, lines) for the steps of a plan and its effects; without a plan for the possible
+    downgrades, if everything is shown."""
     if not cluster.steps:
         yield "rollback", [] if most else digest.ahead_lines(cluster)
         return
@@ -340,7 +340,7 @@ def _plan_entries(cluster: model.ReportedCluster, most: int) -> Iterator[Entry]:
 
 
 def _group_entries(group: digest.FindingGroup, most: int, note: str = "") -> Iterator[Entry]:
-    """Yield the messages of equal findings, the remedy, and the evidence."""
+    """Yield (label, lines) for a group of findings: messages, remedy, evidence."""
     first = group.first
     messages = [f"{message}{note}" for message in group.messages]
     label = paint(group.severity.value, "dim" if note else STYLES[group.severity])
@@ -355,7 +355,8 @@ def _group_entries(group: digest.FindingGroup, most: int, note: str = "") -> Ite
 
 
 def _profile_lines(cluster: model.ReportedCluster) -> list[str]:
-    """Return a line for nodes that support the same: `brokers 1-3: metadata.version 7-27, …`."""
+    """Return a line per group of nodes with equal ranges: `brokers 1-3: metadata.version 7-27,
+    …`."""
     lines = []
     for group in cluster.profiles or ():
         ranges = [f"{of.feature} {of.min_version}-{of.max_version}" for of in group.ranges or ()]
@@ -365,8 +366,8 @@ def _profile_lines(cluster: model.ReportedCluster) -> list[str]:
 
 
 def _level_lines(cluster: model.ReportedCluster, *, every: bool) -> list[str]:
-    """Return the features with a blocked or unknown level; the plan has the other features.
-    `every`: all features."""
+    """Return lines for features with a blocked or unknown level, or with `every` for all features;
+    other levels are in the plan."""
     if every:
         return [", ".join(filter(None, _facts_of(ready))) for ready in cluster.readiness]
     if {ready.verdict for ready in cluster.readiness} == {Verdict.UNKNOWN}:
@@ -380,7 +381,7 @@ def _level_lines(cluster: model.ReportedCluster, *, every: bool) -> list[str]:
 
 
 def _facts_of(ready: model.Readiness) -> Iterator[str]:
-    """Yield the known facts of a feature; empty texts for unknown ones."""
+    """Yield the facts of a feature as texts; "" = unknown."""
     yield _readiness_text(ready)
     yield f"since {since}" if (since := digest.since_text(ready)) else ""
     yield f"available {ready.available.text}" if ready.available else ""
@@ -400,7 +401,7 @@ def _readiness_text(ready: model.Readiness) -> str:
 
 
 def _evidence(finding: model.ReportedFinding) -> str:
-    """Return the code of a finding, and when and where it was seen."""
+    """Return the code of a finding, and where and when it was seen, as text."""
     line = f"line {finding.line_id}" if finding.line_id else ""
     read_at = time_text(finding.observed_at)
     texts = [
@@ -413,7 +414,7 @@ def _evidence(finding: model.ReportedFinding) -> str:
 
 
 def _cut(texts: Sequence[str], most: int) -> list[str]:
-    """Return the first of the texts, and the number of others, if more than one; `most` 0 = all."""
+    """Return the first `most` texts, and the number of others if more than one; `most` 0 = all."""
     kept = list(texts if len(texts) == most + 1 else texts[: most or None])
     hidden = len(texts) - len(kept)
     return [*kept, f"… and {hidden:,} more"] if hidden else kept

@@ -21,9 +21,9 @@ from featurelib.view.model import Change, ReportedCluster, ReportedFinding, Repo
 from featurelib.view.trend import METADATA_FELL, setbacks
 from featurelib.words import count, some, time_text
 
-MOST = 7  # groups that are shown
+MOST = 7  # the most groups that are shown
 NAMES = 3  # the most names of clusters in one line
-# The rank of a finding without its own, or with a changed severity.
+# The rank of a finding without a rank of its own, or with a changed severity.
 USUAL = {
     Severity.CRITICAL: Todo(verb="Fix", rank=10),
     Severity.UNKNOWN: Todo(verb="Fix", rank=50),
@@ -41,7 +41,7 @@ Rows = Sequence[tuple[ReportedCluster, ReportedFinding]]
 
 
 def plan_day(clusters: Clusters, run: ReportedRun, change: Change | None) -> tuple[Task, ...]:
-    """Return the groups of these clusters, worst first as the report has them."""
+    """Return the tasks for these clusters, most urgent first."""
     rows: defaultdict[tuple[Todo, str], list[tuple[ReportedCluster, ReportedFinding]]]
     rows = defaultdict(list)
     for cluster in clusters:
@@ -49,7 +49,7 @@ def plan_day(clusters: Clusters, run: ReportedRun, change: Change | None) -> tup
             rows[todo_for(finding), finding.code].append((cluster, finding))
     groups = [(todo, _fix(todo, code, f)) for (todo, code), f in rows.items()]
     fallen = setbacks(clusters, change)
-    # The findings of each subject, also if the settings lowered their severity.
+    # Findings of each kind, also if settings lowered their severity.
     held = {cluster.key for kept in fallen.values() for cluster in kept}
     ready = [c for c in clusters if c.steps and c.key not in held and not _has_no_data(c, run)]
     groups += [*_ask(fallen, change), *_without_new_data(clusters, run), *_waiting(ready)]
@@ -59,29 +59,29 @@ def plan_day(clusters: Clusters, run: ReportedRun, change: Change | None) -> tup
 
 
 def _unnamed(clusters: Clusters, named: set[str]) -> Groups:
-    """Yield the group of clusters that need action and are in no other group."""
+    """Yield a task for clusters that need action and that no other task names."""
     if unnamed := [c for c in clusters if c.needs_person and c.key not in named]:
         yield LAST, _task(LAST, unnamed, "No finding explains the UNKNOWN verdict.", "")
 
 
 def _has_no_data(cluster: ReportedCluster, run: ReportedRun) -> bool:
-    """Return true if this run has no data of the cluster for a plan."""
+    """Return true if this run has no data of the cluster that a plan could use."""
     active = digest.unmuted(cluster.findings)
     is_late = digest.late_since(cluster.newest_line, cluster.findings, run.newest_line) is not None
     return is_late or any(f.code in tagged("no_data", "unreached") for f in active)
 
 
 def todo_for(finding: ReportedFinding) -> Todo:
-    """Return verb and rank of a finding: those of its row, unless its severity was changed."""
+    """Return verb and rank of a finding's task: those of its row, if its severity is usual."""
     row = row_of(finding.code)
     is_usual = row is not None and row.severity is finding.severity
     return (row.todo if row and is_usual else None) or USUAL[finding.severity]
 
 
 def _to_do(cluster: ReportedCluster) -> list[ReportedFinding]:
-    """Return the findings to act on, without those that follow from others: the range of a stale
-    node, others of a node with a critical one, silent nodes of a quorum without a majority, and
-    repeated findings about too old data."""
+    """Return the findings to act on, without findings that follow from others: the range of a stale
+    node, others of a node with a critical finding, silent nodes of a quorum without a majority, and
+    repeated findings about old data."""
     serious = [f for f in digest.unmuted(cluster.findings) if f.severity is not Severity.INFO]
     follow, grave = _consequences(serious), Severity.CRITICAL
     roots = [f for f in serious if f.severity is grave or f not in follow]
@@ -90,7 +90,7 @@ def _to_do(cluster: ReportedCluster) -> list[ReportedFinding]:
 
 
 def _consequences(findings: Sequence[ReportedFinding]) -> list[ReportedFinding]:
-    """Return the findings that follow from others of their cluster."""
+    """Return the findings that follow from another finding of the same cluster."""
     dead = {f.node for f in _with_tags(findings, "stale")}
     critical = {f.node for f in findings if f.severity is Severity.CRITICAL}
     old, silent = _with_tags(findings, "too_old"), _with_tags(findings, "silent")
@@ -106,7 +106,7 @@ def _with_tags(findings: Sequence[ReportedFinding], *tags: str) -> list[Reported
 
 
 def _task(todo: Todo, clusters: Clusters, text: str, how: str, *extra: str) -> Task:
-    """Return the group of these clusters; `extra`: its command and its code, "" = none."""
+    """Return a task for these clusters; `extra`: its command and its code, "" = none."""
     command, code = (*extra, "", "")[:2]
     return Task(
         verb=todo.verb,
@@ -120,7 +120,7 @@ def _task(todo: Todo, clusters: Clusters, text: str, how: str, *extra: str) -> T
 
 
 def _fix(todo: Todo, code: str, rows: Rows) -> Task:
-    """Return the group of one code: the problem, and the remedy in the first of its clusters."""
+    """Return the task for one finding code: the problem, and the remedy for the first cluster."""
     clusters = list({cluster.key: cluster for cluster, _ in rows}.values())
     group, *later = digest.group_findings([f for cluster, f in rows if cluster is clusters[0]])
     title, how = digest.titles_of(code)[0], group.first.action
@@ -134,7 +134,7 @@ def _fix(todo: Todo, code: str, rows: Rows) -> Task:
     elif how:
         is_urgent = todo.rank < USUAL[Severity.UNKNOWN].rank
         how = digest.remedy_of_several(rows, f"{group.messages[0]} " * is_urgent)
-    # Commands that unregister are only in the cluster's part, with their conditions.
+    # Commands that unregister stand only in the cluster's details, with their conditions.
     is_told = todo.verb == COLLECT.verb or not (clusters[1:] or code in tagged("stale", "removes"))
     commands = group.commands * is_told
     how = f"{how} {digest.fill_in(group.first.command) * bool(commands)}".strip()
@@ -142,7 +142,7 @@ def _fix(todo: Todo, code: str, rows: Rows) -> Task:
 
 
 def _ask(went: Mapping[str, Clusters], change: Change | None) -> Groups:
-    """Yield the group of clusters in which levels or software were downgraded."""
+    """Yield the task to ask why levels or software of clusters were downgraded."""
     went = {kind: kept for kind, kept in went.items() if kind != METADATA_FELL}
     changed = list({c.key: c for kept in went.values() for c in kept}.values())
     if changed:
@@ -158,8 +158,8 @@ def _ask(went: Mapping[str, Clusters], change: Change | None) -> Groups:
 
 
 def _without_new_data(clusters: Clusters, run: ReportedRun) -> Groups:
-    """Yield the group of clusters without data in this run and without a finding about that;
-    clusters whose data ended last come first."""
+    """Yield the task about clusters without data in this run and without a finding that says so;
+    the cluster whose data ended last comes first."""
     late = list[tuple[int, datetime, ReportedCluster]]()
     no_data = tagged("no_data", "unreached", "too_old")
     for cluster in clusters:
@@ -177,8 +177,8 @@ def _without_new_data(clusters: Clusters, run: ReportedRun) -> Groups:
 
 
 def _waiting(clusters: Clusters) -> Groups:
-    """Yield the plans that wait for our approval, and those for the owner of a managed cluster.
-    Clusters that are READY as a whole come first; those with warnings last."""
+    """Yield the tasks for plans that wait for our approval, and for plans of managed clusters'
+    owners. Clusters that are READY as a whole come first; those with warnings last."""
     plans = sorted(clusters, key=lambda c: (words.warns_besides(c), c.verdict is not Verdict.READY))
     own = [cluster for cluster in plans if digest.parts(cluster)[0]]
     owner_plans = [cluster for cluster in plans if digest.parts(cluster)[1]]

@@ -28,7 +28,7 @@ WIDTH, HEIGHT = 240, 28  # the size of one trend line on the page
 
 
 class PreviousRuns(NamedTuple):
-    """The earlier runs: `nights` are rows of gold.audit_run, this run's too.
+    """The data of earlier runs: `nights` are rows of gold.audit_run, with this run's row.
 
     `verdicts` (each with True if critical; None = no previous run), `levels` and `silent` (nodes
     that did not respond) are those of the previous run. `lowered`: the levels that can be raised
@@ -39,12 +39,12 @@ class PreviousRuns(NamedTuple):
     verdicts: Mapping[str, tuple[str, bool]] | None = None
     levels: Iterable[Night] = ()
     silent: Container[Node] = ()
-    # The default, which nothing changes.
+    # This default is never changed.
     lowered: Mapping[str, Sequence[tuple[history.LevelMove, datetime]]] = {}
 
 
 def read_nights(rows: Iterable[Night], run: int, catalogue: Catalogue) -> tuple[model.PastRun, ...]:
-    """Return the runs up to `run`, oldest first."""
+    """Return the runs up to the number `run`, oldest first."""
     ordered = sorted((row for row in rows if row["run"] <= run), key=lambda row: int(row["run"]))
     return tuple(_night(row, catalogue) for row in ordered)
 
@@ -80,7 +80,7 @@ def compare(
     names: Mapping[str, str],
     catalogue: Catalogue,
 ) -> model.Change | None:
-    """Return the changes since the run before the last of `nights`; None if there was none."""
+    """Return the changes between the last two of `nights`; None without an earlier run."""
     before = past.verdicts
     if before is None or len(nights) < 2:
         return None
@@ -99,7 +99,7 @@ def _changed_verdicts(
     before: Mapping[str, tuple[str, bool]],
     names: Mapping[str, str],
 ) -> Iterator[model.ChangedVerdict]:
-    """Yield the clusters with another verdict, that became critical, or that are new or gone."""
+    """Yield clusters with a changed verdict, or that became critical, are new or gone."""
     for now in clusters:
         same = {(now.verdict, now.severity is CRITICAL), (now.verdict, True)}
         was = before.get(now.key)
@@ -116,7 +116,7 @@ def _changed_verdicts(
 def _newly_silent(
     clusters: Sequence[model.ReportedCluster], silent: Container[Node]
 ) -> Iterator[model.ChangedNodes]:
-    """Yield the nodes that do not respond now, and did before."""
+    """Yield the nodes that do not respond now and responded in the previous run, by cluster."""
     for cluster in clusters:
         down = (f for f in unmuted(cluster.findings) if f.code in tagged("down"))
         new = [f for f in down if (cluster.key, f.role, f.node_id) not in silent]
@@ -130,7 +130,7 @@ def _changed_levels(
     now_at: datetime,
     catalogue: Catalogue,
 ) -> dict[str, Any]:
-    """Return the changed levels, fallen ceilings, and levels last changed by a downgrade."""
+    """Return the changed levels, lowered ceilings, and levels whose last change was a downgrade."""
     cleaned = [{**row, "feature": words.clean(row["feature"])} for row in past.levels]
     then, tops = (
         history.known_levels(cleaned, column) for column in ("finalized_level", "ceiling")
@@ -156,7 +156,7 @@ def _number(level: model.Level | None) -> int | None:
 def _changed_level(
     cluster: model.ReportedCluster, move: history.LevelMove, at: datetime, catalogue: Catalogue
 ) -> model.ChangedLevel:
-    """Return a change of a cluster's level, and the nodes that do not support the new level."""
+    """Return the change of a cluster's level, with the nodes that do not support the new level."""
     feature, *ends = move
     name = words.clean(feature)
     before, after = (model.Level(number=n, text=words.level_text(catalogue, name, n)) for n in ends)
@@ -181,7 +181,7 @@ def changed(change: model.Change, verdict: Verdict) -> int:
 def setbacks(
     clusters: Sequence[model.ReportedCluster], change: model.Change | None
 ) -> dict[str, list[model.ReportedCluster]]:
-    """Return the setbacks, worst first, each with its clusters: ask for the reason first."""
+    """Return setback → its clusters, worst first; ask for the reason of each first."""
     moved = (*change.levels, *change.lowered) if change else ()
     fell = tagged("epoch_fell")
     of = {
@@ -198,8 +198,8 @@ def setbacks(
 def say_setbacks(
     clusters: Sequence[model.ReportedCluster], change: model.Change | None
 ) -> Iterator[model.ReportedCluster]:
-    """Yield the clusters; those with a setback need action, and their line begins with it and its
-    remedy."""
+    """Yield the clusters; one with a setback needs action, and its summary begins with the
+    setback."""
     went = [(c.key, setback) for setback, kept in setbacks(clusters, change).items() for c in kept]
     first = dict(reversed(went))
     for cluster in clusters:
@@ -212,8 +212,8 @@ def say_setbacks(
 
 
 def ask_first(report: model.Report) -> Iterator[tuple[str, str]]:
-    """Yield the problems to solve before a cluster, by key, is upgraded: critical findings, and
-    unexplained downgrades."""
+    """Yield (cluster key, problem) to solve before an upgrade: critical findings and unexplained
+    downgrades."""
     moves = defaultdict[str, list[tuple[str, str, str, datetime]]](list)
     for level in report.change.lowered if report.change else ():
         moves[level.key].append((level.feature, level.before.text, level.after.text, level.seen))
@@ -227,8 +227,8 @@ def ask_first(report: model.Report) -> Iterator[tuple[str, str]]:
 
 
 def gather_moves(change: model.Change) -> list[tuple[str, list[model.ChangedVerdict]]]:
-    """Return the clusters of each change of verdict, worst first: `BLOCKED → READY`; a cluster that
-    was not judged is new or gone; critical clusters and setbacks are marked."""
+    """Return (change of verdict `BLOCKED → READY`, its clusters), worst first. A cluster that one
+    run did not judge is new or gone; critical clusters and setbacks are marked."""
     moves: defaultdict[str, list[model.ChangedVerdict]] = defaultdict(list)
     order, back = [*Verdict, None], {c.key for c in change.ceilings}
 
@@ -248,8 +248,8 @@ def gather_moves(change: model.Change) -> list[tuple[str, list[model.ChangedVerd
 def gather_levels(
     change: model.Change,
 ) -> list[tuple[str, list[model.ChangedLevel | model.ChangedNodes]]]:
-    """Return the clusters of each change of a level: `kraft.version 0 (not finalized) → 1`, with
-    the nodes that do not support it. Setbacks, and nodes that stopped responding, come first."""
+    """Return (change of a level `kraft.version 0 (not finalized) → 1`, its clusters), with the
+    nodes that do not support it. Setbacks, and nodes that stopped responding, come first."""
 
     def order(moved: model.ChangedLevel) -> tuple[bool, tuple[bool, str]]:
         return moved.before.number < moved.after.number, words.metadata_first(moved.feature)
@@ -267,7 +267,7 @@ def gather_levels(
 
 
 def other_changes(report: model.Report) -> list[str]:
-    """Return the clusters without data since the previous run, and the mutes that ran out."""
+    """Return texts about clusters without data since the previous run, and about expired mutes."""
     change, newest = report.change, report.run.newest_line
     if change is None:
         return []
@@ -282,7 +282,7 @@ def other_changes(report: model.Report) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """A number over all runs, with its text in the first run that has it, and in the last."""
+    """A number in each run, with texts for the first and the last run that have it."""
 
     name: str
     values: tuple[int | None, ...]
@@ -292,14 +292,14 @@ class Series:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trend:
-    """The numbers of one kind over all runs."""
+    """The numbers of one kind in all runs, such as clusters by verdict."""
 
     title: str
     series: tuple[Series, ...]
 
 
 def trends(report: model.Report) -> tuple[Trend, ...]:
-    """Return the trends of the fleet; nothing before the second run."""
+    """Return the trends of the fleet over its runs; () before the second run."""
     if len(nights := report.runs) < 2:
         return ()
     releases = [{r.release: r.clusters for r in night.releases} for night in nights]
@@ -324,7 +324,7 @@ def _verdicts(nights: Sequence[model.PastRun]) -> list[Series]:
 
 
 def _oldest(nights: Sequence[model.PastRun]) -> Series:
-    """Return the oldest metadata.version of any cluster."""
+    """Return the oldest finalized metadata.version in the fleet, by run."""
     texts = [{at.level.number: at.level.text for at in n.metadata_versions} for n in nights]
     named = {number: text for of in texts for number, text in of.items()}
     return _series("of any cluster", [min(of, default=None) for of in texts], named.__getitem__)
@@ -339,7 +339,7 @@ def _named(
     rows: Sequence[Mapping[str, int]],
     order: Callable[[str], Any],
 ) -> list[Series]:
-    """Return a series for each name in any run, newest first, then for the unknown one."""
+    """Return a series of counts for each name, newest first, then for clusters without."""
     names = sorted({name for row in rows for name in row}, key=order, reverse=True)
     every = [sum(night.clusters_by_verdict.values()) for night in nights]
     unknown = [of - sum(row.values()) if row else None for of, row in zip(every, rows, strict=True)]
@@ -358,7 +358,7 @@ def _series(
 
 
 def line(values: Sequence[int | None]) -> list[str]:
-    """Return the points of a line, and of another after each gap, in the form of SVG's polyline."""
+    """Return the points of a series as SVG polylines, a new one after each gap."""
     top = max((value for value in values if value is not None), default=0) or 1
     wide = (WIDTH - 4) / max(len(values) - 1, 1)
     lines, points = list[str](), list[str]()
@@ -372,5 +372,5 @@ def line(values: Sequence[int | None]) -> list[str]:
 
 
 def span_text(first: datetime, last: datetime) -> str:
-    """Return `2026-11-08 to 2026-11-21`."""
+    """Return two times as a span of days: `2026-11-08 to 2026-11-21`."""
     return f"{first.astimezone(UTC):%Y-%m-%d} to {last.astimezone(UTC):%Y-%m-%d}"

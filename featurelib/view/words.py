@@ -50,7 +50,7 @@ SNAPSHOT_FIRST = (
 
 
 def update_text(update: Move, catalogue: Catalogue) -> str:
-    """Return `metadata.version 21 (3.9-IV0) → 25 (4.0-IV3): upgrade`."""
+    """Return an update as `metadata.version 21 (3.9-IV0) → 25 (4.0-IV3): upgrade`."""
     low = level_text(catalogue, update.feature, update.from_level)
     high = level_text(catalogue, update.feature, update.to_level)
     kind = _KINDS[update.upgrade_type]
@@ -72,8 +72,8 @@ def no_return_text(feature: str, before: int, point: int, catalogue: Catalogue) 
 
 
 def danger_lines(change: ChangeOutlook, catalogue: Catalogue) -> list[str]:
-    """Return the irreversible parts and side effects of an update; a command stands on its own
-    line, after blanks."""
+    """Return lines about irreversible effects and side effects of an update; commands have lines of
+    their own, after blanks."""
     update, lines = change.update, []
     for effect in change.side_effects:
         lines.append(f"ALSO CHANGES {clean(say_effect(effect), 1000)}")
@@ -96,7 +96,7 @@ def show_change(change: ChangeOutlook, catalogue: Catalogue, page: Page) -> None
 
 
 def show_danger(change: ChangeOutlook, catalogue: Catalogue, page: Page) -> None:
-    """Show danger_lines below an update."""
+    """Show the irreversible effects and side effects of an update."""
     for line in danger_lines(change, catalogue):
         if line.startswith(" "):
             page.line(f"    {line}")
@@ -105,24 +105,24 @@ def show_danger(change: ChangeOutlook, catalogue: Catalogue, page: Page) -> None
 
 
 def judge_text(judge: str) -> str:
-    """Return the short name of a judge."""
+    """Return the short name of a judge: the policy, a probe, or controllers of some releases."""
     return _JUDGES.get(judge) or (load(judge).title if judge in GENERATIONS else judge)
 
 
 def judges_text(dialects: Sequence[str]) -> str:
-    """Return the judges in words."""
+    """Return the text that names the policy and the controllers of these dialects."""
     own = "; ".join(load(name).title for name in dialects if name in GENERATIONS)
     return f"the policy{'; and the rules of these controllers: ' + own if own else ''}"
 
 
 def answer_text(judge: str, message: str, *, is_answer: bool) -> str:
-    """Return a controller's message: it names one reason, and may have others."""
+    """Return a controller's message as text; `is_answer`: it would return this reason first."""
     does = "would answer" if is_answer else "would refuse this too, after the rest is fixed"
     return f'{judge_text(judge)} {does}: "{clean(message, 1000)}"'
 
 
 def show_muted(mutes: Iterable[SetAside | None], page: Page, head: str = MUTED) -> None:
-    """Show a heading and a line for each muted code and reason; nothing if there are none."""
+    """Show a heading and the muted findings by code and reason; nothing if none is muted."""
     muted = dict.fromkeys(m for m in mutes if m is not None)
     if muted:
         page.line()
@@ -132,14 +132,15 @@ def show_muted(mutes: Iterable[SetAside | None], page: Page, head: str = MUTED) 
 
 
 def newest_text(findings: Iterable[model.ReportedFinding], catalogue: Catalogue) -> str:
-    """Return a note if the newest software is newer than the catalogue, else ""."""
+    """Return a note if a cluster's software is newer than the catalogue; "" = it is not."""
     newer = tagged("newer")
     is_newer = any(f.code in newer and f.feature == METADATA_VERSION for f in findings)
     return newer_than(catalogue) if is_newer else ""
 
 
 def idle_text(off: Sequence[int], silent: Sequence[int]) -> str:
-    """Return the names of nodes whose software the question does not change; "" = none."""
+    """Return a text about nodes that an assumed change leaves unchanged, because they do not run or
+    did not respond; "" = none."""
     parts = []
     for ids, verb, plural in ((off, "does not run", "do not run"), (silent, "did not respond", "")):
         if ids:
@@ -150,11 +151,11 @@ def idle_text(off: Sequence[int], silent: Sequence[int]) -> str:
 
 # --- Plans of a fleet ---
 
-FEATURES = 2  # the most features of a plan that one line names
+FEATURES = 2  # the most features of a plan that a line names
 
 
 def by_managers(managers: Iterable[str]) -> str:
-    """Return a sentence that names the owners, with advice if the first has no command."""
+    """Return the sentence that names the owners, with advice if they have no command."""
     names = list(dict.fromkeys(managers))
     subject = some(names, 2) if names[2:] else " and ".join(names)
     subject += " finalize" if names[1:] else " finalizes"
@@ -169,7 +170,7 @@ def after_ours(managed: Sequence[model.ReportedCluster]) -> str:
 
 
 def one_way(points: Mapping[str, Sequence[str]]) -> str:
-    """Return the sentence about the points of no return of one cluster."""
+    """Return the sentence about points of no return: cluster name → levels; "" = none."""
     kept = [name for name, levels in points.items() if levels]
     if len(kept) != 1:
         return f"Some levels of {some(kept, 2)} cannot be taken back. " if kept else ""
@@ -178,13 +179,13 @@ def one_way(points: Mapping[str, Sequence[str]]) -> str:
 
 
 def warns_besides(cluster: model.ReportedCluster) -> bool:
-    """Return true if a finding warns about a problem that the plan does not solve."""
+    """Return true if a finding warns about a problem that the cluster's plan keeps."""
     return digest.warns(cluster, tagged("forgotten"))
 
 
 def plans_text(clusters: Sequence[model.ReportedCluster], *, owners: bool) -> str:
-    """Return the steps of the first of these plans, and the number of others. `owners`: the steps
-    of the clusters' managers, without our steps."""
+    """Return the steps of the first cluster's plan, and the number of other plans. `owners`: the
+    steps of the clusters' managers instead of ours."""
     first, *further = clusters
     steps = digest.parts(first)[owners]
     text = f"{first.name}: " * bool(further)
@@ -193,7 +194,7 @@ def plans_text(clusters: Sequence[model.ReportedCluster], *, owners: bool) -> st
 
 
 def before_text(clusters: Sequence[model.ReportedCluster], *, owners: bool) -> str:
-    """Return the warnings and points of no return to read before these plans are approved."""
+    """Return the warnings and points of no return to read before approving these plans."""
     warned = [cluster.name for cluster in clusters if warns_besides(cluster)]
     text = f"Read the findings of {some(warned, 2)} first. " if warned else ""
     steps = {c.name: digest.no_returns(c, digest.parts(c)[owners]) for c in clusters}
@@ -209,7 +210,7 @@ NEEDS = (
 
 
 def lead(report: model.Report) -> str:
-    """Write the state of the fleet in a few sentences."""
+    """Return the state of the fleet in a few sentences."""
     fleet, clusters = report.fleet, count(report.fleet.clusters, "cluster")
     if not fleet.clusters:
         return "No cluster was judged: no data was collected, and the inventory lists no cluster."
@@ -225,7 +226,7 @@ def lead(report: model.Report) -> str:
 
 
 def part_text(report: model.Report) -> str:
-    """Return the selected clusters of a report, in words, and their number; empty for all."""
+    """Return how a report's clusters were selected, and their number; "" = the whole fleet."""
     if report.part is None:
         return ""
     of = count(report.part.of, "cluster")
@@ -233,7 +234,7 @@ def part_text(report: model.Report) -> str:
 
 
 def lead_note(report: model.Report) -> str:
-    """Return the meaning of `need action` in the lead; empty if the lead has no such count."""
+    """Return the note about `need action` above a report; "" = there is no such count."""
     fleet = report.fleet
     if not fleet.clusters or is_all_old(fleet) or fleet.need_person == fleet.can_move == 0:
         return ""
@@ -241,12 +242,12 @@ def lead_note(report: model.Report) -> str:
 
 
 def is_all_old(fleet: model.FleetCounts) -> bool:
-    """Return true if all data is too old to judge by."""
+    """Return true if the data of every cluster is too old for a verdict."""
     return 0 < fleet.too_old == fleet.clusters - fleet.not_landed
 
 
 def _all_old(report: model.Report) -> str:
-    """Return the share of clusters with old data, the age of the newest line, and the remedy."""
+    """Return the sentences about a fleet of old data: share, newest line, remedy."""
     fleet, run = report.fleet, report.run
     clusters = count(fleet.clusters, "cluster")
     part, tail = f"all {clusters}", ""
@@ -265,19 +266,19 @@ def _all_old(report: model.Report) -> str:
 
 
 def is_newest_old(run: model.ReportedRun) -> bool:
-    """Return true if verdicts as of the newest line would have more data."""
+    """Return true if the newest line is too old for verdicts as of this run."""
     if run.newest_line is None or run.max_age_hours is None:
         return True
     return (run.as_of - run.newest_line).total_seconds() > run.max_age_hours * 3600
 
 
 def left_out_line(line: model.QuarantinedLine) -> str:
-    """Return `payments: FILE:7: not valid JSON`, without the cluster if unknown."""
+    """Return a quarantined line as `payments: FILE:7: not valid JSON`; "" = no cluster."""
     return ": ".join(filter(None, (line.cluster, line.line, line.reason)))
 
 
 def left_out_text(run: model.ReportedRun) -> str:
-    """Return `9 landing lines of all runs left out, none of this run`, if that is known."""
+    """Return `9 landing lines of all runs left out, none of this run`, as far as known."""
     lines = run.quarantine.lines if run.quarantine else 0
     now = f"{run.ingest.quarantined:,}" if run.ingest and run.ingest.quarantined else "none"
     newest = f", {now} of this run" if run.ingest else ""
@@ -285,13 +286,13 @@ def left_out_text(run: model.ReportedRun) -> str:
 
 
 def next_step(report: model.Report) -> tuple[str, str]:
-    """Return the most urgent task in a sentence, and its command, which may be empty."""
+    """Return the most urgent task as a sentence, and its command, "" = none."""
     if not report.today:
         return "Nothing to do until the next run." if report.clusters else "Collect a cluster.", ""
     task = report.today[0]
     named = {cluster.key: cluster.name for cluster in report.clusters}
     place = some([named[key] for key in task.clusters], FEATURES)
     owners = f" ({some(task.owners, FEATURES)})" if task.owners else ""
-    # A remedy's command is shown with its task: a person decides whether to run it.
+    # A task shows the command of its remedy; a person decides whether to run it.
     command = task.command if task.verb in ("Approve", "Hand over", "Collect") else ""
     return f"{task.verb} {place}{owners}: {task.text} {task.how}".rstrip(), command
