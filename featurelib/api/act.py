@@ -115,19 +115,19 @@ def show(plan: str, fleet: str | None = None, overlay: str | None = None) -> Ans
 def expect_finalized_by_us(
     plan: Plan, fleet: str | None, catalogue: Catalogue, config: str | None = None
 ) -> None:
-    """Raise RefusedError if the plan or the inventory gives a changed feature to another owner;
-    ConfigError."""
+    """Raise RefusedError if the plan or the inventory assigns a changed feature to another
+    owner."""
     inventory, options = open_fleet(fleet, catalogue)[1], Wanted(fleet=fleet, config=config).ways[0]
     expect_ours(plan.cluster, plan.moves, inventory, catalogue, plan.guards, options)
 
 
 def known_entry(cluster: str, fleet: str | None, catalogue: Catalogue) -> FleetEntry:
-    """Return the inventory's entry of the cluster, which may be empty. Raises ConfigError."""
+    """Return the inventory's entry of a cluster; without one, an entry with only the id."""
     return open_fleet(fleet, catalogue)[1].of(cluster, FleetEntry(id=cluster))
 
 
 def read_plan(plan: PlanAnswer | str) -> PlanFile:
-    """Return the plan, read if `plan` is a file. Raises RefusedError, PlanError, ConfigError."""
+    """Return a plan, read if `plan` is a path. Raises RefusedError, PlanError, ConfigError."""
     if isinstance(plan, PlanAnswer):
         return plan.expect_made()
     again = "The nightly removes plans that it does not make any more. "
@@ -137,17 +137,17 @@ def read_plan(plan: PlanAnswer | str) -> PlanFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Carried(Answer[Ending]):
-    """The result of applying a plan; `ending.kind` is the kind of result. `text` has a line for
-    each update, in KIP-584's form, and one sentence about the state of the cluster."""
+    """The result of applying a plan; `ending.kind` is its outcome. `text` has a line for each
+    update, in KIP-584's form, and a sentence about the state of the cluster."""
 
     @property
     def text(self) -> str:
-        """The output of the command for a script: one line."""
+        """The output of `featurelib apply` for a script; paragraphs are single lines."""
         return str(self.page(UNWRAPPED))
 
     @property
     def ending(self) -> Ending:
-        """The ending, and the fate of each request."""
+        """The ending of the plan, with the outcome of each request."""
         return self.value
 
     @property
@@ -256,8 +256,8 @@ def _apply_file(
     approval: bytes | str | None,
     path: str,
 ) -> Carried:
-    """Apply the plan of the file `path`. The person is asked after all checks that need no
-    connection to the cluster. An error has the known facts of the plan in `facts`."""
+    """Apply the plan in the file `path`. The person is asked after all checks that need no
+    connection to the cluster. The `facts` of an error have the known facts of the plan."""
     plan, reached = file.plan, chosen.reached()
     settings, ruled = find_settings(chosen.wanted.config)
     if writable := find_writable(Path(ruled)):
@@ -305,7 +305,7 @@ def _apply_file(
             if opened.is_new:
                 chosen.say(f"new journal: {opened.path}")
             ending = controller.apply(order, watcher, opened)
-            with suppress(ApprovalError):  # withdrawn or expired in the meantime
+            with suppress(ApprovalError):  # withdrawn or expired since
                 controller.check_clearance(order, opened)
                 again = ""
     except FeatureLibError as error:
@@ -333,7 +333,7 @@ def _apply_answer(
 
 
 def _withdrawn_text(file: PlanFile, again: str, journal: str | None) -> str:
-    """Return the text about the approval's withdrawal, if the journal has it, and the remedy."""
+    """Return the advice to approve again, after the withdrawal if the journal has one."""
     taken, path = list[Withdrawal](), journal_path(journal)
     if path.exists():
         with closing(Journal(path)) as opened:
@@ -352,7 +352,7 @@ def _apply_document(
     says: str,
     ending: Ending | None = None,
 ) -> ApplyDocument:
-    """Return the JSON document of an `apply`: its result, or its progress so far."""
+    """Return the JSON document of an `apply`: its result, or how far it came."""
     return fill(
         ApplyDocument,
         cluster=file.plan.cluster,
@@ -382,7 +382,7 @@ def _apply_document(
 
 
 def result_documents(updates: Sequence[MoveOutcome]) -> list[UpdateResultDocument]:
-    """Return the fate of each update, as objects."""
+    """Return the outcome of each update as a JSON document."""
     return [
         fill(
             UpdateResultDocument,

@@ -44,7 +44,7 @@ UNREACHED = "      (add --bootstrap, --zookeeper or --file: no inventory reaches
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signer:
-    """The signer of an approval: an SSH key, ssh-agent, or nobody."""
+    """The key that signs an approval: an SSH key file or ssh-agent; neither = no signature."""
 
     key: str | None = None
     agent: bool = False
@@ -52,7 +52,7 @@ class Signer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalFiles:
-    """The files that an approval depends on, and the approval's own file."""
+    """The paths of an approval: inventory, settings, journal, overlay, and the file to write."""
 
     fleet: str | None = None
     config: str | None = None
@@ -101,7 +101,7 @@ def approve(
     except (KeyError, OSError) as error:
         raise ConfigError("--by: expected a name, since this login has none. Add --by.") from error
     approval = files.approve(file.plan, by=name, at=now, expires=span, reason=reason)
-    # Raise the errors of `apply` before the person is asked.
+    # Check what `apply` checks before the person is asked.
     most = settings.longest_approval
     files.expect_approved(approval, file.plan, now, longest=most, path=path or "PLAN")
     is_signed = signer.agent or signer.key is not None
@@ -147,7 +147,7 @@ def _approved(
 
 
 def _updates(plan: Plan, catalogue: Catalogue) -> list[ApprovedUpdateDocument]:
-    """Return each update of an approved plan, with the text about levels that cannot be undone."""
+    """Return each update of a plan as a JSON document, with what cannot be undone."""
     return [
         fill(ApprovedUpdateDocument, loss_of(move, plan, catalogue), step=i, **asdict(move))
         for i, step in enumerate(plan.steps, 1)
@@ -156,7 +156,7 @@ def _updates(plan: Plan, catalogue: Catalogue) -> list[ApprovedUpdateDocument]:
 
 
 def _withdraw(target: str, reason: str | None, journal: str | None) -> Approved:
-    """Withdraw the approval in a file: record it in the journal, which then refuses it, and delete
+    """Withdraw the approval in a file: record it in the journal, which then rejects it, and delete
     the file.
 
     With another journal a copy of the file is valid until it expires. Raises ConfigError where
@@ -200,14 +200,14 @@ def _withdraw(target: str, reason: str | None, journal: str | None) -> Approved:
 
 
 def withdrawal_document(withdrawal: Withdrawal) -> WithdrawalDocument:
-    """Return a withdrawal as an object for JSON."""
+    """Return a withdrawal as a JSON document."""
     holder, at = withdrawal.who, say_seconds(withdrawal.at)
     return fill(WithdrawalDocument, withdrawal, at=at, user=holder.user, host=holder.host)
 
 
 def _replaced(target: str) -> list[str]:
-    """Return a line about the approval that is replaced, if any. Raises ConfigError for a file that
-    is no approval."""
+    """Return a line about the approval file that will be replaced, if one exists. Raises
+    ConfigError for another kind of file."""
     if not target:
         return []
     try:

@@ -65,7 +65,7 @@ def check(
     several = [clusters] if isinstance(clusters, str | Chosen) else clusters
     if not (chosen := [choose(cluster) for cluster in several]):
         raise ConfigError("check: expected a cluster, found none. Name one that can be reached.")
-    find_settings(chosen[0].wanted.config)  # report faulty settings before the first query
+    find_settings(chosen[0].wanted.config)  # report faulty settings first
     if html is not None:
         with needing("--html needs the package jinja2", "kafka"):
             from featurelib.view.html import pages_of
@@ -93,7 +93,7 @@ def check(
 
 
 def _is_hidden(cluster: ReportedCluster) -> bool:
-    """Return True for a cluster that is UNKNOWN because a permission is missing."""
+    """Return true for a cluster that is UNKNOWN because a permission is missing."""
     if cluster.verdict is not Verdict.UNKNOWN:
         return False
     return any(finding.code in tagged("forbidden") for finding in cluster.findings)
@@ -101,7 +101,7 @@ def _is_hidden(cluster: ReportedCluster) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reading:
-    """The reading of one cluster; without an id in `entry`, of all landing files."""
+    """The lines read from one cluster, or from all landing files if `entry` has no id."""
 
     chosen: Chosen
     entry: FleetEntry
@@ -110,7 +110,7 @@ class _Reading:
 
 
 def _read_once(chosen: Chosen) -> _Reading:
-    """Read one cluster. Raises ConfigError if the options do not reach it."""
+    """Return one cluster's lines. Raises ConfigError if the options do not reach it."""
     options, error = chosen.wanted, None
     if options.is_stored:
         named = open_fleet(options.fleet, chosen.catalogue)[1].named(options.cluster)
@@ -122,7 +122,7 @@ def _read_once(chosen: Chosen) -> _Reading:
             lines = read_cluster(backend, entry, chosen.say)
     except FeatureLibError as failure:
         lines, error = silence(entry, failure), failure
-    if lines and fleet.named(id_ := id_of(lines[0])):  # the owner's declarations apply
+    if lines and fleet.named(id_ := id_of(lines[0])):  # the owner's declarations apply to it
         entry = choose_entry(replace(options, cluster=id_), fleet, "")
     elif lines:
         entry = msgspec.structs.replace(entry, id=id_)
@@ -130,7 +130,7 @@ def _read_once(chosen: Chosen) -> _Reading:
 
 
 def _report(readings: Sequence[_Reading], fleet: Fleet, listed_in: str) -> Report:
-    """Judge the lines of all readings, and return the report that the nightly would make."""
+    """Return the report that the nightly would make of these readings."""
     first = readings[0].chosen
     entries = {reading.entry.id: reading for reading in readings if reading.entry.id}
     options, catalogue = first.wanted, first.catalogue
@@ -173,8 +173,8 @@ def _report(readings: Sequence[_Reading], fleet: Fleet, listed_in: str) -> Repor
 
 
 def _next_steps(report: Report, readings: Sequence[_Reading]) -> tuple[Report, dict[str, NextStep]]:
-    """Return the report with commands that reach each cluster with this reading's options, and the
-    next command of each cluster, by its key."""
+    """Return the report with commands that reach each cluster by this reading's options, and
+    cluster key → next step."""
     by_id = {reading.entry.id: reading for reading in readings}
     names = [cluster.name for cluster in report.clusters]
     steps, clusters = dict[str, NextStep](), list[ReportedCluster]()

@@ -31,23 +31,23 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Answer(Generic[Value]):
-    """The answer to a question: its value, its text and its rows. The text for a width (None: this
-    terminal's), the rows of a table and the JSON document are made when they are needed."""
+    """The answer of a command: its value, text, table rows and JSON document. All but the value are
+    made when they are needed; `page` takes a width, None = this terminal's."""
 
     value: Value
     make_rows: Callable[[], Iterable[dict[str, object]]]
     make_document: Callable[[], object]
     page: Callable[[int | None], Page]
-    exit_code: int = 0  # of the command with the same name
+    exit_code: int = 0  # of the command of this name
 
     @property
     def rows(self) -> tuple[dict[str, object], ...]:
-        """The rows of a table: one for each part of the value that a table can hold."""
+        """The answer as table rows, such as one per finding or node."""
         return tuple(self.make_rows())
 
     @property
     def text(self) -> str:
-        """The output of the command, 100 columns wide."""
+        """The output of the command, at most 100 columns wide."""
         return str(self.page(WIDEST))
 
     def __str__(self) -> str:
@@ -74,9 +74,9 @@ class Approved(Answer[ApprovalFile]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Person:
-    """The person at a terminal who reads the planned changes and confirms them; calls from Python
-    have none. `command` is the command as typed. `confirm` returns once the answer is yes. If the
-    block `sending` is interrupted, it prints how far the request came."""
+    """The person at a terminal who confirms changes; a call from Python has none. `command`: as
+    typed. `confirm` returns once the answer is yes. If the block `sending` is interrupted, it
+    prints how far the request came."""
 
     command: str = ""
     at_terminal: bool = False
@@ -90,15 +90,15 @@ NOBODY = Person()
 
 def plan_ways(file: PlanFile, entry: FleetEntry) -> str:
     """Return the options by which the machine that made the plan reached its cluster. They are
-    untrusted, so there are none for a cluster that receives secrets."""
+    untrusted, so a cluster that receives secrets has none."""
     known = {} if entry.is_secured else file.for_people.addresses
     own = {n: known[n] for n in WAYS if n in known and clean(known[n], 1000) == known[n]}
     return "".join(f" --{name} {quote(value)}" for name, value in own.items())
 
 
 def made_at(command: str, file: PlanFile, entry: FleetEntry) -> str:
-    """Return the command with the options that reached the cluster when the plan was made; "" if no
-    option is needed or known."""
+    """Return a text with the command and the options that reached the cluster when the plan was
+    made; "" = no option is needed or known."""
     words, kept, ways = iter(split(command)), list[str](), plan_ways(file, entry)
     for word in words:
         if word.removeprefix("--").partition("=")[0] not in WAYS:
@@ -110,34 +110,34 @@ def made_at(command: str, file: PlanFile, entry: FleetEntry) -> str:
 
 
 def to_frame(rows: Iterable[dict[str, object]]) -> Any:
-    """Return the rows as a pandas DataFrame. Raises ConfigError if pandas is not installed."""
+    """Return rows as a pandas DataFrame. Raises ConfigError if pandas is not installed."""
     with needing("tables in a notebook need the packages pandas and pyarrow", "notebook"):
         import pyarrow as pa
 
         table = pa.Table.from_pylist(list(rows))
-        return table.to_pandas(integer_object_nulls=True)  # otherwise a level is the float 27.0
+        return table.to_pandas(integer_object_nulls=True)  # otherwise a level becomes 27.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored(Chosen):
-    """A cluster in the tables of a run, about which functions answer questions and make plans."""
+    """A cluster in the tables of a run, for questions and plans."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Live(Chosen):
-    """A running cluster. It connects when a function first needs it."""
+    """A running cluster. The first function that needs it connects."""
 
 
 AnyCluster = str | Chosen
 
 
 def choose(cluster: AnyCluster) -> Chosen:
-    """Return the chosen cluster; a text is an id or name of conf/fleet.toml."""
+    """Return a cluster argument as a chosen cluster; a text is an id or name in conf/fleet.toml."""
     return cluster if isinstance(cluster, Chosen) else connect(cluster)
 
 
 def choose_live(cluster: str | Chosen) -> Chosen:
-    """Return the chosen cluster, to send requests to. Raises ConfigError for a stored one."""
+    """Return a cluster that requests can be sent to. Raises ConfigError for a stored one."""
     chosen = choose(cluster)
     if isinstance(chosen, Stored):
         raise ConfigError(
@@ -172,7 +172,7 @@ def connect(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finalized:
-    """The finalized level of one feature. `min_version_level` is above 1 in ZooKeeper mode only."""
+    """The finalized range of one feature. `min_version_level` is above 1 only in ZooKeeper mode."""
 
     min_version_level: int
     max_version_level: int
@@ -180,7 +180,7 @@ class Finalized:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Supported:
-    """A range of a feature, and the nodes that support it, such as `broker 2`."""
+    """A supported range of a feature, and the nodes that have it, such as `broker 2`."""
 
     min_version: int
     max_version: int

@@ -51,13 +51,13 @@ from featurelib.view.documents import ConvertedDocument, fill
 from featurelib.view.layout import Page
 from featurelib.words import clean, count, progress, some
 
-PROGRESS_SECONDS = 10.0  # between two lines about a round of many clusters
-SHOWN = 3  # silent listeners in a line
+PROGRESS_SECONDS = 10.0  # seconds between two progress lines of a round
+SHOWN = 3  # the most silent listeners in a line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveReading:
-    """The options for reading live clusters, from their nodes or from a Prometheus server."""
+    """The options of `collect` for live clusters: their nodes or a Prometheus server."""
 
     prometheus: str | None = None
     token: str | None = None
@@ -67,7 +67,7 @@ class LiveReading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolFile:
-    """The options of a file that a tool printed."""
+    """The options of `collect` for a file with a tool's output."""
 
     from_: str | None = None
     kind: str | None = None
@@ -80,7 +80,7 @@ class ToolFile:
 
     @property
     def node(self) -> tuple[Role, int] | None:
-        """The node from which the tool read (--node-id). Raises ConfigError."""
+        """The node that the tool queried (--node-id), as (role, id). Raises ConfigError."""
         if self.node_id is None and not self.controller:
             return None
         if self.node_id is None or self.kind != "features_describe":
@@ -92,7 +92,7 @@ class ToolFile:
         return Role.CONTROLLER if self.controller else Role.BROKER, self.node_id
 
     def expect_none(self) -> None:
-        """Raise ConfigError for an option that needs --from."""
+        """Raise ConfigError if an option is given that needs --from."""
         for name, value in asdict(self).items():
             if value not in (None, "", False):
                 option = name.removeprefix("of_").replace("_", "-")
@@ -149,13 +149,12 @@ def collect(
     return _collect(entries, Path(out), read_one, reading.parallel, say)
 
 
-# --- What people already have, as a landing file --------------------------------------------------
+# --- Files with tools' outputs -------------------------------------------------------------------
 
 
 def _read_at(name: str, text: str | None, say: Say) -> int:
-    """Return the time at which the file was read from its cluster, in microseconds: by default the
-    file's modification time, because a dump of last week must not count as today's data. Raises
-    ConfigError."""
+    """Return when a tool's output was made, in microseconds: by default the file's modification
+    time, because last week's dump must not count as today's data. Raises ConfigError."""
     if text is not None:
         try:
             moment = datetime.fromisoformat(text)
@@ -181,8 +180,8 @@ def _read_at(name: str, text: str | None, say: Say) -> int:
 
 
 def _take(kind: str, source: ToolOutput, inventory: Fleet, out: Path, say: Say) -> Answer[Any]:
-    """Write the landing file of a tool's output; the cluster may be a name in the inventory. Raises
-    LandingError, ConfigError."""
+    """Write the landing file of a tool's output; `source` may name the cluster by its name in the
+    inventory. Raises LandingError, ConfigError."""
     entry = inventory.named(source.cluster_id, "--cluster: ") if source.cluster_id else None
     if entry is not None:
         source = replace(source, cluster_id=entry.id)
@@ -200,7 +199,7 @@ def _take(kind: str, source: ToolOutput, inventory: Fleet, out: Path, say: Say) 
 
 
 def _convert(kind: str, source: ToolOutput, out: Path, say: Say) -> Answer[ConvertedDocument]:
-    """Write one landing file from one tool's output. Raises LandingError, ConfigError."""
+    """Write a landing file from a tool's output. Raises LandingError, ConfigError."""
     path = out / name_of(source.cluster_id, datetime.now(UTC), kind)
     read = read_lines(source.where)
     lines = metrics_lines(read, source) if kind == METRICS else convert(kind, read, source)
@@ -227,7 +226,7 @@ def _convert(kind: str, source: ToolOutput, out: Path, say: Say) -> Answer[Conve
 
 
 def _take_resources(source: ToolOutput, inventory: Fleet, out: Path, say: Say) -> Answer[Round]:
-    """Write a landing file for each cluster in Strimzi's resources, or only for the cluster of
+    """Write a landing file for each cluster in Strimzi's resources, or only for the cluster in
     `source`. Raises LandingError, ConfigError."""
     resources, only = strimzi_resources(source.where), source.cluster_id
     for reason in resources.left_out:
@@ -255,7 +254,7 @@ def _take_resources(source: ToolOutput, inventory: Fleet, out: Path, say: Say) -
 
 
 def _reader_of(reading: LiveReading, options: Wanted, out: Path, say: Say) -> ReadOne:
-    """Return the reader of a cluster: its listeners, or the metrics of its nodes in a Prometheus
+    """Return the function that reads a cluster: from its listeners, or from metrics in a Prometheus
     server. Raises ConfigError."""
     timeout, probe = options.timeout, reading.probe
     if reading.prometheus is not None:
@@ -293,7 +292,7 @@ def _collect(
 
 
 def _round_answer(done: list[Collected], out: Path) -> Answer[Round]:
-    """Return the result of a round."""
+    """Return the answer of `collect` about all clusters."""
     failed = [result for result in done if result.error]
     read = f"{count(len(done) - len(failed), 'cluster')} read"
     missed = f", {len(failed)} not: {', '.join(r.name for r in failed)}" if failed else ""
@@ -309,7 +308,7 @@ def _round_answer(done: list[Collected], out: Path) -> Answer[Round]:
 
 
 def _line(result: Collected, *, alone: bool) -> str:
-    """Return the result of one cluster as a line, without permissions if it is the only cluster."""
+    """Return the result of collecting one cluster as a line; `alone`: without permissions."""
     if result.error:
         number = len(result.not_answering)
         text = f"{count(number, 'listener')} did not answer" if number else "no node could be read"

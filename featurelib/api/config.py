@@ -12,7 +12,7 @@ from featurelib.config.settings import NamedPlaces, Settings
 from featurelib.view.documents import ConfigDocument, fill
 from featurelib.view.layout import Page
 
-Values = tuple[dict[str, str | None], ...]  # name, value, source
+Values = tuple[dict[str, str | None], ...]  # rows of name, value, source
 
 
 def config(config: str | None = None, fleet: str | None = None) -> Answer[Values]:

@@ -27,7 +27,7 @@ from featurelib.view.documents import Document, JsonPart
 
 
 def row_of(keys: str) -> dict[str, str]:
-    """Return key → attribute for `key=attribute key`; a key without `=` names an attribute."""
+    """Return JSON key → attribute from `key=attribute key`; without `=` both are equal."""
     parts = (key.partition("=") for key in keys.split())
     return {key: attribute or key for key, _, attribute in parts}
 
@@ -50,8 +50,7 @@ KEYS: dict[type, dict[str, str]] = {
 
 
 class OfCluster(Document):
-    """The head of a document about one cluster: the cluster's name in the inventory, and the source
-    of its data."""
+    """The head of a JSON document about one cluster: id, name, and source of the data."""
 
     cluster: str
     name: str | None
@@ -81,8 +80,7 @@ DOCUMENTS: dict[str, tuple[type[Document], type]] = {
 
 
 def keys_of(kind: type) -> dict[str, str] | None:
-    """Return the keys of a type's JSON object, each with its attribute; None if the type is no JSON
-    object."""
+    """Return JSON key → attribute of a type; None if the type is no JSON object."""
     if is_dataclass(kind):
         return KEYS.get(kind) or {field.name: field.name for field in fields(kind)}
     names = getattr(kind, "_fields", None)  # of a named tuple
@@ -90,7 +88,7 @@ def keys_of(kind: type) -> dict[str, str] | None:
 
 
 def plain(value: object) -> Any:
-    """Return a value for JSON: a role as its word, a type with named attributes as an object."""
+    """Return a value in JSON types: a role as its name, a type with attributes as an object."""
     if isinstance(value, Role):
         return value.text
     if keys := keys_of(type(value)):
@@ -103,7 +101,7 @@ def plain(value: object) -> Any:
 
 
 def document(head: Document, value: object) -> dict[str, Any]:
-    """Return the output of a command about a value."""
+    """Return the JSON document of a command: its head, and the keys of the value."""
     return {**msgspec.to_builtins(head), **plain(value)}
 
 
@@ -122,8 +120,8 @@ class PlanDocument(Document):
     refusals: list[Reason]
     stays: tuple[Stay, ...]
     warnings: list[str]
-    theirs: tuple[Move, ...]  # the moves of the cluster's owner: in no plan
-    later: tuple[Move, ...]  # our moves that need them first
+    theirs: tuple[Move, ...]  # the moves of the cluster's owner, which the plan leaves out
+    later: tuple[Move, ...]  # our moves that need the owner's first
 
 
 class ShowDocument(Document):
@@ -135,7 +133,7 @@ class ShowDocument(Document):
     plan: dict[str, Any]
     outlook: tuple[StepOutlook, ...]
     contradictions: list[str]
-    refusal: str | None  # why it can never be applied: another owner finalizes the level
+    refusal: str | None  # why the plan can never be applied: another owner finalizes the level
     for_people: ForPeople
 
 
@@ -212,7 +210,7 @@ class ApplyDocument(Document):
 
 
 class SettledDocument(JsonPart, kw_only=True):
-    """A request that `resume` handled; `why` names the obstacle, `next` the next command."""
+    """A request that `resume` handled; `why`: the obstacle, `next`: the next command."""
 
     number: int
     cluster: str

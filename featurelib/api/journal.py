@@ -114,8 +114,8 @@ def journal(
 
 
 def _verified(journal: str | None, kept: str | None, **parts: object) -> Answer[Verified]:
-    """Verify the chain of digests. `kept`: the digest that the caller stored after an earlier run;
-    a record must have it. Raises ConfigError, also for an option of `parts`; JournalError."""
+    """Verify the journal's digests. `kept`: a digest that the caller stored earlier; a record must
+    have it. Raises ConfigError, also for an option of `parts`; JournalError."""
     if beside := [name for name, value in parts.items() if value]:
         raise ConfigError(
             f"{'--verify' if kept is None else '--kept'}: expected no --{beside[0]} beside it, "
@@ -139,8 +139,8 @@ def _verified(journal: str | None, kept: str | None, **parts: object) -> Answer[
 
 
 def _open_journal(path: Path) -> Journal:
-    """Open a journal that exists; none is created to settle requests. Raises ConfigError if there
-    is none, JournalError and InputError for one that cannot be read."""
+    """Open an existing journal. Raises ConfigError if the file does not exist, JournalError and
+    InputError if it cannot be read."""
     if not path.exists():
         raise ConfigError(
             f"{path}: there is no journal, so nothing was sent with it. Another user or machine "
@@ -153,8 +153,7 @@ def _open_journal(path: Path) -> Journal:
 
 def _id_of(text: str, known: Mapping[str, str], fleet: Fleet, source: str) -> str:
     """Return the id of the cluster with the id or name `text`, from the inventory or the journal
-    (`known`: names by id). Raises ConfigError for a text that neither knows, or that names
-    several."""
+    (`known`: id → name). Raises ConfigError for an unknown or ambiguous text."""
     listed = any(text in (entry.id, entry.name) for entry in fleet.cluster)
     if text in known or listed:
         return text if text in known else fleet.find(text, source).id
@@ -264,8 +263,8 @@ def resume(
 def _reachable(
     journal: Journal, chosen: Chosen, inventory: Fleet, part: FleetPart | None, path: str | None
 ) -> tuple[list[ReachedCluster], Resumed]:
-    """Return the clusters of a part with open requests and an address in the inventory, and the
-    open requests of other clusters."""
+    """Return the chosen clusters with open requests that the inventory can reach, and the open
+    requests of other clusters."""
     reachable = {entry.id for entry in inventory.cluster if entry.is_reachable}
     targets, lost = dict[str, ReachedCluster](), []
     for entry in journal.entries():
@@ -289,8 +288,8 @@ def _settle(
     command: str,
     sender_ended: bool,
 ) -> Resumed:
-    """Settle the open requests of one cluster, and add the results to `resumed`. If the id is
-    empty, a query finds it."""
+    """Settle the open requests of one cluster, and return `resumed` with the results. If `cluster`
+    is "", a query finds the id."""
     cluster = cluster or watcher.read().view.cluster_id
     settled = settle_open(watcher, journal, cluster, command=command, sender_ended=sender_ended)
     resumed = replace(resumed, cluster=cluster, settled=(*resumed.settled, *settled))
@@ -303,8 +302,8 @@ def _settle(
 
 
 def _settle_by(entry: JournalEntry, inventory: Fleet, options: Wanted, journal: str | None) -> str:
-    """Return the command that settles a request, with the inventory's address or the options of the
-    sender. A name alone does not reach a cluster that the inventory lacks."""
+    """Return the command that settles a request, with the inventory's address or the sender's
+    options. A name alone does not reach a cluster that the inventory lacks."""
     cluster, used = entry.intent.cluster, entry.intent.reach
     if any(known.id == cluster and known.is_reachable for known in inventory.cluster):
         return ClusterArgs(reach=quote(cluster), fleet=options.fleet, journal=journal).resume

@@ -36,8 +36,8 @@ from featurelib.words import clean
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class PlanAnswer(Answer[Planned]):
-    """The result of planning: with `is_made` a plan with requests, else every reason in `refusals`,
-    or nothing to do."""
+    """The result of planning: a plan with requests (`is_made`), or the reasons in `refusals`, or
+    nothing to do."""
 
     file: PlanFile | None
     path: str | None = None  # of the plan's file
@@ -49,22 +49,22 @@ class PlanAnswer(Answer[Planned]):
 
     @property
     def refusals(self) -> tuple[Reason, ...]:
-        """The reasons that block the command or, for upgrade-all, that were left out."""
+        """The reasons against the plan or, for upgrade-all, against omitted levels."""
         return self.value.refusals
 
     def expect_made(self) -> PlanFile:
-        """Return the plan's file. Raises RefusedError with every reason if there is none."""
+        """Return the plan's file. Raises RefusedError, with every reason, without a plan."""
         if self.file is None:
             raise RefusedError(f"expected a plan to go on with, found none:\n{self.text}")
         return self.file
 
     def content(self) -> str:
-        """Return the text of the plan's file. Raises RefusedError."""
+        """Return the text of the plan's file. Raises RefusedError without a plan."""
         file = self.expect_made()
         return files.write_plan(file.plan, file.for_people)
 
     def save(self, path: str) -> None:
-        """Write the plan's file, whole or not at all. Raises RefusedError, ConfigError."""
+        """Write the plan's file, all or nothing. Raises RefusedError, ConfigError."""
         write_whole(path, self.content().encode())
 
 
@@ -117,8 +117,8 @@ def plan(
 
 
 def _plan(chosen: Chosen, intent: Intent, *, probe: bool, out: str | None) -> PlanAnswer:
-    """Plan `intent`. `probe`: ask the live cluster's controller to validate the plan where
-    registrations are not known. `out`: the plan's file; a folder if it ends with a slash."""
+    """Return the answer of `plan` for `intent`. `probe`: the live controller validates the plan if
+    registrations are unknown. `out`: the file to write; a folder if it ends with a slash."""
     catalogue = chosen.catalogue
     if probe:
         source, planned = _plan_by_probe(chosen, intent)
@@ -218,8 +218,8 @@ def _for_people(
 
 
 def _why_not(planned: Planned, source: Source) -> str:
-    """Return the arguments of why-not for the first refused level, each after a blank; "" if there
-    is none, or if no node and no release knows that level."""
+    """Return the arguments of why-not for the first refused level, each after a blank; "" = no such
+    level, or no node and no release knows it."""
     cluster, catalogue = source.view.cluster, source.inputs.catalogue
     for reason in planned.refusals:
         feature, level = reason.feature, reason.level
@@ -231,7 +231,7 @@ def _why_not(planned: Planned, source: Source) -> str:
 
 
 def _outcome(planned: Planned) -> str:
-    """Return the result of planning in a word or two."""
+    """Return the result of planning as a keyword: planned, refused, not ours, nothing to do."""
     if planned.is_refused:
         return "refused"
     if planned.plan is not None:
@@ -240,8 +240,8 @@ def _outcome(planned: Planned) -> str:
 
 
 def _of_replaced(path: str, plan: str) -> str:
-    """Return a warning if the approval beside a plan's file is not for the plan with the digest
-    `plan`; else ""."""
+    """Return a warning if the approval next to a plan's file is for another plan than the digest
+    `plan`; "" = it is not."""
     beside = Path(path).with_suffix(".approval.json")
     try:
         given = files.read_approval(read_limited(beside), str(beside)).approval

@@ -35,7 +35,7 @@ def answer_about(
     rows: Callable[[], Iterable[Row]],
     page: Callable[[int | None], Page],
 ) -> Answer[Value]:
-    """Return the answer to a question about the cluster that `source` shows."""
+    """Return the answer to a question about the cluster in `source`."""
     name, made_from = source.entry.title or None, source.made_from
     head = fill(OfCluster, cluster=source.view.cluster_id, name=name, made_from=made_from)
     return Answer(
@@ -123,7 +123,7 @@ def range_plot(cluster: AnyCluster, features: Sequence[str] = ()) -> RangePlot:
 
 
 def _judged(chosen: Chosen, source: Source) -> Judged:
-    """Return the run's judgement of the cluster, if the source is a run's tables."""
+    """Return the judgement of the cluster: the run's, if the source is a run's tables."""
     if source.lake is None:
         return source.view.judged
     return source.lake.judged(chosen.wanted.run, source.view.cluster_id)

@@ -45,14 +45,13 @@ from featurelib.view.trend import PreviousRuns, ask_first
 from featurelib.words import clean, microseconds
 
 Row = dict[str, object]
-QUARANTINED = 3  # quarantined lines that a report lists
+QUARANTINED = 3  # the most quarantined lines that a report lists
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditInputs:
-    """The inputs of waves: the inventory and the chosen clusters (None: all), the settings with
-    mutes, the catalogue. `ways`: options, each after a blank, that commands about a cluster
-    need."""
+    """The inputs of questions about a fleet: inventory, chosen clusters (None = all), settings with
+    mutes, catalogue. `ways`: options, each after a blank, of commands about a cluster."""
 
     fleet: Fleet
     part: FleetPart | None
@@ -78,7 +77,7 @@ class NightTables:
 
     @cached_property
     def _summary(self) -> Report:
-        """The report without supported ranges and level history, which take longer to read."""
+        """The run's report without ranges and level histories, which take longer to read."""
         lake, judged = self.lake, self.lake.judged(self.run)
         whole = report_night(
             lake.read,
@@ -110,8 +109,8 @@ class NightTables:
 
     @cached_property
     def report(self) -> Report:
-        """Return the run's report on the chosen clusters, from which text, JSON and page are made.
-        NoEvidenceError if that run judged none of them."""
+        """The run's report on the chosen clusters, for text, JSON and page. Raises NoEvidenceError
+        if the run judged none of them."""
         lake, run = self.lake, self.run
         settings, _ = find_settings(self._wanted.config)
         inventory = self._inventory.inventory
@@ -127,8 +126,8 @@ class NightTables:
             return self._summary  # snapshots of old runs may be gone
 
     def _places(self, findings: TableRows) -> dict[int, str]:
-        """Return file and line number of the landing lines behind the findings of these clusters;
-        empty if bronze is missing, or if there are too many lines."""
+        """Return line id → file and line number of the landing lines behind these findings; {} if
+        bronze is missing, or if there are too many lines."""
         try:
             return places(self.lake.read, lines_of(findings, self.part))
         except (NoEvidenceError, TableError, SurroundingsError):
@@ -136,18 +135,17 @@ class NightTables:
 
     @property
     def names(self) -> dict[str, str]:
-        """The inventory's names of clusters, by id."""
+        """The cluster names in the inventory, by id."""
         return self._inventory.names
 
     @property
     def ways(self) -> str:
-        """The command-line options, each after a blank, with which a command reads the newest run
-        of these tables."""
+        """The options, each after a blank, of commands that read the newest run of these tables."""
         return replace(self._wanted, as_of=None, run=None).ways[0]
 
     @property
     def made_from(self) -> str:
-        """The sentence about the source of answers about several clusters, with their names."""
+        """The sentence that names the source of answers about these clusters."""
         return f"tables in {self.lake.root}" + (f", {self.part.text}" if self.part else "")
 
     @property
@@ -156,7 +154,7 @@ class NightTables:
         return tuple(cluster.name for cluster in self._summary.clusters)
 
     def nothing(self, run: str) -> NoEvidenceError:
-        """Return the error for runs that judged none of the chosen clusters."""
+        """Return the error about a run that judged none of the chosen clusters."""
         assert self.part is not None
         return NoEvidenceError(
             f"{clean(self.part.text)}: {run} below {self.lake.root} has no verdicts about these "
@@ -198,8 +196,8 @@ def report_night(
     listed_in: str,
     find_line: Callable[[int], str | None],
 ) -> Report:
-    """Return the report of a run from its tables; the nightly and later commands print this report.
-    `read` reads the tables, and `listed_in` is the file of the inventory."""
+    """Return the report of a run from its tables, as the nightly and later commands print it.
+    `read` reads tables; `listed_in`: the file of the inventory."""
     rows = judged.readiness.select(["cluster", "feature", "verdict"]).to_pylist()
     ready = {(row["cluster"], row["feature"]) for row in rows if row["verdict"] == Verdict.READY}
     past = PreviousRuns(*night_before(read, run), find_lowered(read, run, ready))
@@ -242,8 +240,8 @@ def report_night(
 def _landed(
     read: Read, run: int, before: int, names: Mapping[str, str]
 ) -> tuple[Ingest | None, tuple[int, list[LeftOut]] | None, str]:
-    """Return the lines read since the previous run, all lines left out for clusters in `names`, and
-    the folder of the landing files; nothing if bronze is not kept."""
+    """Return the counts of lines since the previous run, all quarantined lines of clusters in
+    `names`, and the landing folder; nothing if bronze is not kept."""
     try:
         runs = read(INGEST_RUN, [("run", "<=", run)], None).to_pylist()
         lines, newest = read_quarantine(read, [("run", "<=", run)], QUARANTINED)
@@ -261,8 +259,8 @@ def _landed(
 def plan_files(
     judged: Judged, titles: Mapping[str, str], report: Report | None = None
 ) -> dict[str, tuple[str, str]]:
-    """Return (file name, text) of the plan of each cluster that has steps. The text includes
-    warnings and questions from the run's `report`."""
+    """Return cluster id → (file name, text) of its plan with steps. The text includes warnings from
+    the run's `report`."""
     rows = zip(judged.plans["cluster"].to_pylist(), judged.plans["plan"].to_pylist(), strict=True)
     named = {cluster: text for cluster, text in rows if text is not None}
     for cluster, reason in ask_first(report) if report else ():
@@ -278,8 +276,8 @@ def detail_worst(
     snapshots: Callable[[list[str]], TableRows],
     history: Callable[[list[str]], TableRows],
 ) -> Report:
-    """Add ranges and level history of the worst clusters, which the page shows in full. `snapshots`
-    and `history` read the rows of clusters."""
+    """Return the report with ranges and level histories of the worst clusters, which the page shows
+    in full. `snapshots` and `history` read rows by cluster."""
     keys = [cluster.key for cluster in report.clusters[:MOST_SHOWN]]
     rows, in_full = snapshots(keys), keys[:IN_FULL]
     never = sorted({*keys} - {*rows["cluster"].to_pylist()})

@@ -46,7 +46,7 @@ from featurelib.planning.files import SKEW, digest, say_time
 from featurelib.planning.owners import expect_ours
 from featurelib.planning.requirements import plan_faults
 
-NO_PLAN = "none"  # the journal's value for a missing plan digest or approval
+NO_PLAN = "none"  # in the journal: no plan digest, or no approval
 TIMEOUT_MS = 60_000  # UpdateFeaturesRequest's default
 
 _DECIDES = (
@@ -59,18 +59,18 @@ _ASK = (
 
 
 class Mode(Enum):
-    """The extent of a run: apply, dry run, or validate only."""
+    """The extent of a run: send requests, only validate them, or a dry run."""
 
     SEND = "send"
-    VALIDATE = "validate"  # ask the controller to validate, if it then writes nothing
+    VALIDATE = "validate"  # let the controller validate, but only if it then writes nothing
     REHEARSE = "rehearse"  # send nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplyOrder:
-    """A plan and its approval. `check_approval` returns the approval as of a time, or raises
-    ApprovalError; it is called before each request. `way` has the options that chose the cluster,
-    for the next command in a message; `name` and `settings` are kept in the journal."""
+    """A plan and its approval. `check_approval` returns the approval that is valid at a time, or
+    raises ApprovalError; it is called before each request. `way`: the options that chose the
+    cluster, for commands in messages. The journal keeps `name` and `settings`."""
 
     plan: Plan
     check_approval: Callable[[datetime], Clearance]
@@ -79,13 +79,13 @@ class ApplyOrder:
     way: ClusterArgs = field(default_factory=ClusterArgs)
     waits: Waits = field(default_factory=Waits)
     name: str = ""  # the cluster's name for people
-    settings: str = ""  # the settings file that applied
+    settings: str = ""  # the settings file in use
 
 
 def apply(order: ApplyOrder, watcher: Watcher, journal: Journal) -> Ending:
-    """Apply the plan. Raises errors before anything was sent by this run: PlanError, RefusedError,
-    BackendError, and OutcomeUnknownError if an earlier request is not settled, or this one was
-    interrupted."""
+    """Apply an approved plan, and return how it ended. Errors raised before this run sends
+    anything: PlanError, RefusedError, BackendError, and OutcomeUnknownError if an earlier request
+    is not settled. OutcomeUnknownError is also raised if a request was interrupted."""
     plan = order.plan
     if fault := next(plan_faults(plan), None):
         raise PlanError(f"plan for {plan.cluster}: {fault}. Nothing was sent. Make it again.")
@@ -108,7 +108,7 @@ def apply(order: ApplyOrder, watcher: Watcher, journal: Journal) -> Ending:
                 )
             )
         except (BusyError, OutcomeUnknownError):
-            # The other cluster's error is raised below, because it matters more.
+            # The error about another cluster, below, matters more.
             with suppress(BackendError):
                 _expect_cluster(watcher.read(), order, watcher, journal)
             raise
@@ -124,7 +124,7 @@ def apply(order: ApplyOrder, watcher: Watcher, journal: Journal) -> Ending:
 
 
 def check_clearance(order: ApplyOrder, journal: Journal) -> Clearance:
-    """Return the approval to send the plan now. Raises ApprovalError, also if it was revoked."""
+    """Return the approval if it is valid now. Raises ApprovalError, also if it was withdrawn."""
     clearance = order.check_approval(datetime.now(UTC))
     for item in journal.withdrawals():
         if item.approval == clearance.approval:
@@ -136,7 +136,7 @@ def check_clearance(order: ApplyOrder, journal: Journal) -> Clearance:
 
 
 class _Run:
-    """The execution of a plan after the cluster was locked and read."""
+    """The execution of a plan, after its cluster was locked and read."""
 
     def __init__(self, order: ApplyOrder, sender: Sender, approval: str) -> None:
         self._order, self._plan, self._sender = order, order.plan, sender
@@ -144,12 +144,12 @@ class _Run:
         self._mine = sender.journal.entries(cluster=sender.cluster, plan=sender.plan)
         self._used = [entry for entry in self._mine if entry.intent.approval == approval]
         fates = {entry.intent.position: entry.fate for entry in self._used}
-        self._before = 0  # the number of first steps that are known to be applied
+        self._before = 0  # the number of first steps known to be applied
         while fates.get(self._before) is Fate.APPLIED:
             self._before += 1
 
     def carry_out(self) -> Ending:
-        """Apply the plan from the first step that is not known to be applied."""
+        """Apply the plan from the first step not known to be applied; return the ending."""
         position, clearance = (
             self._before,
             partial(check_clearance, self._order, self._sender.journal),
@@ -168,7 +168,7 @@ class _Run:
                     raise
                 is_told = isinstance(error, FeatureLibError)
                 return self._end(str(error) if is_told else "interrupted")
-            # The outcome was not recorded, and only this process knows it.
+            # The outcome is not recorded; only this process knows it.
             if cause := self._sender.unwritten:
                 text = f"what became of the last request could not be written down: {cause}"
                 is_unsent = result.fate is Fate.NOT_APPLIED and not result.proof
@@ -179,7 +179,7 @@ class _Run:
                 return self._end()
 
     def _next(self, reading: Reading, position: int) -> Step | Ending:
-        """Return the step to send, checked, allowed and validated; or how this run ends."""
+        """Return the next step if it is checked, allowed and validated; else how this run ends."""
         plan, mode = self._plan, self._order.mode
         asks = mode is not Mode.REHEARSE
         decision, instead = decide_next(self._watcher, reading, plan, position, asks=asks)
@@ -200,8 +200,8 @@ class _Run:
         return decision
 
     def _validate(self, reading: Reading, step: Step, position: int) -> StepOutcome | None:
-        """Let the controller validate a step without writing; None = accepted, or the controller
-        cannot validate."""
+        """Let the controller validate a step without writing; return its refusal. None = it
+        accepts, or it cannot validate."""
         backend = self._watcher.backend
         if not is_honoured(backend, reading.view.dialects):
             text = "This controller would apply a request to validate, so it is not asked to."
@@ -218,7 +218,7 @@ class _Run:
         return None if accepts(reply, step) else refused(step, position, reply)
 
     def _refusal(self, against: tuple[Mismatch, ...], instead: str) -> RefusedError:
-        """Return the error with every reason not to send, and the next command."""
+        """Return the error with every reason why nothing is sent, and the next command."""
         reasons = "".join(f"\n  {reason.text}" for reason in against)
         evidence = {reason.what for reason in against} - {"judged again"}
         kind = StalePlanError if evidence else RefusedError
@@ -255,7 +255,7 @@ class _Run:
         )
 
     def _movers(self, against: tuple[Mismatch, ...]) -> Iterator[str]:
-        """Yield this journal's requests that changed a level after the plan was made."""
+        """Yield texts about journal entries that changed a level after the plan was made."""
         moved = {}
         for entry in self._sender.journal.entries(cluster=self._plan.cluster):
             for update in () if entry.is_in_vain else entry.intent.step.updates:
@@ -269,7 +269,7 @@ class _Run:
                 )
 
     def _writers(self) -> Iterator[str]:
-        """Yield the applied requests of this plan in the journal, with the users who sent them."""
+        """Yield texts about the applied requests of this plan: journal entry, user and time."""
         for entry in self._mine:
             if entry.fate is Fate.APPLIED:
                 by = f"{entry.intent.who.user} on {entry.intent.who.host}"
@@ -280,12 +280,12 @@ class _Run:
 def decide_next(
     watcher: Watcher, reading: Reading, plan: Plan, position: int, *, asks: bool
 ) -> tuple[Decision, str]:
-    """Decide about the step at `position`; for a refusal, add a better remedy than a new plan, if
-    known.
+    """Return the decision about the step at `position`; for a refusal, also a better remedy than a
+    new plan, "" = none.
 
-    A node that the controller checks and no source shows blocks a plan like other missing evidence.
-    With `asks` the controller, which knows all nodes, validates the same request. Then a step that
-    only unseen nodes block continues to this validation.
+    A node that the controller checks and that no source shows blocks a plan like other missing
+    evidence. With `asks` the controller, which knows all nodes, validates the request. Then a step
+    that only unseen nodes block is not refused before this validation.
     """
     steps = plan.steps[position:]
     decision = decide(plan, position, watcher.found(reading, plan, steps))
@@ -304,8 +304,8 @@ def decide_next(
 def _expect_cluster(
     reading: Reading, order: ApplyOrder, watcher: Watcher, journal: Journal
 ) -> None:
-    """Raise RefusedError if the cluster is not the plan's. Other differences are not listed,
-    because another cluster was read."""
+    """Raise RefusedError if the cluster that was read is not the plan's. Then no other difference
+    matters."""
     actual, expected = reading.view.cluster_id, order.plan.cluster
     if actual != expected:
         raise RefusedError(
@@ -315,8 +315,8 @@ def _expect_cluster(
 
 
 def _by_inventory(order: ApplyOrder, watcher: Watcher) -> str:
-    """Return the options by which the inventory reaches a cluster that was given by other
-    addresses; "" if the inventory lacks it."""
+    """Return a text with the options by which the inventory reaches the plan's cluster, if other
+    addresses were given; "" = the inventory lacks it."""
     cluster, reach = order.plan.cluster, order.way.reach
     entry = watcher.fleet.of(cluster, FleetEntry(id=cluster))
     if not (entry.is_reachable and reach.startswith("--")):
@@ -326,7 +326,7 @@ def _by_inventory(order: ApplyOrder, watcher: Watcher) -> str:
 
 
 def _cluster_options(order: ApplyOrder, watcher: Watcher, journal: Journal) -> str:
-    """Return the options that reach the plan's cluster, from inventory or journal."""
+    """Return a text with options that reach the plan's cluster, from inventory or journal."""
     cluster = order.plan.cluster
     if known := _by_inventory(order, watcher):
         return known
@@ -340,8 +340,8 @@ def _cluster_options(order: ApplyOrder, watcher: Watcher, journal: Journal) -> s
 
 
 def _expect_clock(journal: Journal) -> None:
-    """Raise ApprovalError if the journal has a later time than now: a clock is wrong, so an
-    approval may have expired unnoticed."""
+    """Raise ApprovalError if the journal has a time in the future: a wrong clock could hide that an
+    approval has expired."""
     now = datetime.now(UTC)
     times = [
         (moment, entry.number)
@@ -360,7 +360,7 @@ def _expect_clock(journal: Journal) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeatureUpdate:
-    """The requested level of one feature, as FeatureUpdate of Kafka's Admin (KIP-584, KIP-778).
+    """The requested level of one feature, like FeatureUpdate of Kafka's Admin (KIP-584, KIP-778).
 
     `level` 0 deletes the feature, and needs a downgrade type. Raises ConfigError for values that no
     controller accepts.
@@ -386,8 +386,8 @@ class FeatureUpdate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeatureResult:
-    """The outcome of one update. `code` and `message` are the controller's, None = no response;
-    `level` is the feature's now, None = not known; `fate` None = nothing was to be written."""
+    """The outcome of an update. `code` and `message` are the controller's, None = no response;
+    `level` is the present one, None = unknown; `fate` None = a validation, which writes nothing."""
 
     feature: str
     fate: Fate | None
@@ -402,7 +402,7 @@ class FeatureResult:
 
     @property
     def text(self) -> str:
-        """The outcome as text, such as `rejected (error 95): …; it is at 25`."""
+        """The outcome as a text such as `rejected (error 95): …; it is at 25`."""
         validated = "would be accepted" if self.is_ok else "would be refused"
         result = validated if self.fate is None else self.fate.value
         code = f" (error {self.code})" if self.code not in (None, NO_ERROR) else ""
@@ -413,8 +413,8 @@ class FeatureResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateResult:
-    """The outcome of a request, for each feature and in total. `late` are nodes that do not report
-    the levels yet. `resume` is the command that settles unknown outcomes."""
+    """The outcome of a request, for each feature and in total. `late`: nodes that do not report the
+    levels yet. `resume`: the command that settles unknown outcomes."""
 
     cluster_id: str
     validate_only: bool
@@ -432,8 +432,8 @@ class UpdateResult:
         return "\n".join([*lines, *(f"not reported yet by {node}" for node in self.late)])
 
     def expect_ok(self) -> None:
-        """Raise OutcomeUnknownError if an update may be applied without proof, else RejectedError
-        if an update was not applied; the error names every such feature."""
+        """Raise OutcomeUnknownError if it is unknown whether an update was applied, else
+        RejectedError if one was not applied; the error names every such feature."""
         odd = [result for result in self.features.values() if not result.is_ok]
         if not odd:
             return
@@ -452,9 +452,9 @@ def update_features(
     timeout_ms: int,
     choice: ClusterArgs,
 ) -> UpdateResult:
-    """Send one request with these updates, exactly once, and determine its outcome. Raises before
-    anything is sent: ConfigError, RefusedError, BackendError, and OutcomeUnknownError where an
-    earlier request is not settled."""
+    """Send one request with these updates, exactly once, and return its outcome. Raises before
+    anything is sent: ConfigError, RefusedError, BackendError, and OutcomeUnknownError if an earlier
+    request is not settled."""
     _expect_updates(updates, timeout_ms)
     reading = watcher.read()
     cluster, step = reading.view.cluster_id, _step(reading, updates, timeout_ms)
@@ -499,8 +499,8 @@ def _result(
 
 
 def _expect_updates(updates: Mapping[str, FeatureUpdate], timeout_ms: int) -> None:
-    """Raise ConfigError for updates that Admin.updateFeatures itself refuses, and for a time limit
-    of 0, with which a controller of ZooKeeper mode writes and then reports a failure."""
+    """Raise ConfigError for updates that Kafka's Admin.updateFeatures refuses, and for a timeout of
+    0, with which a controller of ZooKeeper mode writes and then reports a failure."""
     blank, expected, given = [name for name in updates if not name.strip()], "", "none"
     if not updates:
         expected = "an update"
@@ -513,7 +513,7 @@ def _expect_updates(updates: Mapping[str, FeatureUpdate], timeout_ms: int) -> No
 
 
 def _step(reading: Reading, updates: Mapping[str, FeatureUpdate], timeout_ms: int) -> Step:
-    """Return the request, with the levels that were read before it. Raises NoEvidenceError."""
+    """Return the request as a step from the present levels. Raises NoEvidenceError."""
     levels = reading.seen(updates)
     if unknown := sorted(levels.unknown & updates.keys()):
         raise NoEvidenceError(

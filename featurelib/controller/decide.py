@@ -26,10 +26,10 @@ Ranges = dict[str, tuple[int, int]]
 class Mismatch(NamedTuple):
     """A condition of the plan that the cluster does not meet."""
 
-    what: str  # the differing thing, such as `level of f` or `broker 3`
+    what: str  # the thing that differs, such as `level of f` or `broker 3`
     expected: str
     found: str
-    is_unseen: bool = False  # the only reason is missing evidence
+    is_unseen: bool = False  # true if only missing evidence is the reason
 
     @property
     def text(self) -> str:
@@ -38,7 +38,7 @@ class Mismatch(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
-    """The state of the cluster at a reading, as far as a plan depends on it.
+    """The present state of a cluster, as far as a plan depends on it.
 
     `unknown` are features without a trustworthy level, `missing` sentences about other missing
     data, `against` the objections of policy and controllers to the rest of the plan. `side_effects`
@@ -55,29 +55,29 @@ class Situation:
     side_effects: tuple[SideEffect, ...] = ()
 
 
-# The step to send next; or the reasons not to send; or None: every level of the plan is finalized
-# already.
+# The step to send next; or the reasons for not sending; or None if every level of the plan is
+# already finalized.
 Decision = Step | tuple[Mismatch, ...] | None
 
 
 def decide(plan: Plan, done: int, now: Situation) -> Decision:
-    """Decide on `plan` after `done` applied steps: the next step, None, or the mismatches."""
-    if plan.cluster != now.cluster:  # comparing the plan with another cluster makes no sense
+    """Return the plan's next step after `done` ones, None if all are applied, or mismatches."""
+    if plan.cluster != now.cluster:  # a comparison with another cluster has no meaning
         return (Mismatch("cluster", plan.cluster, now.cluster),)
     final, levels = {move.feature: move.to_level for move in plan.moves}, now.requirements.levels
     if final and all(levels.get(f, 0) == n and f not in now.unknown for f, n in final.items()):
         return None
     odd = [*_judges(plan, done, now), *_state(after(plan, done), now), *_unseen(plan, done, now)]
-    if not odd:  # the rules would only repeat the differences that were found
+    if not odd:  # after a difference the rules would only repeat it
         odd = [Mismatch("judged again", "nothing against the plan", text) for text in now.against]
     if odd:
         return tuple(odd)
-    return plan.steps[done] if done < len(plan.steps) else None  # the plan has no step
+    return plan.steps[done] if done < len(plan.steps) else None  # a plan without steps
 
 
 def after(plan: Plan, done: int) -> Requirements:
-    """Return the requirements of the plan after its first `done` steps. Each step is one write, and
-    so raises the znode's version by one (KafkaController.updateFeatures)."""
+    """Return the requirements of the plan after its first `done` steps. Each step is one write, so
+    it raises the znode's version by one (KafkaController.updateFeatures)."""
     before = plan.requirements
     written = {move.feature: move.to_level for step in plan.steps[:done] for move in step.updates}
     version = before.features_node_version
@@ -89,8 +89,8 @@ def after(plan: Plan, done: int) -> Requirements:
 
 
 def _judges(plan: Plan, done: int, now: Situation) -> Iterator[Mismatch]:
-    """Yield differences of policy, catalogue and dialects. After a write the controller's dialect
-    may be known more precisely."""
+    """Yield the differences of policy, catalogue and dialects. After a write the controller's
+    dialect may be known more precisely than in the plan."""
     if plan.dialect != STRICT:
         yield Mismatch("policy", STRICT, plan.dialect)
     if plan.catalogue != now.catalogue:
@@ -102,7 +102,7 @@ def _judges(plan: Plan, done: int, now: Situation) -> Iterator[Mismatch]:
 
 
 def _state(expected: Requirements, now: Situation) -> Iterator[Mismatch]:
-    """Yield differences of levels, of the znode's version, and of the nodes and their ranges."""
+    """Yield differences of levels, of the znode's version, and of nodes and their ranges."""
     levels_now = now.requirements.levels
     for name in sorted(expected.levels.keys() | levels_now.keys()):
         expected_level, level = (
@@ -121,7 +121,7 @@ def _state(expected: Requirements, now: Situation) -> Iterator[Mismatch]:
 
 
 def _unseen(plan: Plan, done: int, now: Situation) -> Iterator[Mismatch]:
-    """Yield side effects that the approver has not seen, of steps still to send, and missing
+    """Yield side effects of the steps to send that the approver has not seen, and missing
     evidence."""
     moved = {move.feature for step in plan.steps[done:] for move in step.updates}
     effects = [effect for effect in plan.side_effects if effect.feature in moved]
@@ -132,14 +132,14 @@ def _unseen(plan: Plan, done: int, now: Situation) -> Iterator[Mismatch]:
 
 
 def _nodes(expected: Sequence[RangeGroup], actual: Sequence[RangeGroup]) -> Iterator[Mismatch]:
-    """Yield the differences of nodes, one text for all nodes of a role with an equal difference."""
+    """Yield the differences of nodes; one text for all nodes of a role with equal differences."""
     required, current = _by_node(expected), _by_node(actual)
     alike: dict[tuple[str, str, str], list[int]] = {}
     for role, node_id in sorted(required.keys() | current.keys()):
         then, now = required.get((role, node_id)), current.get((role, node_id))
         if then is None or now is None:
             texts = (_ranges(then), _ranges(now) if now else _NOT_SEEN)
-        else:  # a node that does not list the feature supports only level 0
+        else:  # without the feature a node supports level 0
             names = sorted(then.keys() | now.keys())
             odd = [n for n in names if then.get(n, _NOT_LISTED) != now.get(n, _NOT_LISTED)]
             texts = (_ranges(then, odd), _ranges(now, odd)) if odd else ("", "")

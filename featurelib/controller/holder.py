@@ -18,18 +18,19 @@ from featurelib.planning.files import say_time
 
 
 def say_seconds(seconds: float) -> str:
-    """Return seconds since 1970 as `2026-11-21T06:00:00Z`."""
+    """Return seconds since 1970 as a text `2026-11-21T06:00:00Z`."""
     return say_time(datetime.fromtimestamp(seconds, UTC))
 
 
 def elapsed() -> float:
-    """Return the seconds since boot, also during sleep if the system counts them."""
+    """Return the seconds since boot, including sleep if the system counts it."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """A process. `started` distinguishes it from a later one with its number; "" = not known."""
+    """A process with user and host. `started` tells it from a later one with its id; "" =
+    unknown."""
 
     user: str
     host: str
@@ -37,7 +38,7 @@ class Holder:
     started: str
     since: float
     command: str
-    namespace: str = ""  # the namespace of the process id, such as a container's; "" = not known
+    namespace: str = ""  # of the process id, such as a container's; "" = unknown
 
     @property
     def text(self) -> str:
@@ -53,12 +54,12 @@ class Holder:
         return is_other or self.host != socket.gethostname()
 
     def is_running_here(self) -> bool:
-        """Return True for another process of this host that has not ended, frozen or not."""
+        """Return true for another process of this host that has not ended, also if it is frozen."""
         known = bool(self.started) and not self.is_elsewhere and self.pid != os.getpid()
         return known and not self.is_gone()
 
     def is_gone(self) -> bool:
-        """Return True if this process is known to have ended; never for one of another machine."""
+        """Return true if the process is known to have ended; never for another machine's."""
         if self.is_elsewhere:
             return False
         try:
@@ -66,7 +67,7 @@ class Holder:
         except ProcessLookupError:
             return True
         except PermissionError:
-            pass  # the process exists and is another user's
+            pass  # the process exists and has another user
         started = _started(self.pid)
         return bool(started and self.started) and started != self.started
 
@@ -91,7 +92,7 @@ def myself(command: str) -> Holder:
 
 
 def _namespace() -> str:
-    """Return the name of the process-id namespace; "" = not known."""
+    """Return the name of this process's process-id namespace; "" = unknown."""
     try:
         return os.readlink("/proc/self/ns/pid")
     except OSError:  # not Linux
@@ -103,8 +104,8 @@ def _started(pid: int) -> str:
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8")
-    except OSError:  # only Linux has such a file, and only while the process runs
+    except OSError:  # only on Linux, while the process runs
         return ""
-    # The program's name is in brackets and may have any character. Start time is field 22.
+    # The program's name is in brackets and may contain any character. Field 22 is the start time.
     state, *fields = stat.rpartition(")")[2].split()
     return "ended" if state in "ZX" else f"{boot.strip()} {fields[18]}"

@@ -30,8 +30,8 @@ from featurelib.core.outcome import Fate, MoveOutcome, StepOutcome
 from featurelib.errors import BusyError, InputError, JournalError
 from featurelib.model import Recipient, Step
 
-FORM = "1"  # the format of the file; featurelib refuses a journal of another format
-LONGEST_WAIT_S = 30  # for another process that writes to the journal
+FORM = "1"  # the format of the file; other formats are refused
+LONGEST_WAIT_S = 30  # the longest wait for another process that writes to the journal
 _SCHEMA = (
     "CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
     "CREATE TABLE lock (cluster TEXT PRIMARY KEY, holder BLOB NOT NULL, expires REAL NOT NULL)",
@@ -62,9 +62,9 @@ Row = TypeVar("Row")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterArgs:
-    """The options by which a cluster was chosen: with them, the commands in a message reach the
+    """The options by which a cluster was chosen. With them, the commands in a message reach the
     cluster and its journal from any folder. `reach`: its addresses or file as options, or its name;
-    `fleet` and `journal`: if given; `intent`: of a plan."""
+    `fleet`, `journal`: None = not given; `intent`: of a plan."""
 
     reach: str = ""
     intent: str = ""
@@ -83,13 +83,13 @@ class ClusterArgs:
 
     @property
     def kept_in(self) -> str:
-        """The option that names the journal; empty for the default journal."""
+        """The option that names the journal; "" = the default journal."""
         return _option("journal", self.journal)
 
     @property
     def plan(self) -> str:
         """The command that makes a new plan for the cluster."""
-        intent = join(self.intent.split()) or "…"  # untrusted text, so it is made one line
+        intent = join(self.intent.split()) or "…"  # one line, because the text is untrusted
         if self.reach.startswith("--"):  # `plan` takes options after its command
             return f"featurelib plan {intent} {self.text}"
         return f"featurelib plan {self.reach or 'CLUSTER'} {intent}{_option('fleet', self.fleet)}"
@@ -101,19 +101,19 @@ def _option(name: str, value: str | None) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clearance:
-    """A verified approval of a plan. `approval` identifies it, "" = none was needed; `signed`: with
-    a verified signature of `by`."""
+    """A verified approval of a plan. `approval`: its id, "" = none was needed; `signed`: `by`
+    signed it."""
 
     approval: str
     by: str = ""
     reason: str = ""
     signed: bool | None = False  # None = no signature was needed
-    key: str = ""  # the signing key's type and fingerprint, from ssh-keygen
+    key: str = ""  # type and fingerprint of the signing key
 
     @property
     def text(self) -> str:
-        """The text `signed by ann@example.com with ED25519 key … (CHG-1)` or `by ann, NOT
-        signed`."""
+        """The approval as a text `signed by ann@example.com with ED25519 key … (CHG-1)` or `by ann,
+        NOT signed`."""
         approver = f"signed by {self.by}" if self.signed else f"by {self.by}, NOT signed"
         approver += f" with {self.key}" if self.key else ""
         return f"{approver} ({self.reason})" if self.reason else approver
@@ -123,9 +123,8 @@ class Clearance:
 class Dispatch:
     """A request that will be sent now, with its sender and its receiver.
 
-    At `over_at` the request's own time is over, and its sender stops waiting. That settles nothing.
-    `approval` identifies the approval. In entries of releases that did not keep them `sent_to` and
-    `signed` are None, and the last texts empty.
+    At `over_at` the request's timeout is over, and its sender stops waiting; that settles nothing.
+    In entries of older releases `sent_to` and `signed` are None, and the last texts are empty.
     """
 
     cluster: str
@@ -133,7 +132,7 @@ class Dispatch:
     reach: str  # the options that reach the cluster
     plan: str  # the digest of the plan
     approval: str
-    position: int  # the position of the step in the plan, from 0
+    position: int  # the step's position in the plan, from 0
     total: int  # the number of steps in the plan
     step: Step
     who: Holder
@@ -141,7 +140,7 @@ class Dispatch:
     over_at: float
     sent_to: Recipient | None = None
     name: str = ""  # the cluster's name in the inventory
-    settings: str = ""  # the settings file, or a note that none was found
+    settings: str = ""  # the settings file, or that none was found
     approved_by: str = ""
     reason: str = ""  # the reason in the approval
     signed: bool | None = None
@@ -161,7 +160,7 @@ class Dispatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settlement:
-    """The outcome of a request, with the user who determined it and the time."""
+    """The outcome of a request, with the user who determined it, and when."""
 
     result: StepOutcome
     by: str  # the command that wrote the record: apply or resume
@@ -189,12 +188,12 @@ class JournalEntry:
 
     @property
     def is_in_vain(self) -> bool:
-        """True if the request was closed with the result that nothing was written."""
+        """True if the request was closed as rejected or not applied."""
         return self.fate in (Fate.REJECTED, Fate.NOT_APPLIED)
 
     @property
     def updates(self) -> tuple[MoveOutcome, ...]:
-        """The newest outcome of each update; empty if none is recorded."""
+        """The newest outcome of each update; () = none is recorded."""
         return self.outcomes[-1].result.updates if self.outcomes else ()
 
 
@@ -220,8 +219,8 @@ class Withdrawal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verified:
-    """The result of verifying a journal: number of records, faults, and the newest digest, "" =
-    none. `kept`: the record with the kept digest, "" = no record has it, None = not requested."""
+    """The result of verifying a journal: number of records, faults, newest digest ("" = none).
+    `kept`: the record with the digest to find, "" = no record has it, None = not requested."""
 
     records: int
     digest: str
@@ -230,16 +229,16 @@ class Verified:
 
     @property
     def is_right(self) -> bool:
-        """True if no fault was found, and a kept digest belongs to a record."""
+        """True if the journal has no fault, and a record has the digest to find."""
         return not self.faults and self.kept != ""
 
 
 class Journal:
-    """A journal file; it is created if it is missing. Close it when done."""
+    """The journal in a file, which is created if it is missing. Close the journal when done."""
 
     def __init__(self, path: Path) -> None:
-        """Open the file. Raises JournalError if it cannot be written or was emptied, InputError if
-        it is no journal."""
+        """Open the journal file. Raises JournalError if it cannot be written or was emptied,
+        InputError if it is another kind of file."""
         self.path, self.is_new = path, not path.exists()
         if path.name == ":memory:" or str(path).startswith("file:"):
             raise InputError(
@@ -269,7 +268,7 @@ class Journal:
             raise
 
     def _make(self) -> None:
-        """Create the file completely at once: an empty file would look like a lost journal."""
+        """Create the file in one step, because an empty file would look like a lost journal."""
         new = self.path.with_name(f".{self.path.name}.{os.getpid()}.{time.monotonic_ns()}")
         with closing(sqlite3.connect(new, isolation_level=None)) as made:
             made.executescript(";".join(("BEGIN", *_SCHEMA, "COMMIT")))
@@ -299,7 +298,7 @@ class Journal:
 
     @contextmanager
     def lock(self, cluster: str, command: str, *, seconds: float) -> Iterator[Lock]:
-        """Lock the cluster for this process. Raises BusyError that names another holder.
+        """Lock the cluster for this process while the block runs. BusyError names another holder.
 
         The lock lasts `seconds`, and again from each intent and `keep`. A process of this host
         never loses it by the clock, because a frozen process may continue.
@@ -323,17 +322,17 @@ class Journal:
             self._put(lock, seconds)
         try:
             yield lock
-        finally:  # if the journal cannot be written, the lock ends with this process
+        finally:  # if the journal cannot be written, the lock ends with the process
             with suppress(JournalError, BusyError), self._transaction():
                 self._db.execute(
                     "DELETE FROM lock WHERE cluster = ? AND holder = ?", (cluster, lock.holder)
                 )
 
     def intend(self, lock: Lock, intent: Dispatch) -> int:
-        """Record that a request will be sent now, and return its number.
+        """Record that a request will be sent now, and return its number. The record is then on the
+        disk.
 
-        The record is on the disk then. Raises JournalError if not, and BusyError if the lock was
-        lost: in both cases nothing may be sent.
+        Raises JournalError if it is not, and BusyError if the lock was lost: then send nothing.
         """
         with self._transaction():
             self._expect_mine(lock)
@@ -353,7 +352,7 @@ class Journal:
         return number
 
     def _identity(self) -> tuple[int, int] | None:
-        """Return device and number of the file at the path; None without a file."""
+        """Return device and number of the file at the journal's path; None = no file."""
         try:
             status = self.path.stat()
         except OSError:
@@ -432,7 +431,7 @@ class Journal:
         )
 
     def _seal(self, record: str, place: int) -> None:
-        """Add the digest of a new record; in a file without digests, those of all its records."""
+        """Add the digest of a new record; in a file without digests, of all its records."""
         records = [(record, place)]
         if not self._has("seal"):
             self._db.execute(_SEALS)
@@ -455,8 +454,8 @@ class Journal:
         return self._db.execute(query).fetchall()
 
     def verify(self, kept: str | None = None) -> Verified:
-        """Verify that no record was changed, and that `kept`, an earlier newest digest, is a
-        record's. Raises JournalError for a file that cannot be read."""
+        """Return the result of checking every record and its digest. `kept`: an earlier newest
+        digest to find. Raises JournalError for a file that cannot be read."""
         seals, newest = list[tuple[Any, ...]](), None
         with self._transaction():
             rows = {(table, row[0]): row for table in _SEALED for row in self._rows(table)}
@@ -527,7 +526,7 @@ class Journal:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        """Commit all of the block or nothing, synced to the disk. Raises JournalError."""
+        """Commit the whole block or nothing, synced to the disk. Raises JournalError."""
         try:
             self._db.execute("BEGIN IMMEDIATE")
             yield
@@ -556,7 +555,7 @@ class Journal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lock:
-    """A cluster that this process has locked."""
+    """A lock of this process on a cluster."""
 
     journal: Journal
     cluster: str
@@ -565,11 +564,11 @@ class Lock:
 
     @property
     def holder(self) -> bytes:
-        """The process that holds the lock, as stored in the file."""
+        """The process that holds the lock, as stored in the journal file."""
         return msgspec.json.encode(self.who)
 
     def keep(self) -> None:
-        """Extend the lock. Raises BusyError if it was lost, JournalError."""
+        """Extend the lock. Raises BusyError if it was lost, JournalError if unwritable."""
         with self.journal._transaction():
             self.journal._expect_mine(self)
             self.journal._put(self, self.seconds)
@@ -580,7 +579,7 @@ def _table_title(table: str) -> str:
 
 
 def _chained(before: str, table: str, row: object) -> str:
-    """Return the digest of a record after another one's, over MessagePack, which keeps types."""
+    """Return the digest of a record after `before`, over MessagePack, which keeps types."""
     content = msgspec.msgpack.encode([before, table, row])
     return f"sha256:{hashlib.sha256(content).hexdigest()}"
 

@@ -31,13 +31,13 @@ from featurelib.planning.requirements import features_of, require
 
 Node = tuple[Role, int]
 Levels = Mapping[str, int]
-_SHOWN = 5  # findings of one reading that are printed
+_SHOWN = 5  # the most findings of one reading that are printed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
     """A reading of a cluster. `reports`: the finalized levels by each node half that responded;
-    None if the node cannot know them (a controller before 3.6, a broker without /feature).
+    None if that node cannot know them (a controller before 3.6, a broker without /feature).
     `epochs`: the epoch of each report; in KRaft an offset of the metadata log."""
 
     view: ClusterView
@@ -51,8 +51,8 @@ class Reading:
         return not tagged("unproven").isdisjoint(self.view.judged.findings["code"].to_pylist())
 
     def seen(self, features: Iterable[str]) -> LevelsSeen:
-        """Return the levels of `features` and all other levels from the trusted source. With such a
-        source, a feature that it does not list is not finalized."""
+        """Return all levels that the trusted source shows. A feature that it does not list is not
+        finalized; without a trusted source the level of `features` is unknown."""
         questions = self.view.evidence.questions
         names = [questions.names[code] for code in questions.feature.tolist()]
         known = dict(zip(names, questions.known.tolist(), strict=True))
@@ -62,8 +62,8 @@ class Reading:
         return LevelsSeen(levels=levels, unknown=frozenset(unsure))
 
     def seen_after(self, passed: Passed, features: Collection[str]) -> LevelsSeen | None:
-        """Return the levels from a source that has applied everything before `passed`; None without
-        such a source. In ZooKeeper mode that is the `/feature` znode."""
+        """Return the levels by a source that has applied everything before `passed`, in ZooKeeper
+        mode the `/feature` znode; None = no such source."""
         if passed.offset is not None:
             nodes = [node for node, epoch in self.epochs.items() if epoch >= passed.offset]
             levels = next((report for node in nodes if (report := self.reports[node])), None)
@@ -78,7 +78,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watcher:
-    """The backend of one cluster with the rules for its judgement."""
+    """The connection to one cluster, with the settings for judging it."""
 
     backend: Backend
     catalogue: Catalogue
@@ -87,8 +87,8 @@ class Watcher:
     say: Say
 
     def read(self, cluster: str | None = None, *, say: Say | None = None) -> Reading:
-        """Query every node. Raises UnreachableError, NoEvidenceError, and ProtocolError if it is
-        another cluster than `cluster`."""
+        """Query every node, and return the judged reading. Raises UnreachableError,
+        NoEvidenceError, and ProtocolError for another cluster than `cluster`."""
         texts = list[str]()
         try:
             lines = self.backend.describe(texts.append)
@@ -120,12 +120,12 @@ class Watcher:
         return Inputs(catalogue=self.catalogue, as_of=now, max_age=self.max_age, fleet=self.fleet)
 
     def as_if_seen(self, reading: Reading) -> Reading:
-        """Return the reading, judged as if all nodes required by the controller had responded."""
+        """Return the reading, judged as if all nodes that the controller requires had responded."""
         inputs = replace(self._terms(), controller_decides=True)
         return replace(reading, view=inputs.see(reading.view.rows))
 
     def found(self, reading: Reading, plan: Plan, steps: Sequence[Step]) -> Situation:
-        """Return the state that `plan` depends on, as of now; `steps` are still to apply."""
+        """Return the present state that `plan` depends on; `steps` are still to apply."""
         evidence, view = reading.view.evidence, reading.view
         features, mode = features_of(plan.steps), self.backend.abilities().mode
         refusals = judge_again(view.cluster, view.releases, mode, steps, self.catalogue)
@@ -144,7 +144,7 @@ class Watcher:
         )
 
     def _missing(self, view: ClusterView, features: Sequence[str]) -> tuple[str, ...]:
-        """Return the missing evidence that prevents a plan, as sentences."""
+        """Return the missing evidence that prevents sending a plan, as sentences."""
         usual = wordings(load(STRICT))
         codes: list[str] = view.judged.findings["code"].to_pylist()
         if all(usual[code].severity is not Severity.UNKNOWN for code in codes):
@@ -156,8 +156,8 @@ class Watcher:
 
 
 def late_nodes(before: Reading, now: Reading, expected: Levels) -> tuple[list[str], int]:
-    """Return the nodes that responded before and do not report the expected levels, and the number
-    of nodes that responded before. A process that is broker and controller is one node.
+    """Return the nodes that responded before and do not report the expected levels now, and the
+    number of nodes that responded before. A combined process is one node.
 
     A half that could report levels neither before nor now does not count.
     """

@@ -41,18 +41,18 @@ from featurelib.errors import (
 from featurelib.model import NotPassed, Step
 from featurelib.words import reporting
 
-NODES_SECONDS = 60.0  # the wait for nodes to report a level
-LOCK_SECONDS = 300.0  # a lock expires this long after its holder's last action
-OLDEST_READING_S = 30.0  # from the reading to the request, including a validation
+NODES_SECONDS = 60.0  # seconds to wait until nodes report a level
+LOCK_SECONDS = 300.0  # seconds after its holder's last action when a lock expires
+OLDEST_READING_S = 30.0  # from the reading to the request, with a validation between
 LONGEST_PAUSE_S = 5.0  # from the checks to the request; after a longer pause they are repeated
-_ANSWER_SAID_S = 10  # between two progress lines
-_QUIET = 1.0  # seconds between two lines of progress
+_ANSWER_SAID_S = 10  # seconds between two progress lines while waiting for a response
+_QUIET = 1.0  # seconds between two lines of other progress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waits:
-    """The waiting times, in seconds. No waiting time settles a request. `margin` is added to a
-    request's own time limit, `nodes` is how long nodes may take to report a level, `proof` how long
+    """The waiting times, in seconds; none of them settles a request. `margin` is added to a
+    request's own timeout, `nodes`: how long nodes may take to report a level, `proof`: how long
     `resume` waits for a response."""
 
     nodes: float = NODES_SECONDS
@@ -65,16 +65,15 @@ class Waits:
     monotonic: Callable[[], float] = field(default=elapsed)
 
     def over_at(self, step: Step) -> float:
-        """Return until when a request's sender waits for its outcome, in seconds since 1970."""
+        """Return the time until which a request's sender waits, in seconds since 1970."""
         return self.clock() + step.timeout_ms / 1000 + self.margin
 
 
 @dataclass(slots=True, kw_only=True)
 class Sender:
-    """The sender of requests of one plan (`plan`, its digest, of `total` steps), or of a program,
-    under the cluster's lock. `steps` are the outcomes; `unwritten` says why the last was not
-    recorded; `reading` is the newest. The journal keeps the cluster's `name` and the `settings`
-    file."""
+    """The sender of requests of one plan (`plan`: its digest, of `total` steps), or of a program,
+    while it holds the cluster's lock. `steps`: the outcomes; `unwritten`: why the last one is not
+    in the journal; `reading`: the newest reading. The journal keeps `name` and `settings`."""
 
     watcher: Watcher
     journal: Journal
@@ -95,8 +94,8 @@ class Sender:
     def holding(
         cls, journal: Journal, cluster: str, command: str, *, choice: ClusterArgs, **fields: Any
     ) -> Iterator[Sender]:
-        """Lock the cluster while the block runs. Raises BusyError, JournalError, and
-        OutcomeUnknownError if an earlier request may have been applied: it is settled first."""
+        """Lock the cluster while the block runs, for a sender. Raises BusyError, JournalError, and
+        OutcomeUnknownError if an earlier request may have been applied: settle it first."""
         with journal.lock(cluster, command, seconds=LOCK_SECONDS) as lock:
             if waiting := journal.entries(cluster=cluster, only_open=True):
                 raise OutcomeUnknownError(
@@ -109,10 +108,10 @@ class Sender:
     def send(
         self, step: Step, position: int, before: Reading, clearance: Callable[[], Clearance]
     ) -> StepOutcome:
-        """Send one request once, if a node accepts it and `clearance` allows it.
+        """Send a request once, if a node accepts it and `clearance` allows it; return its outcome.
 
-        Raises JournalError, BusyError, RefusedError for an old reading and what `clearance`
-        raises if it was not even sent, and OutcomeUnknownError where it was interrupted.
+        If nothing was sent: raises JournalError, BusyError, RefusedError for an old reading, and
+        the errors of `clearance`. Raises OutcomeUnknownError if it was interrupted.
         """
         try:
             recipient = self.watcher.backend.recipient()
@@ -120,7 +119,7 @@ class Sender:
             nobody = Delivery(sent=False, why=str(error))
             self.steps.append(settle(step, position, nobody, None, proven=False))
             return self.steps[-1]
-        # Output that may block, to an unread terminal, comes before the checks.
+        # Print before the checks, because output to an unread terminal may block.
         self.watcher.say(f"sending step {position + 1} of {self.total}: {_moves(step)}")
         began, cleared = self.waits.monotonic(), clearance()
         self._expect_recent("the last reading is", before.at, OLDEST_READING_S)
@@ -144,7 +143,7 @@ class Sender:
             signed=cleared.signed,
             key=cleared.key,
         )
-        try:  # record the outcome before the next interrupt
+        try:  # record the outcome before another interrupt
             self.steps.append(self._send(dispatch, before, began, clearance))
         except KeyboardInterrupt as error:
             raise OutcomeUnknownError(
@@ -156,7 +155,7 @@ class Sender:
     def _send(
         self, dispatch: Dispatch, before: Reading, began: float, clearance: Callable[[], Clearance]
     ) -> StepOutcome:
-        """Record the intent, and send; nothing waits between the last check and the bytes."""
+        """Record the request and send it; nothing waits between the last check and the bytes."""
         number, step, waits = self.journal.intend(self.lock, dispatch), dispatch.step, self.waits
         delivery = _put(self.watcher, step, lambda: self._check(before, began, clearance))
         result, self.reading = watch(self.watcher, self.lock, dispatch, delivery, before, waits)
@@ -168,7 +167,7 @@ class Sender:
         return result
 
     def _expect_recent(self, subject: str, at: float, limit: float) -> None:
-        """Raise RefusedError if the data behind a request is older than `limit` seconds."""
+        """Raise RefusedError if a request's data, of time `at`, is older than `limit` seconds."""
         if (age := self.waits.monotonic() - at) > limit:
             raise RefusedError(
                 f"cluster {self.cluster}: {subject} {age:.0f} s old, because this process stood "
@@ -176,7 +175,7 @@ class Sender:
             )
 
     def _check(self, before: Reading, began: float, clearance: Callable[[], Clearance]) -> None:
-        """Check lock, approval and ages. Raises BusyError, RefusedError, ApprovalError."""
+        """Check lock, approval and ages. Raises BusyError, ApprovalError, RefusedError."""
         self.lock.keep()
         clearance()
         self._expect_recent("the checks are", began, LONGEST_PAUSE_S)
@@ -192,7 +191,7 @@ def _levels(levels: Iterable[tuple[str, int]]) -> str:
 
 
 def _put(watcher: Watcher, step: Step, check: Callable[[], None]) -> Delivery:
-    """Send the request unless `check` raises; print a line now and then while waiting."""
+    """Send the request unless `check` raises; return the response. Print progress meanwhile."""
     started, ended = Event(), Event()
 
     def say() -> None:
@@ -210,7 +209,7 @@ def _put(watcher: Watcher, step: Step, check: Callable[[], None]) -> Delivery:
             check()
         except FeatureLibError:
             raise
-        except Exception as error:  # a backend would treat it as a lost response
+        except Exception as error:  # a backend would take it for a lost response
             raise RefusedError(f"the last check failed: {error!r}. Nothing was sent.") from error
         started.set()
 
@@ -225,7 +224,7 @@ def _put(watcher: Watcher, step: Step, check: Callable[[], None]) -> Delivery:
     finally:
         ended.set()
         started.set()
-        thread.join(1.0)  # the thread may hang on a terminal that is not read
+        thread.join(1.0)  # the thread may hang on an unread terminal
 
 
 def watch(
@@ -236,7 +235,7 @@ def watch(
     before: Reading | None,
     waits: Waits,
 ) -> tuple[StepOutcome, Reading | None]:
-    """Read the cluster until the outcome of a request is known or the waiting time is over. Return
+    """Read the cluster until the outcome of a request is known or the waiting time is over; return
     the outcome and the last reading.
 
     Without `before` only nodes that respond now count, and the function waits for no node.
@@ -251,15 +250,15 @@ def watch(
         until = max(dispatch.over_at, began + waits.margin)
     printed, printed_at = "", 0.0
     while True:
-        with suppress(JournalError, BusyError):  # reading needs no lock
+        with suppress(JournalError, BusyError):  # a reading needs no lock
             lock.keep()
-        # An accepted update is usually just not visible yet.
+        # Usually an accepted update is only not visible yet.
         asks = not is_accepted or waits.clock() >= (began + until) / 2
         result, reading = _judge(watcher, dispatch, delivery, features, asks=asks)
         if result.fate in (Fate.APPLIED, Fate.PARTLY):
             done = [move.update for move in result.updates if move.fate is Fate.APPLIED]
             levels = {move.feature: move.to_level for move in done}
-            assert reading is not None  # the levels above were read from it
+            assert reading is not None  # the levels came from it
             late, nodes = late_nodes(before or reading, reading, levels)
             result = replace(result, late=tuple(late), asked=nodes)
             text = f"{reporting(nodes - len(late), nodes)} {_levels(sorted(levels.items()))}"
@@ -267,10 +266,10 @@ def watch(
             waiting = span > 0 and bool(late and before is not None)
         else:
             span = until - waits.clock()
-            # A machine that stalled during the wait has queried no node yet, so it reads once more.
+            # A machine that stood still queried no node in the wait, so read once more.
             waiting = (span > 0 or not asks) and result.fate is Fate.UNKNOWN
             text = (result.unproven or f"waiting to see {_moves(step)}") if waiting else printed
-        # Print news at once, and other progress now and then.
+        # Print changes at once, other progress at intervals.
         if text != printed and waits.clock() - printed_at >= (_QUIET if printed else 0.0):
             watcher.say(text)
             printed, printed_at = text, waits.clock()
@@ -283,8 +282,8 @@ def watch(
 def _judge(
     watcher: Watcher, dispatch: Dispatch, delivery: Delivery, features: list[str], *, asks: bool
 ) -> tuple[StepOutcome, Reading | None]:
-    """Settle the outcome of a request by a new query of the cluster; if the request stays open and
-    `asks`, query the nodes that may hold the request, and the cluster once more."""
+    """Return the outcome of a request after a new reading; if it stays open and `asks`, also query
+    the nodes that may hold the request, and read the cluster once more."""
     step, position = dispatch.step, dispatch.position
     if not delivery.sent:
         return settle(step, position, delivery, None, proven=False), None
@@ -326,9 +325,9 @@ def resume(
     waits: Waits | None = None,
     sender_ended: bool = False,
 ) -> tuple[JournalEntry, ...]:
-    """Settle every open request of a cluster, oldest first, and return each with its outcomes; this
-    writes nothing to the cluster. `sender_ended`: the user declares that the sending processes on
-    other hosts have ended, because this host cannot check that.
+    """Settle every open request of a cluster, oldest first, and return each with its outcomes;
+    nothing is written to the cluster. `sender_ended`: the user declares that the sending processes
+    on other hosts have ended, because this host cannot check that.
 
     Raises RefusedError if another cluster responds, BusyError while another process works there, or
     the process of an open request still runs on this host, and JournalError.
@@ -346,8 +345,8 @@ def resume(
 
 
 def _expect_ended(cluster: str, entries: Sequence[JournalEntry]) -> None:
-    """Raise BusyError for a request whose process still exists here: a frozen process may send the
-    request later."""
+    """Raise BusyError for a request whose process still exists on this host: it may be frozen and
+    send the request later."""
     for entry in entries:
         if entry.intent.who.is_running_here():
             raise BusyError(
@@ -358,7 +357,7 @@ def _expect_ended(cluster: str, entries: Sequence[JournalEntry]) -> None:
 
 
 def _expect_cluster(watcher: Watcher, cluster: str, entries: Sequence[JournalEntry]) -> None:
-    """Raise RefusedError for another cluster; an unresponsive cluster may be the right one."""
+    """Raise RefusedError if another cluster responds; a silent one may be the right one."""
     try:
         actual = watcher.read(say=quietly).view.cluster_id
     except BackendError:
@@ -399,7 +398,7 @@ def _settle(
 
 
 def _delivery(entry: JournalEntry) -> Delivery:
-    """Return the recorded response of the controller."""
+    """Return the controller's response as the journal recorded it."""
     results = tuple(
         Result(feature=move.update.feature, code=move.code, message=move.message)
         for move in entry.updates
@@ -413,8 +412,8 @@ def _delivery(entry: JournalEntry) -> Delivery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unexplained:
-    """A finalized level that no applied request explains; `entry` requested the level and was
-    closed as not applied."""
+    """A finalized level that no applied request explains. `entry` requested it, and was closed as
+    not applied."""
 
     feature: str
     level: int
@@ -423,10 +422,10 @@ class Unexplained:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resumed:
-    """The checked requests (`settled`), and open ones that were not checked: `lost` requests, each
-    with a reason, and requests of `others`, with the command. `others` are clusters besides
-    `cluster`, the last queried one, or outside the chosen `part`. `unexplained` are levels of the
-    queried clusters."""
+    """The result of `resume`: `settled` are the checked requests; open ones that were not checked
+    are `lost`, each with a reason, and requests of `others`, with the command. `others` are
+    clusters besides `cluster`, the last queried one, or outside the chosen `part`. `unexplained`
+    are levels of the queried clusters."""
 
     settled: tuple[JournalEntry, ...] = ()
     lost: Sequence[tuple[JournalEntry, str]] = ()
@@ -437,14 +436,14 @@ class Resumed:
 
     @property
     def unknown(self) -> int:
-        """The requests whose outcome is still unknown."""
+        """The number of requests whose outcome is still unknown."""
         return sum(entry.is_open for entry in self.settled) + len(self.lost)
 
 
 def find_unexplained(journal: Journal, watcher: Watcher, cluster: str) -> tuple[Unexplained, ...]:
-    """Return levels that are explained only by requests closed as rejected or not applied.
+    """Return finalized levels that only requests closed as rejected or not applied could explain.
 
-    Queries the cluster only if there are such requests. Raises BackendError.
+    The cluster is queried only if there are such requests. Raises BackendError.
     """
     entries = journal.entries(cluster=cluster)
     if not any(entry.is_in_vain for entry in entries):
@@ -458,7 +457,7 @@ def find_unexplained(journal: Journal, watcher: Watcher, cluster: str) -> tuple[
             for outcome in entry.updates:
                 if outcome.update.feature != feature:
                     continue
-                # The journal explains the level from here on.
+                # From here on the journal explains the level.
                 if outcome.fate in (Fate.APPLIED, Fate.OVERTAKEN):
                     in_vain = None
                 elif outcome.update.to_level == level and entry.is_in_vain:

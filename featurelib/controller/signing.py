@@ -26,7 +26,7 @@ from featurelib.words import clean
 NAMESPACE = "featurelib-approval@v1"
 PROGRAM, AGENT_PROGRAM = "ssh-keygen", "ssh-add"
 _VERIFY_SECONDS = 20.0
-_SIGN_SECONDS = 120.0  # a hardware key waits to be touched
+_SIGN_SECONDS = 120.0  # seconds to wait until a hardware key is touched
 
 
 def check_approval(
@@ -38,10 +38,10 @@ def check_approval(
     source: str,
     path: str = "PLAN",
 ) -> Clearance:
-    """Check the approval in `text`: it must be for `plan`, be valid now, and be signed as the
-    stricter of plan and `settings` requires. `source` is its file, `path` the plan's.
+    """Return the approval in `text` if it is for `plan`, valid now, and signed as required by plan
+    and `settings`. `source`: its file, `path`: the plan's.
 
-    Raises ApprovalError for one that is not; PlanError for a file that is no approval.
+    Raises ApprovalError if it is not; PlanError for a file that is no approval.
     """
     longest = settings.longest_approval
     file = files.read_approval(text, source, path, longest)
@@ -69,12 +69,12 @@ def check_approval(
 
 
 def needs_none(now: datetime) -> Clearance:
-    """Return an empty clearance: a command that writes nothing needs no approval."""
+    """Return the approval of a command that writes nothing and therefore needs none."""
     return Clearance(approval="")
 
 
 def why_signed(plan: PlanFile, settings: Settings) -> str:
-    """Return the setting, of the settings or the plan, that requires a signature; "" = none."""
+    """Return the setting that requires a signature, from settings or plan; "" = none."""
     if settings.require_signature:
         return "require_signature in conf/audit.toml"
     guards = plan.plan.guards
@@ -82,11 +82,11 @@ def why_signed(plan: PlanFile, settings: Settings) -> str:
 
 
 def sign(message: bytes, key: str | None, *, agent: bool, terminal: bool) -> str:
-    """Return the signature of `message` by the key in the file `key` (private, or public with an
-    agent), None = the only one of the agent.
+    """Return the signature of `message` by an SSH key. `key`: its file (private, or public with an
+    agent), None = the agent's only key.
 
     `agent`: the private half must be in ssh-agent. `terminal`: ssh-keygen may ask there for a
-    passphrase or a touch. Raises ApprovalError with what ssh-keygen said.
+    passphrase or a touch. Raises ApprovalError with ssh-keygen's message.
     """
     with tempfile.TemporaryDirectory(prefix="featurelib-") as folder:
         path, public = Path(folder, "approval"), Path(folder, "key.pub")
@@ -127,13 +127,12 @@ def agent_key() -> str:
 def verify(
     approval: files.Approval, signature: str, signers: str, again: str = files.approve_command()
 ) -> str:
-    """Return type and fingerprint of the key that signed, as `ED25519 key SHA256:…`.
+    """Return type and fingerprint of the key of a signature, as `ED25519 key SHA256:…`.
 
     Raises ApprovalError unless `signature` is that of `approval.approved_by` over the approval;
-    `again`: the command that approves the plan.
-
-    `signers` is an allowed_signers file of ssh-keygen(1). A key counts if it was valid when the
-    approval was given; times in that file are read as UTC.
+    `again`: the command that approves the plan. `signers` is an allowed_signers file of
+    ssh-keygen(1). A key counts if it was valid when the approval was given; times in that file are
+    read as UTC.
     """
     if not signers:
         raise ApprovalError(
@@ -167,7 +166,7 @@ def verify(
 
 
 def find_writable(file: Path) -> Path | None:
-    """Return the file, or its folder, if every user of this machine can replace its content."""
+    """Return the file, or its folder, if every user of this machine can replace it."""
     for path in (file, file.parent) if file.exists() else ():
         mode = path.stat().st_mode
         if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
@@ -181,7 +180,7 @@ _Done = subprocess.CompletedProcess[bytes]
 def _refusal(
     approval: files.Approval, signers: str, again: str, done: _Done, bare: _Done, names: _Done
 ) -> str:
-    """Return why ssh-keygen did not accept a signature."""
+    """Return the reason why ssh-keygen rejected a signature, as text."""
     by = approval.approved_by
     if bare.returncode:
         return (
@@ -211,8 +210,8 @@ def _keygen(action: str, options: Sequence[str], message: bytes) -> _Done:
 def _run(
     command: Sequence[str], message: bytes = b"", *, seconds: float, terminal: bool = False
 ) -> _Done:
-    """Run a program of OpenSSH; ApprovalError if it is missing or does not end in time."""
-    # The time zone of times in allowed_signers must be the same on every machine.
+    """Return the result of an OpenSSH program. Raises ApprovalError if missing or too slow."""
+    # Times in allowed_signers need one time zone on every machine.
     environment = {**os.environ, "LC_ALL": "C", "TZ": "UTC"}
     if not terminal:
         environment["SSH_ASKPASS_REQUIRE"] = "never"
@@ -224,7 +223,7 @@ def _run(
             stderr=None if terminal else subprocess.PIPE,  # ssh-keygen's questions must be visible
             timeout=seconds,
             env=environment,
-            start_new_session=not terminal,  # otherwise ssh-keygen would find a terminal
+            start_new_session=not terminal,  # otherwise ssh-keygen finds a terminal
             check=False,
         )
     except FileNotFoundError as error:
@@ -240,7 +239,7 @@ def _run(
 
 
 def _last(done: _Done) -> str:
-    """Return the last line that a program printed."""
+    """Return the last line of a program's output, without prompts."""
     lines = ((done.stderr or b"") + b"\n" + (done.stdout or b"")).decode("utf-8", "replace")
     lines = lines.replace("Enter passphrase: ", "")
     texts = [line.strip() for line in lines.splitlines() if line.strip().isprintable()]

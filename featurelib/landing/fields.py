@@ -30,8 +30,8 @@ INT8_MAX = 2**7 - 1
 INT16_MAX = 2**15 - 1
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
-CLUSTER_LENGTH = 255  # characters
-NAME_LENGTH = 32767  # bytes of UTF-8: a Kafka string has an int16 length
+CLUSTER_LENGTH = 255  # the most characters of a cluster id
+NAME_LENGTH = 32767  # the most bytes of a name in UTF-8: a Kafka string has an int16 length
 
 
 def _from(low: int, high: int, kind: str = "a whole number") -> Meta:
@@ -74,9 +74,10 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 class Line(
     msgspec.Struct, tag_field="kind", frozen=True, gc=False, kw_only=True, omit_defaults=True
 ):
-    """A landing line as in the file.
+    """A landing line with the keys that it has in the file.
 
-    Written again it has no key that the file's line lacks: `read` proves lines by that.
+    Written again it has no key that the file's line lacks: `read` proves by this that a line is
+    strict.
     """
 
     cluster_id: ClusterId
@@ -84,13 +85,13 @@ class Line(
 
 
 class Timed(Line, frozen=True, gc=False, kw_only=True):
-    """A line with a claim, which therefore needs a time."""
+    """A landing line that states facts, and therefore needs a time."""
 
     observed_at: Time
 
 
 def checked_id(cluster: str) -> str:
-    """Return a cluster's id; FaultError if it has control characters."""
+    """Return a cluster's id unchanged. Raises FaultError if it has control characters."""
     # A printable text has no control characters, and this check is faster than a search.
     if not cluster.isprintable() and _CONTROL.search(cluster):
         raise FaultError(f"cluster_id: expected no control characters, found {show(cluster)}")
@@ -98,7 +99,7 @@ def checked_id(cluster: str) -> str:
 
 
 def microseconds(time: datetime) -> int:
-    """Return `time` in microseconds since 1970, UTC; FaultError before 2000 or after 2200."""
+    """Return `time` in microseconds since 1970. Raises FaultError before 2000 or after 2200."""
     since = time - _EPOCH
     count = since.days * 86_400_000_000 + since.seconds * 1_000_000 + since.microseconds
     if not _FIRST <= count < _END:
@@ -108,11 +109,11 @@ def microseconds(time: datetime) -> int:
 
 
 _ENCODER = msgspec.json.Encoder()
-_SAYS_ABSENT = frozenset({"data", "version"})  # null in these keys: the znode does not exist
+_SAYS_ABSENT = frozenset({"data", "version"})  # null in these keys: there is no such znode
 
 
 def write_line(kind: str, cluster_id: str, observed_at: int, keys: Mapping[str, object]) -> bytes:
-    """Return one line; `observed_at` in microseconds since 1970, in UTC."""
+    """Return a landing line as bytes; `observed_at` in microseconds since 1970, UTC."""
     members = {
         key: value
         for key, value in keys.items()
@@ -123,7 +124,7 @@ def write_line(kind: str, cluster_id: str, observed_at: int, keys: Mapping[str, 
 
 
 def write_time(microseconds: int) -> str:
-    """Return a time as landing lines have it: ISO 8601 in UTC, to the microsecond."""
+    """Return a time in the form of landing lines: ISO 8601 in UTC, with microseconds."""
     seconds, fraction = divmod(microseconds, 1_000_000)
     whole = datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None).isoformat()
     return f"{whole}.{fraction:06d}Z"
@@ -133,7 +134,8 @@ Ranges = tuple[tuple[str, int, int], ...]  # (feature, first, last), sorted by f
 
 
 def ordered(ranges: Iterable[tuple[str, int, int]], place: str) -> Ranges:
-    """Return `ranges` by feature; FaultError for an invalid or repeated name, or min above max."""
+    """Return `ranges` by feature. Raises FaultError for a wrong or repeated name, or min above
+    max."""
     by_name = sorted(ranges)
     before = None
     for name, first, last in by_name:
@@ -149,13 +151,13 @@ def ordered(ranges: Iterable[tuple[str, int, int]], place: str) -> Ranges:
 
 
 def reader(place: str, of: type[msgspec.Struct], end: Callable[..., _T]) -> Callable[[bytes], _T]:
-    """Read a list in the field `place`, once for each distinct text of it: the nodes of a fleet
-    that run one build repeat it byte for byte. FaultError for anything else."""
+    """Return a function that decodes the list in the field `place`, each distinct text once: nodes
+    of one build repeat it byte for byte. It raises FaultError for an invalid list."""
     decoder = msgspec.json.Decoder(list[of])  # type: ignore[valid-type]  # a value, as all types
     shape = Annotated[list[of], Meta(description="a list of objects")]  # type: ignore[valid-type]
 
     def read(raw: bytes) -> _T:
-        require_strict(raw, MAX_DEPTH - 1)  # one level is the line itself
+        require_strict(raw, MAX_DEPTH - 1)  # the line itself is one level
         try:
             return end(map(msgspec.structs.astuple, decoder.decode(raw)), place)
         except msgspec.ValidationError as error:

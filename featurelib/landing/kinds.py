@@ -72,8 +72,8 @@ class ApiVersionsAnswer(msgspec.Struct, frozen=True, gc=False):
     """An ApiVersions response; with an `error` only the queried node is known.
 
     `supported` is (feature, min_version, max_version), None = not in the line; `finalized` is
-    (feature, min_level, max_level), both by feature. `epoch` -1 = this node does not know. `offers`
-    are its requests, (api_key, min_version, max_version) by key; () = not in the line.
+    (feature, min_level, max_level), both by feature. `epoch` -1 = unknown to this node. `offers`
+    are the requests it offers, (api_key, min_version, max_version) by key; () = not in the line.
     """
 
     node_id: int
@@ -90,8 +90,8 @@ class ApiVersionsAnswer(msgspec.Struct, frozen=True, gc=False):
 
 
 class ApiVersionsLine(Timed, tag="api_versions", frozen=True, gc=False, kw_only=True):
-    """The ranges of one node, and the levels that it knows as finalized, from one of its listeners:
-    the response's fields stand in the line. Lists are decoded separately."""
+    """An ApiVersions response of one of a node's listeners: the node's ranges, and the levels it
+    knows as finalized. Lists are decoded separately."""
 
     node_id: NodeId
     role: Listener
@@ -127,7 +127,7 @@ class ApiVersionsLine(Timed, tag="api_versions", frozen=True, gc=False, kw_only=
         return ApiVersionsAnswer(*head, None, error, -1, (), ())
 
     def _has_requests_alone(self) -> bool:
-        """Return true for a response of a version without features; such a response is valid."""
+        """Return true for a valid response in a version that has no features."""
         parts = (self.supported_features, self.finalized_features, self.error, self.error_code)
         return (
             self.asked_version < FEATURES_FROM
@@ -136,7 +136,7 @@ class ApiVersionsLine(Timed, tag="api_versions", frozen=True, gc=False, kw_only=
         )
 
     def _require_silence(self) -> None:
-        """Raise FaultError for half a response, or for neither a response nor an error."""
+        """Raise FaultError for an incomplete response, or for neither a response nor an error."""
         parts = {
             "supported_features": bool(self.supported_features),
             "finalized_features_epoch": self.finalized_features_epoch is not None,
@@ -155,20 +155,21 @@ class ApiVersionsLine(Timed, tag="api_versions", frozen=True, gc=False, kw_only=
 # A follower fetches twice a second (RaftClient, MAX_FETCH_WAIT_MS); a broker is fenced after 9 s.
 FOLLOWS_WITHIN_MS = 10_000
 _UUID = re.compile("-".join(f"[0-9a-fA-F]{{{n}}}" for n in (8, 4, 4, 4, 12)))
-# (key, value, source) of KEYS, by key; a key that is not set may be left out. Sources are those of
-# DescribeConfigsResponse: 2 one broker, 3 the default of brokers, 4 the node's file, 5 Kafka's own.
+# (key, value, source) for KEYS, by key; keys that are not set may be left out. Sources as in
+# DescribeConfigsResponse: 2 one broker, 3 default of all brokers, 4 the node's file, 5 Kafka's
+# default.
 Values = tuple[tuple[str, str | None, int], ...]
 
 
 class RequestLine(Line, frozen=True, gc=False, kw_only=True):
-    """A describe request and its response. A line without a response proves nothing and needs
-    neither a time nor a version; a response needs both."""
+    """A describe request and its response. A line without a response states nothing and needs
+    neither time nor version; a response needs both."""
 
     asked_node: NodeId
     listener: Listener
     error: FilledText | None = None
     error_code: Int16 | None = None  # the error code of the response, which `error` explains
-    principal: Text | None = None  # the user that asked, as an authorizer names it
+    principal: Text | None = None  # the user of the request, as an authorizer names it
     why: Text | None = None
 
     @property
@@ -189,8 +190,8 @@ class RequestLine(Line, frozen=True, gc=False, kw_only=True):
 
 
 class NodeDescription(msgspec.Struct, frozen=True, gc=False):
-    """The result of a request to describe: `error_code` of a refusal; 0 if it was `answered`, or
-    got lost."""
+    """The result of a describe request: `error_code` of a refusal; 0 if it was `answered`, or
+    lost."""
 
     request: RequestLine
     answered: bool
@@ -198,8 +199,8 @@ class NodeDescription(msgspec.Struct, frozen=True, gc=False):
 
 
 class ClusterDescription(NodeDescription, frozen=True, gc=False):
-    """DescribeCluster: (id, fenced) of each node by id, fenced None = not in the response: before
-    version 2 a fenced broker looks like one that does not exist."""
+    """A DescribeCluster response: (id, fenced) of each node, by id. `fenced` None = unknown: before
+    version 2 fenced brokers are left out."""
 
     role: Role  # the role of the listed nodes
     fenced_shown: bool  # true if the list includes fenced brokers
@@ -208,8 +209,8 @@ class ClusterDescription(NodeDescription, frozen=True, gc=False):
 
 
 class QuorumDescription(NodeDescription, frozen=True, gc=False):
-    """DescribeQuorum: ids of nodes, ascending; of the observers only those that follow the leader;
-    `following` are the voters that follow it. -1 as leader or epoch = unknown."""
+    """A DescribeQuorum response: node ids, ascending. `observers` are only those that follow the
+    leader, `following` the voters that do. -1 as leader or epoch = unknown."""
 
     leader_id: int = -1
     leader_epoch: int = -1
@@ -217,13 +218,13 @@ class QuorumDescription(NodeDescription, frozen=True, gc=False):
     voters: tuple[int, ...] = ()
     observers: tuple[int, ...] = ()
     following: tuple[int, ...] = ()
-    # (voter, its directory id) as Kafka's tools write it
+    # (voter, its directory id) in the form of Kafka's tools
     directories: tuple[tuple[int, str], ...] = ()
 
 
 class ConfigDescription(NodeDescription, frozen=True, gc=False):
-    """DescribeConfigs (KIP-226, KIP-919): the requested resources, each the node's own id or
-    BROKER_DEFAULT, and their values."""
+    """A DescribeConfigs response (KIP-226, KIP-919): the requested resources, each a node's own id
+    or BROKER_DEFAULT, and their values."""
 
     resources: tuple[tuple[str, Values], ...]
 
@@ -264,12 +265,12 @@ class DescribeQuorumLine(RequestLine, tag="describe_quorum", frozen=True, gc=Fal
         quorum = None if answer is None or answer.error_code else _quorum(answer)
         if quorum is None or quorum.error_code:
             code = quorum.error_code if quorum else (answer or self).error_code
-            # A broker that found no leader for a minute reports that itself.
+            # A broker reports that it found no leader for a minute.
             return QuorumDescription(self, False, 0 if code == responses.TIMED_OUT else code or 0)
         now = max(map(_fetched_at, (*quorum.current_voters, *quorum.observers)), default=-1)
         observers = [r for r in quorum.observers if _follows(r, now) or _fetched_at(r) < 0]
         timed = [r for r in quorum.current_voters if _fetched_at(r) >= 0]
-        # A new leader has only its own fetch time.
+        # A new leader knows only its own fetch time.
         is_new = len(timed) < 2 <= len(quorum.current_voters)
         following = [r for r in timed if _follows(r, now) and not is_new]
         all_ids = map(_ids, (quorum.current_voters, observers, following))
@@ -281,7 +282,7 @@ class DescribeQuorumLine(RequestLine, tag="describe_quorum", frozen=True, gc=Fal
 
 
 def _quorum(answer: responses.DescribeQuorum) -> responses.Partition:
-    """Return the metadata partition of a response."""
+    """Return the partition of the metadata topic in a DescribeQuorum response."""
     for topic in answer.topics:
         for partition in topic.partitions:
             if topic.topic_name == responses.METADATA_TOPIC and partition.partition_index == 0:
@@ -292,9 +293,9 @@ def _quorum(answer: responses.DescribeQuorum) -> responses.Partition:
 
 
 def _follows(replica: responses.Replica, now: int) -> bool:
-    """Return true if the replica fetched recently. Kafka lists an observer for five minutes after
-    its last fetch (LeaderState.OBSERVER_SESSION_TIMEOUT_MS), the only sign if no time is given; and
-    a voter always. The leader's own entry has the time of the answer, which is `now`
+    """Return true if the replica fetched recently. Kafka lists a voter always, and an observer for
+    five minutes after its last fetch (LeaderState.OBSERVER_SESSION_TIMEOUT_MS), which decides if no
+    time is given. `now` is the time of the response, from the leader's own entry
     (LeaderState.describeReplicaState)."""
     at = _fetched_at(replica)
     return at >= 0 and now - at <= FOLLOWS_WITHIN_MS
@@ -302,7 +303,7 @@ def _follows(replica: responses.Replica, now: int) -> bool:
 
 def _directory(replica: responses.Replica) -> str:
     """Return the id of a voter's log directory in the form of Kafka's tools, base64 of 16 bytes; ""
-    = not known, as in a static quorum."""
+    = unknown, as in a static quorum."""
     text = replica.replica_directory_id
     if not (isinstance(text, str) and _UUID.fullmatch(text)):
         return ""
@@ -316,7 +317,7 @@ def _fetched_at(replica: responses.Replica) -> int:
 
 
 def _ids(replicas: Iterable[responses.Replica]) -> tuple[int, ...]:
-    """Return each id once: a replica that changed its disk may be listed twice."""
+    """Return the distinct replica ids: a replica with a new disk may be listed twice."""
     return tuple(sorted({replica.replica_id for replica in replicas}))
 
 
@@ -342,7 +343,8 @@ class DescribeConfigsLine(RequestLine, tag="describe_configs", frozen=True, gc=F
     def _values(self, result: responses.Resource, place: str) -> Values:
         name = result.resource_name
         if result.error_code == 0 and name not in (responses.BROKER_DEFAULT, str(self.asked_node)):
-            # Kafka returns only its own: "Unexpected broker id" (ConfigHelper).
+            # A Kafka node returns only its own configuration: "Unexpected broker id"
+            # (ConfigHelper).
             raise FaultError(
                 f'{place}.resource_name: expected "{self.asked_node}", which was asked, or "", '
                 f"found {show(name)}"
@@ -357,7 +359,7 @@ class DescribeConfigsLine(RequestLine, tag="describe_configs", frozen=True, gc=F
 
 
 class ProbedUpdate(msgspec.Struct, frozen=True, gc=False):
-    """An update of a request to validate only; from level -1 = unknown."""
+    """An update in a request that only validates; `from_level` -1 = unknown."""
 
     feature: FilledText
     from_level: LevelOrNone
@@ -365,7 +367,7 @@ class ProbedUpdate(msgspec.Struct, frozen=True, gc=False):
 
 
 class ProbeAnswer(NamedTuple):
-    """The response about one update; `code` None = none."""
+    """The response about one update in a probe; `code` None = no response."""
 
     feature: str
     from_level: int
@@ -375,14 +377,14 @@ class ProbeAnswer(NamedTuple):
 
 
 class ProbeReply(msgspec.Struct, frozen=True, gc=False):
-    """The controller's response; `code` of the whole request, None = no response."""
+    """The controller's response to a probe; `code` of the whole request, None = none."""
 
     answers: tuple[ProbeAnswer, ...]
     code: int | None
 
 
 class ProbeLine(Timed, tag="probe", frozen=True, gc=False, kw_only=True):
-    """An UpdateFeatures request to validate only, as sent to the active controller: it wrote
+    """An UpdateFeatures request that only validated, as sent to the active controller: it wrote
     nothing. An error of the whole request counts for all of its updates."""
 
     updates: Annotated[
@@ -415,10 +417,10 @@ _BROKER = re.compile(r"/brokers/ids/(0|[1-9][0-9]{0,9})", re.ASCII)
 
 
 class Znode(Timed, tag="znode", frozen=True, gc=False, kw_only=True):
-    """A read of one path; `version` and `data` None = no such znode.
+    """A read of one znode; `version` and `data` None = the znode does not exist.
 
-    `version` is ZooKeeper's data version; that of `/feature` is the epoch. `children`, of
-    `/brokers/ids` alone: the ids of the brokers that are registered.
+    `version` is ZooKeeper's data version; that of `/feature` is the epoch. `children`, only of
+    `/brokers/ids`: the ids of the registered brokers.
     """
 
     path: Text
@@ -444,13 +446,13 @@ class Znode(Timed, tag="znode", frozen=True, gc=False, kw_only=True):
 
 
 class UnreadZnode(msgspec.Struct, frozen=True, gc=False):
-    """A read of a path whose line is quarantined: the content is not known."""
+    """A read of a znode whose line is quarantined: its content is unknown."""
 
     path: str
 
 
 def broker_id(path: str) -> int | None:
-    """Return the broker id in a registration's path; None for any other path."""
+    """Return the broker id in the path of a registration; None for another path."""
     match = _BROKER.fullmatch(path)
     node = int(match[1]) if match else INT32_MAX + 1
     return node if node <= INT32_MAX else None
@@ -476,7 +478,7 @@ _DAMAGE = (msgspec.DecodeError, UnicodeError, RecursionError)
 
 
 def controller(data: str | None) -> int:
-    """Return the broker in the text of `/controller`; -1 if it names none (ControllerZNode)."""
+    """Return the broker id in the text of `/controller`; -1 = none (ControllerZNode)."""
     try:
         return _CONTROLLER.decode(data or "").brokerid
     except _DAMAGE:
@@ -484,8 +486,8 @@ def controller(data: str | None) -> int:
 
 
 def registration(data: str) -> Ranges | None:
-    """Return the ranges in the text of a broker's registration; None = it has no such key (schemas
-    1 to 4), which is not an empty map. Raises FaultError.
+    """Return the ranges in the text of a broker's registration; None = the text has no such key
+    (schemas 1 to 4), which is not an empty map. Raises FaultError.
 
     Source: Kafka, ZkData.scala, BrokerIdZNode: the version is not checked, `features` may be
     absent.
@@ -501,7 +503,7 @@ def registration(data: str) -> Ranges | None:
 
 
 class LogLine(Timed, tag="metadata_log", frozen=True, gc=False, kw_only=True):
-    """A line of kafka-dump-log, unchanged; the module metadata_log reads it."""
+    """A line of kafka-dump-log's output, unchanged; the module metadata_log parses it."""
 
     line_number: LineNumber
     line: Text
@@ -520,10 +522,10 @@ _FEATURE = re.compile(
 
 
 class ToolFeature(msgspec.Struct, frozen=True, gc=False):
-    """A tool's line about one feature, from an unnamed node. Levels are as printed: names for
-    metadata.version ("3.3-IV3"), "UNKNOWN 33" for one it does not know, "-" for none.
+    """A line of kafka-features.sh about one feature, from an unnamed node. Levels are as printed:
+    names for metadata.version ("3.3-IV3"), "UNKNOWN 33" for an unknown level, "-" for none.
 
-    `min_level` is there only in the layout of 2.7 to 3.2. `epoch` None = not known.
+    Only the layout of 2.7 to 3.2 has `min_level`. `epoch` None = unknown.
     """
 
     feature: str
@@ -558,7 +560,7 @@ def tool_feature(line: str) -> ToolFeature | None:
 
 
 class NotReachedLine(Timed, tag="not_reached", frozen=True, gc=False, kw_only=True):
-    """A reading that reached no node of a cluster, and why: it claims nothing about any node."""
+    """A collection that reached no node of a cluster, and the error."""
 
     error: FilledText
 

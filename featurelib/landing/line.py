@@ -36,7 +36,7 @@ from featurelib.landing.strict import (
 
 
 class Landing(msgspec.Struct, frozen=True, gc=False):
-    """An accepted line. `observed_at` is microseconds in UTC; None only without a response."""
+    """An accepted line. `observed_at` in microseconds, UTC; None only without a response."""
 
     kind: str
     cluster: str
@@ -45,7 +45,7 @@ class Landing(msgspec.Struct, frozen=True, gc=False):
 
 
 class Quarantined(msgspec.Struct, frozen=True, gc=False):
-    """A quarantined line: the reason, and the readable parts of its envelope; for a znode also its
+    """A quarantined line: the reason, and the readable ones of kind, cluster, time and znode
     path."""
 
     reason: str
@@ -56,7 +56,7 @@ class Quarantined(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def unread(self) -> Landing | None:
-        """The part of the line that still counts: that a path was read. None = nothing.
+        """The part of a quarantined line that still counts: that a znode was read. None = nothing.
 
         A registration whose line is damaged must not count as a registration that is gone.
         """
@@ -75,11 +75,11 @@ _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def read(raw: bytes) -> Landing | Quarantined:
-    """Read one line, without its line end. Raises nothing."""
+    """Return a landing line's content, or why it is quarantined. Raises nothing."""
     try:
         line = decode(raw)
-        # Lists that stay undecoded in a line are proven strict by `content`; unused parts of
-        # a response are decoded at any depth.
+        # `content` proves that the undecoded lists of a line are strict; unused parts of a response
+        # are decoded at any depth.
         content = line.content()
         if not is_retold(raw, _ENCODER.encode(line)) or (
             isinstance(line, RequestLine) and is_deep(raw)
@@ -96,7 +96,7 @@ def read(raw: bytes) -> Landing | Quarantined:
 
 
 def _reason(raw: bytes, fault: FaultError) -> str:
-    """Return the fault of the whole document, otherwise the given `fault` of one of its parts."""
+    """Return the fault of the whole document if it has one, else the `fault` of a part."""
     try:
         require_strict(raw)
     except FaultError as whole:
@@ -105,7 +105,7 @@ def _reason(raw: bytes, fault: FaultError) -> str:
 
 
 def decode(raw: bytes) -> KindLine:
-    """Return the line as its type; FaultError if it does not fit. `read` proves the rest."""
+    """Return the typed line. Raises FaultError for another form; `read` checks the rest."""
     require_size(raw)
     try:
         return _LINE.decode(raw)
@@ -114,7 +114,7 @@ def decode(raw: bytes) -> KindLine:
 
 
 def _refuse(raw: bytes, error: Exception) -> NoReturn:
-    """Raise the FaultError of a line that the parser refused with `error`."""
+    """Raise the FaultError about a line that the parser rejected with `error`."""
     require_strict(raw)
     kinds = ", ".join(KINDS)
     try:
@@ -133,8 +133,8 @@ def _refuse(raw: bytes, error: Exception) -> NoReturn:
     raise misfit(raw, _KINDS[kind], error)
 
 
-_SEARCHED = 64 * 1024  # bytes of an invalid line; the envelope is at the start
-# A quote inside a JSON text is escaped, so these keys never match inside a text.
+_SEARCHED = 64 * 1024  # bytes of an invalid line that are searched for kind, cluster and time
+# Quotes inside a JSON text are escaped, so these keys never match inside a text.
 _MEMBER = re.compile(rb'"(kind|cluster_id|observed_at|path)"\s*:\s*("[^"\\]{1,1024}")')
 _CLUSTER: msgspec.json.Decoder[ClusterId] = msgspec.json.Decoder(ClusterId)
 _TIME: msgspec.json.Decoder[Time] = msgspec.json.Decoder(Time)
@@ -145,11 +145,11 @@ _R = TypeVar("_R")
 
 
 def _salvaged(raw: bytes) -> tuple[str | None, str | None, int | None, str | None]:
-    """Return kind, cluster, microseconds and znode of a quarantined line, if readable."""
+    """Return kind, cluster, microseconds and path of a quarantined line, if readable."""
     try:
         members = {name: bytes(value) for name, value in _MEMBERS.decode(raw).items()}
     except _BROKEN:
-        pairs = reversed(_MEMBER.findall(raw[:_SEARCHED]))  # the first of two equal keys wins
+        pairs = reversed(_MEMBER.findall(raw[:_SEARCHED]))  # of two equal keys the first counts
         members = {name.decode(): value for name, value in pairs}
     kind, cluster = (_clean(_CLUSTER, members.get(n), checked_id) for n in ("kind", "cluster_id"))
     path = _clean(_PATH, members.get("path"), _checked_path) if kind == ZNODE else None

@@ -20,15 +20,15 @@ OTHER, DAMAGED, FOOTER = "other", "damaged", "footer"
 
 
 class Start(Struct, frozen=True, gc=False):
-    """A file begins: a segment of the "log" from this offset on; a "checkpoint", which is the state
-    below it; the "bootstrap" checkpoint of `format`; or ("") a file of no known kind."""
+    """A file begins: a segment of the "log" from this offset on; a "checkpoint", the state below
+    it; the "bootstrap" checkpoint of `format`; or "" for an unknown kind of file."""
 
     file: str
     offset: int
 
 
 class RecordBatch(Struct, frozen=True, gc=False):
-    """A batch begins; both offsets belong to it."""
+    """The begin of a batch; both offsets belong to the batch."""
 
     base_offset: int
     last_offset: int
@@ -36,7 +36,7 @@ class RecordBatch(Struct, frozen=True, gc=False):
 
 
 class LeftOut(Struct, frozen=True, gc=False):
-    """The lines that a collector left out: their records are not about features or nodes.
+    """The lines that a collector left out, because their records are not about features or nodes.
 
     `lines` of the dump, from this one's number on. `first` and `last` are the offsets of their
     records, without a hole; both None = they held no record.
@@ -48,14 +48,14 @@ class LeftOut(Struct, frozen=True, gc=False):
 
 
 class Record(Struct, frozen=True, gc=False):
-    """A record; `offset` None if the tool left it out, or if it is damaged."""
+    """A record of the metadata log; `offset` None if the tool left it out, or if it is damaged."""
 
     offset: int | None
     kind: str  # OTHER, DAMAGED, or one of the tables below
-    number: int = 0  # a node id, a level or a migration state; `kind` tells which
-    name: str = ""  # the feature; for OTHER the record's type
+    number: int = 0  # a node id, a level or a migration state, by `kind`
+    name: str = ""  # the feature; for OTHER the type of the record
     features: Ranges | None = None
-    fenced: int = -1  # registration: 1 fenced, 0 not; change: 1 fences, -1 unfences, 0 neither
+    fenced: int = -1  # registration: 1 fenced, 0 not; change: 1 fences, -1 unfences
 
 
 LogItem = Start | RecordBatch | Record | LeftOut
@@ -70,7 +70,7 @@ class _Feature(Struct, frozen=True, gc=False, rename="camel"):
 
 
 def _reader(kind: str, **fields: tuple[str, object]) -> _Reader:
-    """Return a reader of a record's JSON with these used fields, as (key, type).
+    """Return a function that reads a record's JSON; `fields` are the used ones, as (key, type).
 
     The reader raises FaultError or DecodeError for data that does not fit.
     """
@@ -99,9 +99,9 @@ _RECORDS = {
     "FEATURE_LEVEL_RECORD": _reader(
         "level",
         name=("name", FilledText),
-        number=("featureLevel", Level),  # level 0 removes it
+        number=("featureLevel", Level),  # level 0 removes the feature
     ),
-    # A registration replaces everything known about the id.
+    # A registration replaces all earlier facts about the id.
     "REGISTER_BROKER_RECORD": _reader(
         "broker", number=("brokerId", NodeId), features=_FEATURES, fenced=("fenced", Truth)
     ),
@@ -146,13 +146,13 @@ _NAMED_CONTROL = re.compile(r" controlType: (\w+)\(-?\d+\)")
 _HIDDEN = frozenset({"KRAFT_VERSION", "KRAFT_VOTERS", "UNKNOWN"})
 _RECORD = "| offset: "
 PAYLOAD = " payload: "
-_IDLE = '{"type":"NO_OP_RECORD"'  # most lines of a log, because an idle cluster writes two a second
+_IDLE = '{"type":"NO_OP_RECORD"'  # most lines of a log: an idle cluster writes two a second
 _BATCH = re.compile(
     r"baseOffset: (\d{1,18}) lastOffset: (\d{1,18}) count: \d{1,10} .*"
     r"isControl: (true|false) .*isvalid: true",
     re.ASCII,
 )
-_OFFSET = re.compile(r"\d{1,18}", re.ASCII)  # well within an int64
+_OFFSET = re.compile(r"\d{1,18}", re.ASCII)  # at most 18 digits fit an int64
 _START = re.compile(
     r"(?:Log s|S)tarting offset: ([0-9]{1,18})\s*|Snapshot end offset: ([0-9]{1,18}), epoch: .*",
     re.DOTALL,
@@ -168,7 +168,7 @@ _DAMAGED = Record(None, DAMAGED)
 
 
 def parse_line(line: str) -> LogItem | None:
-    """Parse a line of a dump; None if it has no record (blank, prompts, errors of the tool).
+    """Return the item in a line of a dump; None for a line without one (blank, prompt, tool error).
 
     Source: Kafka, DumpLogSegments.
     """
@@ -210,7 +210,7 @@ def _left_out(line: str) -> LeftOut | Record:
 
 
 def left_out(item: LeftOut) -> str:
-    """Return the line that replaces left-out lines; `parse_line` reads it."""
+    """Return the text of the line that replaces left-out lines; `parse_line` reads it."""
     text = f"featurelib: left out {item.lines} line{'' if item.lines == 1 else 's'}"
     if item.first is None:
         return f"{text}."
@@ -220,7 +220,7 @@ def left_out(item: LeftOut) -> str:
 
 
 def _record(line: str, start: int, offset: int | None) -> Record | None:
-    """Return the record that follows `start`, damaged if unreadable; None if there is none."""
+    """Return the record after `start`, DAMAGED if unreadable; None = no record."""
     at = line.find(PAYLOAD, start)
     text = at + len(PAYLOAD)
     if at >= 0 and line.startswith(_IDLE, text) and line.endswith("}}"):
@@ -236,7 +236,7 @@ def _record(line: str, start: int, offset: int | None) -> Record | None:
 
 
 def _control(text: str, offset: int | None) -> Record | None:
-    """Return the control record at the end of `text`, None if there is none."""
+    """Return the control record at the end of `text`; None = no such record."""
     if match := _CONTROL.search(text):
         return _CONTROLS[match[1]](match[2].encode(errors="replace"), offset)
     if match := _NAMED_CONTROL.search(text):

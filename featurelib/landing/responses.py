@@ -30,12 +30,12 @@ from featurelib.landing.fields import (
 Unused = object
 _Words = Text | None | UnsetType
 NO_ERROR, NOT_CONTROLLER, UNSUPPORTED_VERSION, TIMED_OUT = 0, 41, 35, 7
-NOT_AUTHORIZED = 31  # CLUSTER_AUTHORIZATION_FAILED
-# Operations on the resource CLUSTER; and the kinds of lines that need one.
+NOT_AUTHORIZED = 31  # error code CLUSTER_AUTHORIZATION_FAILED
+# Operations on the resource CLUSTER, and the kinds of lines that need them.
 DESCRIBE, ALTER, DESCRIBE_CONFIGS = "DESCRIBE", "ALTER", "DESCRIBE_CONFIGS"
 QUORUM, MEMBERS, PROBE = "describe_quorum", "describe_cluster", "probe"
 CONFIGS = "describe_configs"
-UNLISTED = "unlisted"  # replaces the kind of line if a controller gave no list of controllers
+UNLISTED = "unlisted"  # the kind in a refusal of the list of controllers
 BROKERS, CONTROLLERS = 1, 2  # endpoint types
 METADATA_TOPIC = "__cluster_metadata"
 SHOWS_FENCED_FROM = 2  # the first version of DescribeCluster that lists fenced brokers
@@ -43,7 +43,7 @@ NOT_OFFERED = "the listener does not offer {}"  # the reason for a missing respo
 BROKER: Final = 4  # resource type; also for a controller's own configuration
 BROKER_DEFAULT: Final = ""  # the resource of all brokers
 VOTERS = "controller.quorum.voters"
-# The requested configuration keys, the only ones that are read: no secrets.
+# The configuration keys that are requested; none of them is a secret.
 KEYS: Final = (
     "controller.quorum.bootstrap.servers",
     VOTERS,
@@ -67,12 +67,12 @@ def needed(request: str, role: Role) -> str:
 
 
 def given(text: str | UnsetType | None) -> str | None:
-    """Return `text`, None if the field was left out."""
+    """Return an optional text field; None = it was left out."""
     return None if text is UNSET else text
 
 
 class Part(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """A response, or a part of one."""
+    """A response of Kafka, or a part of one."""
 
 
 class SupportedFeature(Part, frozen=True, gc=False):
@@ -84,7 +84,7 @@ class SupportedFeature(Part, frozen=True, gc=False):
 
 
 class ShownLevel(Part, frozen=True, gc=False):
-    """The metric FinalizedLevel of a node for one feature; `name` is the text of the metric's
+    """The value of the metric FinalizedLevel of one node and feature; `name` as in the metric's
     label."""
 
     name: FilledText
@@ -100,7 +100,7 @@ class FinalizedFeature(Part, frozen=True, gc=False):
 
 
 class OfferedRequest(Part, frozen=True, gc=False):
-    """A request that a node offers in ApiVersions, from its first to its last version."""
+    """A request that a node offers in ApiVersions, with its first and last version."""
 
     api_key: Int16
     min_version: Int16
@@ -108,7 +108,7 @@ class OfferedRequest(Part, frozen=True, gc=False):
 
 
 class ListedNode(Part, frozen=True, gc=False):
-    """A broker, or a controller if those were requested."""
+    """A broker, or a controller if controllers were requested, in DescribeCluster."""
 
     broker_id: NodeId
     is_fenced: Truth | UnsetType | None = UNSET  # not in the response before version 2
@@ -118,7 +118,7 @@ class ListedNode(Part, frozen=True, gc=False):
 
 
 class DescribeCluster(Part, frozen=True, gc=False):
-    """The brokers, or controllers, that one node knows; `controller_id` -1 = unknown."""
+    """The brokers or controllers that one node lists; `controller_id` -1 = unknown."""
 
     error_code: Int16
     controller_id: NodeIdOrNone
@@ -131,10 +131,10 @@ class DescribeCluster(Part, frozen=True, gc=False):
 
 
 class Replica(Part, frozen=True, gc=False):
-    """A voter or an observer."""
+    """A voter or an observer of the metadata quorum."""
 
     replica_id: NodeId
-    last_fetch_timestamp: Epoch | UnsetType = UNSET  # ms; -1 or UNSET = not known
+    last_fetch_timestamp: Epoch | UnsetType = UNSET  # milliseconds; -1 or UNSET = unknown
     log_end_offset: Unused = UNSET
     last_caught_up_timestamp: Unused = UNSET
     replica_directory_id: object = UNSET  # a UUID; zeros or anything else = not known
@@ -165,7 +165,7 @@ class QuorumListener(Part, frozen=True, gc=False):
 
 
 class QuorumNode(Part, frozen=True, gc=False):
-    """The listeners of a voter."""
+    """A voter with its listeners in DescribeQuorum."""
 
     node_id: NodeId
     listeners: list[QuorumListener]
@@ -182,7 +182,7 @@ class DescribeQuorum(Part, frozen=True, gc=False):
 
 
 class Configuration(Part, frozen=True, gc=False):
-    """A configuration key; `config_source` is the number that core.configured names."""
+    """A configuration key and value; `config_source` is a number of core.configured."""
 
     name: Text
     config_source: Int8
@@ -193,7 +193,7 @@ class Configuration(Part, frozen=True, gc=False):
 
 
 class Resource(Part, frozen=True, gc=False):
-    """The configuration of one node, or ("") of every broker."""
+    """The configuration of one node, or of all brokers if `resource_name` is ""."""
 
     error_code: Int16
     resource_type: Annotated[Literal[4], Meta(description="4 (a broker)")]
@@ -218,7 +218,7 @@ class UpdatedFeature(Part, frozen=True, gc=False):
 
 
 class UpdateFeatures(Part, frozen=True, gc=False):
-    """The response to an update; `results` None or UNSET = the wire version has none."""
+    """The response to UpdateFeatures; `results` None or UNSET = the wire version has none."""
 
     error_code: Int16
     error_message: _Words = UNSET
@@ -228,7 +228,7 @@ class UpdateFeatures(Part, frozen=True, gc=False):
 
     @classmethod
     def of(cls, reply: Reply) -> Self:
-        """Return the response with the content of the core's `reply`."""
+        """Return the typed response with the content of the core's `reply`."""
         results = None
         if reply.results is not None:
             results = [
@@ -239,7 +239,7 @@ class UpdateFeatures(Part, frozen=True, gc=False):
 
     @property
     def reply(self) -> Reply:
-        """The response as the core's type."""
+        """The response as a reply of the core."""
         results = None
         if isinstance(self.results, list):
             results = tuple(

@@ -34,10 +34,10 @@ from featurelib.landing.strict import FaultError, show
 from featurelib.words import count, some
 
 KIND = "metrics"  # the kind of landing lines with metrics
-SHOWN = 3  # targets in a message
+SHOWN = 3  # the most targets in a message
 PAGE = "docs/how-to/metrics.md"
 _NO_LETTER = re.compile(r"[^a-z0-9]")
-# The letters of a metric's name and of its label `name` → the metric.
+# Metric → pattern of the letters in its name and its label `name`.
 _METRICS = {
     "most": re.compile(r"nodemetrics.*maximumsupportedlevel"),
     "least": re.compile(r"nodemetrics.*minimumsupportedlevel"),
@@ -52,13 +52,13 @@ QUERY = "(?i)kafka_?(server|controller)_?" + "({}).*".format(
         ("node_?metrics", "metadata_?loader", "app_?info", "kafka_?server", "kafka_?controller")
     )
 )
-# Labels of the metric; all others identify its target.
+# Labels that belong to the metric; all other labels identify its target.
 _OWN = {"id", "clientid", "name", "featurename"}
 _LEVELS = ("most", "least", "level")
 
 
 class Sample(NamedTuple):
-    """A value of one series; `at` in microseconds."""
+    """A sample of one time series; `at` in microseconds."""
 
     name: str
     labels: Mapping[str, str]
@@ -67,7 +67,7 @@ class Sample(NamedTuple):
 
 
 class ScrapedNode(NamedTuple):
-    """A half of a process: the keys of its `metrics` line, and the time of the scrape."""
+    """A half of a scraped process: the keys of its `metrics` line, and the time."""
 
     at: int
     keys: dict[str, object]
@@ -82,7 +82,7 @@ def letters(text: str) -> str:
 
 @dataclass(slots=True)
 class _Target:
-    """A process: its samples, and the labels that they have in common."""
+    """A scraped process: its samples, and the labels that they share."""
 
     labels: Mapping[str, str]
     values: dict[tuple[str, str], int] = field(default_factory=dict)  # (metric, feature)
@@ -91,11 +91,11 @@ class _Target:
 
     @property
     def text(self) -> str:
-        """The labels of the target, for people."""
+        """The labels of the target as text."""
         return show(", ".join(f"{k}={v}" for k, v in sorted(self.labels.items())) or "no labels")
 
     def add(self, metric: str, sample: Sample) -> None:
-        """Add one sample. Raises FaultError for a second value, or one that is no level."""
+        """Add a sample. Raises FaultError for a second value, or a value that is no level."""
         own = {letters(name): value for name, value in sample.labels.items()}
         if metric == "id":
             for text in (own.get("id", ""), own.get("clientid", "")):
@@ -116,17 +116,17 @@ class _Target:
             raise FaultError(f"{sample.name} {show(feature)}: expected one value, found {two}")
 
     def of(self, metric: str) -> dict[str, int]:
-        """Return the values of a metric by feature, as the metric spells it."""
+        """Return feature, in the metric's spelling → value of a metric."""
         return {name: value for (key, name), value in self.values.items() if key == metric}
 
     @property
     def roles(self) -> tuple[Role, ...]:
-        """The halves of the node: only a broker has a state, only a controller can be active."""
+        """The roles of the process: only a broker has a state, only a controller can be active."""
         halves = (("broker", Role.BROKER), ("active", Role.CONTROLLER))
         return tuple(role for metric, role in halves if (metric, "") in self.values)
 
     def nodes(self, place: str) -> Iterable[tuple[tuple[int, Role], ScrapedNode]]:
-        """Return its halves, by id and role. Raises FaultError if its id is unknown."""
+        """Return (node id, role) → metrics of each half. Raises FaultError for an unknown id."""
         most, least = self.of("most"), self.of("least")
         if lone := sorted(most.keys() ^ least.keys()):
             raise FaultError(
@@ -165,8 +165,8 @@ class _Target:
 
 
 def nodes_of(samples: Iterable[Sample], place: str) -> list[ScrapedNode]:
-    """Return the halves of nodes in the samples of one cluster, by id; `place` replaces an address
-    that no label has.
+    """Return the node halves in the samples of one cluster, by id; `place`: the address if no label
+    has one.
 
     Raises FaultError if they have no levels, or belong to several clusters.
     """
@@ -207,7 +207,7 @@ def nodes_of(samples: Iterable[Sample], place: str) -> list[ScrapedNode]:
 
 
 def metric_of(sample: Sample) -> str | None:
-    """Return the metric of a sample, a key of `_METRICS`; None = it is not used."""
+    """Return the metric that a sample belongs to, a key of `_METRICS`; None = an unused metric."""
     text = letters(sample.name + sample.labels.get("name", ""))
     return next((name for name, of in _METRICS.items() if of.search(text)), None)
 
@@ -225,7 +225,7 @@ ABSENT = Raw(b"")
 
 
 class NodeMetrics(msgspec.Struct, frozen=True, gc=False):
-    """The metrics of one half of a process (KIP-1180), with features as in their labels:
+    """The metrics of one half of a process (KIP-1180), with features as spelled in labels.
     `supported` is (feature, min_version, max_version), `finalized` (feature, level, level); () = no
     such metric."""
 
@@ -237,8 +237,8 @@ class NodeMetrics(msgspec.Struct, frozen=True, gc=False):
 
 
 class MetricsLine(Timed, tag="metrics", frozen=True, gc=False, kw_only=True):
-    """The scraped metrics of one half of a process. A label has dashes or capitals where the
-    feature's name has dots; the line does not guess the feature."""
+    """The scraped metrics of one half of a process. A label spells a feature with dashes or
+    capitals in place of dots; the line keeps that spelling."""
 
     node_id: NodeId
     role: Listener

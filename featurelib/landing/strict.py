@@ -21,27 +21,27 @@ from msgspec.inspect import ListType, Metadata, NoneType, StructType, Type, Unio
 
 from featurelib.words import printable
 
-SHOWN = 60  # characters of a value in a reason, to keep it short
+SHOWN = 60  # the most characters of a value in a reason
 
 
 class FaultError(Exception):
-    """An error whose sentence is the reason for quarantine."""
+    """An error whose text is the reason for quarantining a line."""
 
 
 def show(text: str) -> str:
-    """Return `text` on one line: unprintable characters as escapes, long texts cut."""
+    """Return `text` in one line: unprintable characters escaped, long texts cut."""
     cut = printable(text[: SHOWN + 1])
     return cut if len(cut) <= SHOWN else cut[:SHOWN] + "…"
 
 
-REMEMBERED = 2048  # values that one reader caches
+REMEMBERED = 2048  # the most values that one reader caches
 REMEMBERED_BYTES = 8 * 1024  # the longest value that is cached
 
 _T = TypeVar("_T")
 
 
 def remembered(read: Callable[[bytes], _T]) -> Callable[[bytes], _T]:
-    """Return `read` with a cache for recent short texts."""
+    """Return `read` with a cache for short texts."""
     recall = lru_cache(maxsize=REMEMBERED)(read)
 
     def inspect(raw: bytes) -> _T:
@@ -51,7 +51,7 @@ def remembered(read: Callable[[bytes], _T]) -> Callable[[bytes], _T]:
 
 
 MAX_BYTES = 8 * 1024 * 1024  # the longest accepted line
-MAX_DEPTH = 100  # the deepest nesting of objects and lists; parsers have higher, different limits
+MAX_DEPTH = 100  # the deepest nesting of objects and lists: parsers have higher, different limits
 
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _UNSURE = re.compile(rb"\\u(?:0022|d[89a-f])", re.IGNORECASE)
@@ -61,12 +61,13 @@ _LONE = re.compile(r"[\ud800-\udfff]")
 
 
 def is_retold(raw: bytes, again: bytes) -> bool:
-    """Return true if a line is proven strict by its decoded values, written `again`.
+    """Return true if `raw` is proven to be strict JSON by `again`, its decoded values written
+    again.
 
     Precondition: `again` has no key that the line lacks, and parts that it copies undecoded are
     known to be strict. Keys and texts need quotes: if both have equally many, the line has no
     undecoded and no repeated key. Only an escape `\u0022` could disturb the count. False means "not
-    proven", not "broken".
+    proven".
     """
     if b"\\" in raw and b"\\u" in raw and _UNSURE.search(raw):
         return False
@@ -82,7 +83,7 @@ def require_strict(raw: bytes, depth: int = MAX_DEPTH) -> None:
     if is_deep(raw, depth):
         raise FaultError(f"objects and lists are nested more than {MAX_DEPTH} deep")
     try:
-        # Numbers are checked elsewhere; float reads any number of digits.
+        # Numbers are checked elsewhere; float accepts any number of digits.
         value = json.loads(
             text, object_pairs_hook=unique_members, parse_constant=_no_number, parse_int=float
         )
@@ -93,7 +94,7 @@ def require_strict(raw: bytes, depth: int = MAX_DEPTH) -> None:
 
 
 def require_size(raw: bytes) -> None:
-    """Raise FaultError if the line is longer than MAX_BYTES."""
+    """Raise FaultError if a line is longer than MAX_BYTES."""
     if len(raw) > MAX_BYTES:
         raise FaultError(
             f"the line is too long: expected at most {MAX_BYTES} bytes, found {len(raw)}"
@@ -101,7 +102,7 @@ def require_size(raw: bytes) -> None:
 
 
 def _is_plain(raw: bytes) -> bool:
-    """Return true if reading and writing the document gives the same bytes, white space apart.
+    """Return true if decoding and encoding the document gives its own bytes, white space apart.
 
     A repeated key, a lone surrogate, bad UTF-8 or text after the document would be lost.
     """
@@ -166,19 +167,19 @@ _MISSING = re.compile(r"missing required field `(.+?)`")
 _WHERE = re.compile(r" - at `\$(.*)`$", re.DOTALL)
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
-_type = cache(msgspec.inspect.type_info)  # it is slow, and needed for each line of a broken file
+_type = cache(msgspec.inspect.type_info)  # cached: slow, and needed for each line of a broken file
 
 
 def misfit(raw: bytes, shape: object, error: Exception, field: str = "") -> FaultError:
-    """Return the FaultError for a parser's `error` about `raw` as a `shape`.
+    """Return the FaultError about `raw`, which a parser rejected as a `shape` with `error`.
 
-    `field` is the name of the field whose value is `raw`; empty for a whole line.
+    `field` is the name of the field with the value `raw`; "" = `raw` is a whole line.
     """
     kind, path = _type(shape), field
     place = _WHERE.search(str(error))
     steps = place[1] if place else ""
     for name, index in _STEP.findall(steps):
-        if (inner := _inside(kind, name)) is None:  # an unused part of a response has no type
+        if (inner := _inside(kind, name)) is None:  # an unused part of a response
             return FaultError(f"{steps[1:]}: the number is out of range")
         kind = inner
         raw = _MEMBERS.decode(raw)[name] if name else _ITEMS.decode(raw)[int(index)]
@@ -191,7 +192,7 @@ def misfit(raw: bytes, shape: object, error: Exception, field: str = "") -> Faul
 
 
 def _inside(kind: Type, name: str) -> Type | None:
-    """Return the type of a field or of list items; None for a value of any type. For a union with
+    """Return the type of a field of `kind`, or of its list items; None = any type. Of a union with
     null the other type counts."""
     if isinstance(kind, Metadata):
         kind = kind.type

@@ -45,13 +45,13 @@ _ROLES: dict[str, Listener] = {
     "strimzi.io/controller-role": "controller",
 }
 _PAUSED, _REFUSED = "ReconciliationPaused", "MetadataUpdateFailed"
-_LONGEST = 1000  # characters of the operator's message
+_LONGEST = 1000  # the most characters of the operator's message
 _POD = re.compile(r".*-(\d{1,10})", re.DOTALL | re.ASCII)
 _NodeKey = tuple[int, str]  # a half of a node: its id and role
 
 
 class StrimziNode(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
-    """A half of a node that Strimzi runs; `version` is the Kafka of its pods."""
+    """A half of a node that Strimzi runs; `version`: the Kafka release of its pods."""
 
     node_id: NodeId
     role: Listener
@@ -59,16 +59,16 @@ class StrimziNode(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defa
 
 
 class StrimziLine(Timed, tag=KIND, frozen=True, gc=False, kw_only=True):
-    """The resources of one cluster. Without `version` or `metadata_version` the operator decides;
-    `status_…` is from the resource's status. `nodes_complete`: every node pool in the status was
-    found."""
+    """The Strimzi resources of one cluster. Without `version` or `metadata_version` the operator
+    decides; `status_…` is from the resource's status. `nodes_complete`: all node pools in the
+    status were found."""
 
     resource: FilledText
     version: FilledText | None = None
     metadata_version: FilledText | None = None
     status_version: FilledText | None = None
     status_metadata_version: FilledText | None = None
-    refused: Text | None = None  # the operator's message if it could not change metadata.version
+    refused: Text | None = None  # why the operator could not change metadata.version
     paused: Truth
     nodes_complete: Truth
     nodes: list[StrimziNode]
@@ -87,7 +87,7 @@ class StrimziLine(Timed, tag=KIND, frozen=True, gc=False, kw_only=True):
 
 class _Metadata(msgspec.Struct, frozen=True):
     name: str
-    namespace: str | None = None  # the pods in a StrimziPodSet have no namespace
+    namespace: str | None = None  # pods in a StrimziPodSet have no namespace
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
 
@@ -103,7 +103,7 @@ class _Listener(msgspec.Struct, frozen=True):
 
     @property
     def asks(self) -> tuple[str, ...]:
-        """The listener's demands on a client."""
+        """The requirements of the listener, such as TLS and authentication."""
         kind = (self.authentication.type or "an own way") if self.authentication else ""
         return (*(("TLS",) if self.tls else ()), *((f"authentication {kind}",) if kind else ()))
 
@@ -111,7 +111,7 @@ class _Listener(msgspec.Struct, frozen=True):
 class _KafkaOfSpec(msgspec.Struct, frozen=True, rename="camel"):
     version: str | None = None
     metadata_version: str | None = None
-    listeners: list[_Listener] | None = None  # an object before v1beta2
+    listeners: list[_Listener] | None = None  # before v1beta2 an object
 
 
 class _KafkaSpec(msgspec.Struct, frozen=True):
@@ -131,7 +131,7 @@ class _Pool(msgspec.Struct, frozen=True):
 
 class _ListenerStatus(msgspec.Struct, frozen=True, rename="camel"):
     name: str | None = None
-    type: str | None = None  # the listener's name, before 0.34
+    type: str | None = None  # before 0.34 the listener's name
     bootstrap_servers: str | None = None
 
 
@@ -146,12 +146,12 @@ class _KafkaStatus(msgspec.Struct, frozen=True, rename="camel"):
 
 class _Kafka(msgspec.Struct, frozen=True):
     metadata: _Metadata
-    spec: _KafkaSpec | None = None  # v1beta2 accepts a resource without spec
+    spec: _KafkaSpec | None = None  # v1beta2 accepts resources without it
     status: _KafkaStatus | None = None
 
     @property
     def name(self) -> str:
-        """The name as NAMESPACE/NAME."""
+        """The name of the resource as NAMESPACE/NAME."""
         return f"{self.metadata.namespace or ''}/{self.metadata.name}"
 
 
@@ -191,7 +191,7 @@ _TYPES: dict[str, type[_Kafka | _NodePool | _PodSet]] = {
 
 
 class ListedListener(NamedTuple):
-    """A listener of a cluster: its addresses, host:port,…, and its demands on a client."""
+    """A listener of a cluster: its addresses host:port,…, and what it requires of clients."""
 
     name: str
     servers: str
@@ -199,7 +199,7 @@ class ListedListener(NamedTuple):
 
 
 class StrimziCluster(NamedTuple):
-    """A Kafka resource, NAMESPACE/NAME, with the content of its landing line and its listeners."""
+    """A Kafka resource NAMESPACE/NAME, with the content of its landing line and its listeners."""
 
     cluster_id: str
     resource: str
@@ -213,7 +213,7 @@ class StrimziCluster(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The content of the resources, for people."""
+        """The content of the resource as text."""
         nodes, level = self.keys["nodes"], self.keys["metadata_version"]
         assert isinstance(nodes, list)
         halves = sorted(Counter(node.role for node in nodes).items())
@@ -228,19 +228,19 @@ class StrimziCluster(NamedTuple):
         return ", ".join(parts)
 
     def line(self, observed_at: int) -> bytes:
-        """Return its landing line; `observed_at` in microseconds."""
+        """Return the landing line of the resource; `observed_at` in microseconds."""
         return write_line(KIND, self.cluster_id, observed_at, self.keys)
 
 
 class StrimziFleet(NamedTuple):
-    """The clusters of some resources; `left_out` has a reason for each other Kafka resource."""
+    """The clusters in a set of resources; `left_out`: why each other Kafka resource is left out."""
 
     clusters: tuple[StrimziCluster, ...]
     left_out: tuple[str, ...]
 
 
 def objects_of(text: str, place: str) -> Iterator[object]:
-    """Yield the JSON objects of a text, with lists flattened. Raises LandingError."""
+    """Yield the JSON objects in a text; lists of objects are flattened. Raises LandingError."""
     decoder, at = json.JSONDecoder(), 0
     while tail := text[at:].lstrip():
         at = len(text) - len(tail)
@@ -255,8 +255,8 @@ def objects_of(text: str, place: str) -> Iterator[object]:
 
 
 def read_resources(objects: Iterable[object], place: str) -> StrimziFleet:
-    """Return the clusters of Strimzi's resources; others are ignored. Raises LandingError, naming
-    `place`, for an object that is not Kubernetes', and without any Kafka resource."""
+    """Return the clusters in Strimzi's resources; others are ignored. Raises LandingError, with
+    `place`, for an object that is not Kubernetes', or without any Kafka resource."""
     known, kafkas, nodes = 0, list[_Kafka](), dict[str, dict[str, list[StrimziNode]]]()
     for known, item in enumerate(objects, start=1):
         resource = _resource(item, f"{place}: object {known}")
@@ -291,13 +291,13 @@ def _fault(place: str, expected: str, actual: str) -> LandingError:
 
 
 def _resource(item: object, place: str) -> _Kafka | _NodePool | _PodSet | None:
-    """Return the object as its type; None = of another kind or API group."""
+    """Return an object as its typed resource; None = another kind or API group."""
     keys = item if isinstance(item, dict) else {}
     kind, version = keys.get("kind"), keys.get("apiVersion")
     if not isinstance(kind, str) or not isinstance(version, str):
         actual = show(json.dumps(item, ensure_ascii=False))
         raise _fault(place, "an object of Kubernetes, with apiVersion and kind", actual)
-    if kind == "Status":  # the API server's error
+    if kind == "Status":  # an error of the API server
         raise _fault(place, "resources", f"an error: {show(str(keys.get('message')))}")
     if kind not in _TYPES or not version.startswith(_GROUPS):
         return None
@@ -308,7 +308,7 @@ def _resource(item: object, place: str) -> _Kafka | _NodePool | _PodSet | None:
 
 
 def _unfit(kafka: _Kafka, ids: Mapping[str | None, int]) -> str:
-    """Return why a Kafka resource is left out; "" = it is not."""
+    """Return why a Kafka resource is left out; "" = it is used."""
     own_id = kafka.status.cluster_id if kafka.status else None
     if not RESOURCE.fullmatch(kafka.name):
         return "since Kubernetes has no such names"
@@ -362,7 +362,7 @@ def _of_pool(pool: _NodePool) -> Iterator[StrimziNode]:
 
 
 def _of_pods(pods: _PodSet) -> Iterator[StrimziNode]:
-    """Yield the nodes of a pod set; pods without roles, as before node pools, are brokers."""
+    """Yield the node halves of a pod set; pods without roles, as before node pools, are brokers."""
     labels = pods.metadata.labels or {}
     if labels.get(_KIND) != "Kafka" or pods.metadata.name.endswith("-zookeeper"):
         return  # a resource of Kafka Connect or ZooKeeper
@@ -376,7 +376,7 @@ def _of_pods(pods: _PodSet) -> Iterator[StrimziNode]:
 
 
 def _node_roles(node_id: int, roles: Iterable[str], version: str | None) -> Iterator[StrimziNode]:
-    """Yield its halves; none if Kafka has no such id."""
+    """Yield the halves of a node with these roles; none if Kafka allows no such id."""
     for role in _ROLES.values():
         if role in roles and 0 <= node_id <= INT32_MAX:
             yield StrimziNode(node_id=node_id, role=role, version=version)

@@ -47,24 +47,24 @@ QUORUM_TOOL = "kafka-metadata-quorum.sh describe --status"
 
 @dataclass(slots=True, kw_only=True)
 class ToolOutput:
-    """A file: its kind, and the state of reading it. `observed_at` in microseconds."""
+    """A file that a tool printed, and the state of reading it. `observed_at` in microseconds."""
 
     where: str
     cluster_id: str
     observed_at: int
-    paths: tuple[str, ...] = ()  # the paths of znodes, in order, if the output does not have them
+    paths: tuple[str, ...] = ()  # the znodes' paths, in order, if the output lacks them
     chroot: str = ""
-    node: tuple[Role, int] | None = None  # the node of kafka-features.sh describe --node-id
+    node: tuple[Role, int] | None = None  # the node given to kafka-features.sh describe --node-id
     lines: int = field(default=0, init=False)
     left_out: int = field(default=0, init=False)
 
     def fault(self, text: str, line: int | None = None) -> LandingError:
-        """Return an error that names the file, the line, and that nothing landed."""
+        """Return an error that names the file and the line, and says that nothing was written."""
         place = self.where if line is None else f"{self.where}:{line}"
         return LandingError(f"{place}: {text} Nothing was written.")
 
     def write(self, kind: str, keys: dict[str, object], line: int) -> bytes:
-        """Return a landing line that ingest accepts. Raises LandingError."""
+        """Return a landing line, checked as ingest will check it. Raises LandingError."""
         raw = write_line(kind, self.cluster_id, self.observed_at, keys)
         landing = read(raw)
         if isinstance(landing, Quarantined):
@@ -72,7 +72,7 @@ class ToolOutput:
         return raw
 
     def write_text(self, kind: str, number: int, text: str) -> bytes:
-        """Return the landing line of one line of the output."""
+        """Return the landing line that holds one line of the output."""
         return self.write(kind, {"line_number": number, "line": text}, number)
 
 
@@ -90,7 +90,7 @@ def convert(kind: str, lines: Iterable[bytes], source: ToolOutput) -> Iterator[b
 
 
 def numbered(lines: Iterable[bytes], source: ToolOutput) -> Iterator[tuple[int, str]]:
-    """Yield the lines as texts, with their numbers; `source` counts them. Raises LandingError."""
+    """Yield (number, text) of each line; `source` counts them. Raises LandingError."""
     for number, raw in enumerate(lines, start=1):
         source.lines = number
         try:
@@ -104,8 +104,8 @@ Numbered = Iterator[tuple[int, str]]
 
 
 def _features_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
-    """Yield every line that is not blank, if some are about features (Kafka, FeatureCommand); and
-    the ranges of a node that was queried by its id, as its response (KIP-1160)."""
+    """Yield a landing line for each line that is not blank, if any is about features (Kafka,
+    FeatureCommand); and the response of a node that was queried by its id (KIP-1160)."""
     features: list[tuple[int, ToolFeature]] = []
     for number, text in texts:
         if (feature := tool_feature(text)) is not None:
@@ -127,8 +127,8 @@ def _features_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
 def _own_answer(
     role: Role, node_id: int, features: list[tuple[int, ToolFeature]], source: ToolOutput
 ) -> bytes:
-    """Return the ranges of one node. Finalized levels come from the other lines: the tool prints no
-    level of a feature that the node does not support."""
+    """Return the ranges of a node that was queried by its id, as its response. Its finalized levels
+    are in the other lines: the tool prints no level of a feature that the node does not support."""
 
     def level(number: int, text: str) -> int:
         parsed = load().level_of(text)
@@ -165,13 +165,13 @@ class _Log:
 
     def __init__(self, source: ToolOutput) -> None:
         self.source = source
-        self.kept: list[bytes] = []  # lines that the next call returns
+        self.kept: list[bytes] = []  # lines for the next call
         self.run = LeftOut(0, None, None)
         self.run_number = 0
-        # The current batch, until one of its records must be kept.
+        # The current batch, as long as none of its records is kept.
         self.batch: tuple[int, str] | None = None
-        self.offset = -1  # the offset of the next record, if the tool prints no offsets
-        self.is_control = False  # true if the batch is kept because it is about the raft layer
+        self.offset = -1  # the offset of the next record if the tool prints none
+        self.is_control = False  # true for a batch of raft records, which is kept
         self.records = self.read = 0
 
     def take(self, number: int, text: str) -> None:
@@ -196,7 +196,7 @@ class _Log:
                     if not self.is_control:
                         self.leave_out(number, offset)
                         return
-                    # The record of a damaged batch keeps its place, without data.
+                    # A record of a damaged batch keeps its offset, without data.
                     payload = {"type": item.name, "version": 0, "data": {}}
                     text = text[: text.find(PAYLOAD)] + PAYLOAD
                     text += msgspec.json.encode(payload).decode()
@@ -214,7 +214,7 @@ class _Log:
         self.run = LeftOut(lines + 1, first, last if offset is None else offset)
 
     def keep_batch(self) -> None:
-        """Keep the held batch, because its first record is kept or was not shown."""
+        """Keep the current batch, because its first record is kept or was not printed."""
         if self.batch is not None:
             held, self.batch = self.batch, None
             self.keep(*held)
@@ -250,12 +250,12 @@ _NODE = re.compile(r"(\S+:\d{1,5}) \(id: (\d{1,10}) rack: .*\) -> (?:(\()|ERROR:
 _OFFERED = re.compile(
     r"\s+\w+\((\d{1,5})\): (?:(\d{1,5})(?: to (\d{1,5}))?(?: \[[^\]]*\])?|UNSUPPORTED),?", re.ASCII
 )
-_PRODUCE = 0  # the API key of Produce, which only brokers offer
+_PRODUCE = 0  # only brokers offer this API key
 Offers = list[dict[str, int]]
 
 
 def _request_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
-    """Yield every node in the output, with its offers, or why it did not respond (kafka-cluster.sh
+    """Yield every node's response with its offered requests, or why it has none (kafka-cluster.sh
     api-versions, KIP-1220, and kafka-broker-api-versions.sh before it)."""
     nodes: list[tuple[int, dict[str, object]]] = []
     answers: list[Offers] = []
@@ -293,7 +293,7 @@ def _request_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
 
 
 def _role_of(offers: list[Offers], source: ToolOutput) -> Role:
-    """Return the role of the queried nodes, which the tool does not print."""
+    """Return the role of the queried nodes from their requests; the tool prints none."""
     of_brokers = {any(entry["api_key"] == _PRODUCE for entry in node) for node in offers}
     if len(of_brokers) == 1:
         return Role.BROKER if of_brokers.pop() else Role.CONTROLLER
@@ -305,8 +305,8 @@ def _role_of(offers: list[Offers], source: ToolOutput) -> Role:
 
 
 def _json_lines(kind: str, texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
-    """Yield responses that were saved as JSON, one per line, with the keys of that kind of landing
-    line; their own time has priority over the file's."""
+    """Yield landing lines of responses that were saved as JSON, one per line, with the keys of the
+    landing line; a time in the response is used instead of the file's."""
     for number, text in texts:
         if not text.strip():
             continue
@@ -334,11 +334,11 @@ _COMMAND = re.compile(r"(?:\S*zookeeper-shell(?:\.sh)? \S+ |\S*zkCli\.sh .*)?get
 _ABSENT = re.compile(r"(?:Node does not exist: |.*KeeperErrorCode = NoNode for )(/\S+)")
 _STAT = re.compile(r"(cZxid|dataVersion|ephemeralOwner|dataLength|numChildren) = (\S+)")
 _OTHER_STAT = re.compile(r"(?:ctime|mZxid|mtime|pZxid|cversion|aclVersion) = ")
-_LONGEST = 1 << 16  # the most lines of one znode
+_LONGEST = 1 << 16  # the most lines of one znode's data
 
 
 def _shell_lines(lines: Numbered, source: ToolOutput) -> Iterator[bytes]:
-    """Yield every znode in the output (ZooKeeper, GetCommand)."""
+    """Yield a landing line for every znode in the output of ZooKeeper's shell (GetCommand)."""
     shell, is_any = _Shell(source), False
     for number, text in lines:
         line = shell.take(number, _PROMPT.sub("", text, count=1))
@@ -353,17 +353,17 @@ def _shell_lines(lines: Numbered, source: ToolOutput) -> Iterator[bytes]:
 
 
 class _Shell:
-    """The lines since the last znode, and the stat in progress."""
+    """The parser of ZooKeeper's shell: the lines since the last znode, and the stat being read."""
 
     def __init__(self, source: ToolOutput) -> None:
         self.source, self.fault = source, source.fault
-        self.left = list(source.paths)  # remaining paths of znodes
+        self.left = list(source.paths)  # paths of the znodes to come
         self.path = ""
         self.before: list[str] = []
         self.stat: dict[str, int] = {}
 
     def take(self, number: int, text: str) -> bytes | None:
-        """Return the landing line of a znode if this is its last line, else None."""
+        """Return the landing line of a znode if `text` is its last line, else None."""
         if command := _COMMAND.fullmatch(text.strip()):
             self.path, self.before = command[1], []
         elif absent := _ABSENT.fullmatch(text.strip()):
@@ -393,7 +393,7 @@ class _Shell:
         return self._write(number, keys)
 
     def _write(self, number: int, keys: dict[str, object]) -> bytes:
-        """Return a znode line with the printed path (without the chroot) or the next given path."""
+        """Return a znode's line with the printed path (without chroot) or the next given one."""
         given_path, self.path, self.before = self.path, "", []
         path = given_path or (self.left[0] if self.left else "")
         if not path:
@@ -410,7 +410,7 @@ class _Shell:
         return self.source.write("znode", {"path": path.removeprefix(root), **keys}, number)
 
     def _data(self, length: int, number: int) -> str:
-        """Return the lines just before the stat whose length is `length` bytes."""
+        """Return the data of a znode: the lines just before the stat, `length` bytes in all."""
         if length == 0:
             return ""
         size = -1
@@ -441,7 +441,7 @@ class _Member(msgspec.Struct, frozen=True):
 
 
 class _Status(msgspec.Struct, frozen=True, rename="pascal"):
-    """The output of --status; before 3.9 a member is its id alone."""
+    """The output of `describe --status`; before 3.9 a member is only an id."""
 
     leader_id: int
     leader_epoch: int
@@ -451,7 +451,7 @@ class _Status(msgspec.Struct, frozen=True, rename="pascal"):
 
 
 def _quorum_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
-    """Yield the leader's response from --status, --replication, or both in one file.
+    """Yield the leader's response, from --status, --replication, or both in one file.
 
     With --replication alone the epoch is unknown (-1): a row may be missing.
     """
@@ -517,7 +517,7 @@ _INVALID_UPDATE_VERSION = 95
 
 
 def _refusal_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
-    """Yield the controller's refusals, each about the feature that it names, as a probe's response.
+    """Yield the controller's refusals, each for the feature that it names, as one probe response.
     The finalized level is unknown (-1); other lines are left out."""
     updates, results = list[dict[str, object]](), list[dict[str, object]]()
     for _, text in texts:
@@ -542,7 +542,7 @@ Reader = Callable[[Numbered, ToolOutput], Iterator[bytes]]
 
 
 def _lines_in(kind: str, read_text: Reader, texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
-    """Yield lines from JSON objects, one per line, or from a tool's text."""
+    """Yield landing lines from JSON objects, one per line, or else from a tool's text."""
     head = list[tuple[int, str]]()
     for number, text in texts:
         head.append((number, text))
@@ -551,7 +551,7 @@ def _lines_in(kind: str, read_text: Reader, texts: Numbered, source: ToolOutput)
     else:
         return  # an empty file
     keys = _object(head[-1][1])
-    # The JSON of a znode itself is not a landing line.
+    # JSON in a znode is not a landing line.
     is_json = keys is not None and (kind != "znode" or "path" in keys)
     reader = partial(_json_lines, kind) if is_json else read_text
     yield from reader(chain(head, texts), source)

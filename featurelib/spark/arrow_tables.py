@@ -32,7 +32,7 @@ def audit(
     as_of: datetime | str | None,
     places: tuple[str, str],
 ) -> gold.Results[pa.Table]:
-    """Audit the clusters of a table of landing lines: see featurelib.audit."""
+    """Return the tables of an audit of these landing lines; see featurelib.audit."""
     limit, batches = limit_of(as_of), _lines_of(lines).to_batches()
     parsed = pa.Table.from_batches(parse_lines(batches), SCHEMA)
     accepted = parsed.filter(pc.is_null(parsed["reason"]))
@@ -60,7 +60,7 @@ def audit(
 
 
 def _lines_of(lines: object) -> pa.Table:
-    """Return a table of one column, the lines as bytes. Raises InputError."""
+    """Return a table of one column, the landing lines as bytes. Raises InputError."""
     try:
         table = pa.table(lines)
     except (TypeError, ValueError, pa.ArrowException) as error:
@@ -72,10 +72,10 @@ def _lines_of(lines: object) -> pa.Table:
         raise wrong
     column = table[name]
     try:
-        if pa.types.is_dictionary(column.type):  # Polars has views there, which Arrow cannot take
+        if pa.types.is_dictionary(column.type):  # Polars uses views, which Arrow cannot take
             column = pa.array(column.to_pylist(), pa.binary())
         return pa.table({name: column.cast(pa.binary())})
-    except (TypeError, pa.ArrowException) as error:  # neither texts nor bytes
+    except (TypeError, pa.ArrowException) as error:  # the values are neither texts nor bytes
         raise wrong from error
 
 

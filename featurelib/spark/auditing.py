@@ -57,7 +57,8 @@ WAITS = [verdict.value for verdict in Verdict if verdict is not Verdict.UP_TO_DA
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audited:
-    """The judgement of one run, collected: its tables, its time, and the versions read."""
+    """The collected judgement of one run: its tables, the time judged as of, and the versions of
+    the tables that were read."""
 
     run: int
     as_of: int
@@ -96,7 +97,7 @@ def audit(
     inputs[tables.LANDING_LINE.full_name] = store.version(tables.LANDING_LINE)
     for name in store.find_older(inputs):
         say(f"warning: {name} is older than the last run left it, as a backup is: lines are lost.")
-    inputs[snapshots.full_name] = store.version(snapshots)  # refine has compared this one
+    inputs[snapshots.full_name] = store.version(snapshots)  # refine compared it
     newest = pc.max(known["observed_at"].cast(pa.int64())).as_py() or 0
     as_of_run = newest if as_of is None else as_of
     newest_lines = read_newest_lines(store, None if as_of is None else latest(as_of))
@@ -133,8 +134,8 @@ def write_gold(
     run: int,
     places: tuple[str, str],
 ) -> None:
-    """Append the judgements with their texts, in parallel: a commit is mostly waiting. The run's
-    own row comes last, so a run without it did not end."""
+    """Append the rows of one run to the gold tables, with their texts, in parallel, because a
+    commit mostly waits. The run's own row comes last, so a run without that row did not finish."""
 
     def write(table: Table) -> None:
         made = gold.rows_of(table, judged, fleet, catalogue, places)
@@ -152,8 +153,8 @@ def write_gold(
 
 
 def first_seen(store: Store, findings: pa.Table) -> pa.Array:
-    """Return for each finding the first of the consecutive runs that found it: this run, or the one
-    named by the last run. Rows of an earlier release name their own."""
+    """Return, for each finding, the first of the consecutive runs that had it. Rows of an earlier
+    release already name that run."""
     conditions: list[Wanted] = [("run", "=", store.newest_run(tables.AUDIT_RUN) or 0)]
     grain = tables.FINDINGS.grain[1:]
     before = store.fetch(tables.FINDINGS, conditions, ["run", "first_seen_run", *grain])
@@ -175,7 +176,7 @@ def run_row(
     catalogue: Catalogue | None = None,
     of_run: Mapping[str, object] | None = None,
 ) -> pa.Table:
-    """Return the run's row of gold.audit_run, with clusters counted by verdict, and the columns
+    """Return the run's row of gold.audit_run: the number of clusters by verdict, and the columns
     `of_run`."""
     verdicts = judged.plans["verdict"].to_pylist()
     row = {
@@ -196,7 +197,7 @@ def run_row(
 
 
 def _adoption(judged: Judged, as_of: int, catalogue: Catalogue) -> dict[str, object]:
-    """Return the releases, finalized levels and waiting times of the fleet."""
+    """Return the columns of gold.audit_run about the fleet's releases, levels and waiting times."""
     ready, findings = judged.readiness, judged.findings
     newer = findings.texts("code").equal(code_of("newer"))
     newer &= findings.texts("feature").equal(METADATA_VERSION)
@@ -210,7 +211,7 @@ def _adoption(judged: Judged, as_of: int, catalogue: Catalogue) -> dict[str, obj
     since = ready.numbers("ready_since")
     waiting = np.flatnonzero(ready.texts("verdict").equal(Verdict.READY) & (since != NONE))
     began = zip(since[waiting].tolist(), ready["cluster"].take(waiting).to_pylist(), strict=True)
-    first = {cluster: at for at, cluster in sorted(began, reverse=True)}  # the earliest wins
+    first = {cluster: at for at, cluster in sorted(began, reverse=True)}  # the earliest time wins
     hours = [(as_of - began) // HOUR for began in first.values()]
     return {
         "releases": [
@@ -224,7 +225,7 @@ def _adoption(judged: Judged, as_of: int, catalogue: Catalogue) -> dict[str, obj
 
 
 def lost_clusters(store: Store, known: pa.ChunkedArray) -> list[str]:
-    """Return clusters without a snapshot that the last run judged, or that landed since."""
+    """Return the clusters without a snapshot that the last run judged, or that got lines since."""
 
     def clusters(table: Table, *conditions: Wanted) -> set[str]:
         return set(store.fetch(table, conditions, ["cluster"])["cluster"].to_pylist())
@@ -240,7 +241,7 @@ def lost_clusters(store: Store, known: pa.ChunkedArray) -> list[str]:
 
 
 def judge_snapshots(store: Store, judging: Judging, absent: pa.Table | None = None) -> pa.Table:
-    """Return CELLS of the snapshot table and of `absent` clusters, judged by Spark's workers."""
+    """Return CELLS of all snapshot rows and of `absent` clusters, judged by Spark's workers."""
     rows = store.read(tables.CLUSTER_SNAPSHOT).select(*CORE_COLUMNS)
     if absent is not None and absent.num_rows:
         rows = rows.unionByName(store.session.createDataFrame(absent))
@@ -249,8 +250,8 @@ def judge_snapshots(store: Store, judging: Judging, absent: pa.Table | None = No
 
 
 def read_newest_lines(store: Store, until: int | None) -> dict[str, int]:
-    """Return by cluster the time of the newest line that any run judged, in microseconds. Lines
-    later than `until` wait, and are left out."""
+    """Return cluster → time of the newest line that any run judged, in microseconds. Lines later
+    than `until` are left out, because they are not folded yet."""
     if store.newest_run(tables.AUDIT_RUN) is None:
         return {}
     late: list[Wanted] = [] if until is None else [("newest_line", "<=", until)]
@@ -262,8 +263,8 @@ def read_newest_lines(store: Store, until: int | None) -> dict[str, int]:
 
 
 def read_waiting(store: Store) -> tuple[WaitingClusters, dict[str, int]]:
-    """Return the previous run's judgements other than UP_TO_DATE, by cluster and feature, and the
-    version of the table read; both are empty without a previous run."""
+    """Return the previous run's judgements other than UP_TO_DATE (cluster → feature → judgement),
+    and the versions of the tables read; both are empty without a previous run."""
     newest = store.newest_run(tables.AUDIT_RUN)
     if newest is None:
         return {}, {}

@@ -28,7 +28,7 @@ class Folder:
             self._files = files_at(self.uri.removeprefix(LOCAL), options)
 
     def write(self, name: str, text: str) -> None:
-        """Write `text` to the file `name` of the folder. Raises SurroundingsError."""
+        """Write `text` to a file of the folder, all or nothing. Raises SurroundingsError."""
         with explaining(f"--out {self.uri}/{name}"):
             if folder := name.rpartition("/")[0]:
                 self._files.create_dir(folder, recursive=True)
@@ -39,7 +39,7 @@ class Folder:
             self._files.move(f"{name}.part", name)
 
     def keep_only(self, folder: str, names: set[str], kind: str) -> None:
-        """Remove other runs' files: those of `folder` that end in `kind` and are not in `names`.
+        """Delete files of other runs: those in `folder` that end in `kind` and are not in `names`.
 
         Half-written files of a killed run are removed, too. Raises SurroundingsError.
         """

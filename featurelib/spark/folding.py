@@ -27,8 +27,8 @@ from featurelib.snapshot.records import SET_ASIDE
 from featurelib.tables import CHANGED, Table
 
 BATCH_CLUSTERS = 500
-LATE = (1 << 63) - 1  # in place of a run: lines that are not folded yet come last
-ENTRY = pa.schema(  # a line to fold (`state`: null, empty for a quarantined one), or a state
+LATE = (1 << 63) - 1  # in place of a run: lines that wait come last
+ENTRY = pa.schema(  # a line to fold (`state` null, or empty if quarantined), or a stored state
     [
         ("run", pa.int64()),
         ("cluster", pa.string()),
@@ -40,12 +40,12 @@ ENTRY = pa.schema(  # a line to fold (`state`: null, empty for a quarantined one
 SORTED = ("cluster", "run", "line_id")  # the order of a fold
 FOLDED = schema_of(tables.FOLDED)
 
-_Entry = tuple[int, str, int, bytes | None, bytes | None]  # as ENTRY
+_Entry = tuple[int, str, int, bytes | None, bytes | None]  # the columns of ENTRY
 
 
 def fold_batches(batches: Iterable[pa.RecordBatch], learns: bool) -> Iterator[pa.RecordBatch]:
-    """Fold ENTRY, sorted by cluster and run, into FOLDED, a row per cluster; with `learns` it has
-    the statements of its lines for the histories."""
+    """Fold rows of ENTRY, sorted by cluster and run, into FOLDED, one row per cluster. With
+    `learns` the rows have what their lines add to the histories."""
     entries: Iterator[_Entry] = (
         entry
         for batch in batches
@@ -64,12 +64,12 @@ def fold_batches(batches: Iterable[pa.RecordBatch], learns: bool) -> Iterator[pa
         yield _batch(rows)
 
 
-# The result with rows of SET_ASIDE, or null; `true` if they make the state invalid.
+# Lines to quarantine, as rows of SET_ASIDE or null; `true` if they make the state invalid.
 _Folded = tuple[str, ClusterState | Exception, bytes | None, list[tuple[int, str]] | None, bool]
 
 
 def _fold(cluster: str, entries: Iterator[_Entry], learns: bool) -> _Folded | None:
-    """Return one cluster's state and its new statements, packed; None = no valid line."""
+    """Return a cluster's folded state and its new statements, packed; None = no valid line."""
     learned, set_aside, landed = Learned(), dict[int, str](), set[int]()
     first = next(entries)
     fold, is_known, is_void = begin(first[4] or None, load()), bool(first[4]), False
@@ -104,7 +104,7 @@ def _fold(cluster: str, entries: Iterator[_Entry], learns: bool) -> _Folded | No
 
 
 def _read(raw: bytes, cluster: str, line_id: int) -> Landing | Quarantined:
-    """Read a line of bronze. Another writer may have changed it; another release accepted it."""
+    """Return a parsed line of bronze; quarantined if changed or rejected by this release."""
     line = read(raw)
     is_whole = int.from_bytes(sha256(raw).digest()[:8], "big", signed=True) == line_id
     if is_whole and (isinstance(line, Quarantined) or line.cluster == cluster):
@@ -116,14 +116,14 @@ def _batch(rows: list[_Folded]) -> pa.RecordBatch:
     snapshots = snapshot_rows((cluster, state) for cluster, state, *_ in rows)
     _, _, learned, set_aside, is_void = zip(*rows, strict=True)
     snapshots.numbers("checksum")[np.array(is_void)] = SET_ASIDE
-    kind = FOLDED.field("set_aside").type  # pa.array imports pandas
+    kind = FOLDED.field("set_aside").type  # without it pa.array imports pandas
     lines = pa.array(set_aside, kind) if any(set_aside) else pa.nulls(len(rows), kind)
     columns = [*batch_of(snapshots).columns, bytes_of(learned), lines]
     return pa.RecordBatch.from_arrays(columns, schema=FOLDED)
 
 
 def unfold(table: Table, since: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a history from (cluster, learned), by runs after `since`."""
+    """Yield the rows of the history `table` from (cluster, learned), for runs after `since`."""
     pairs = (
         pair
         for batch in batches

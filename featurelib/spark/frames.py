@@ -50,7 +50,7 @@ from featurelib.spark.judging import CELLS, CORE_COLUMNS, judge_as_of, judged_in
 from featurelib.spark.lines import SCHEMA, limit_of, line_column, parse_lines, wrong_lines
 
 _LINE = ["content_hash", "line_id", "kind", "cluster", "observed_at", "reason", "raw"]
-_AS_OF = "as_of"  # microseconds, on each judged snapshot row
+_AS_OF = "as_of"  # the column of the time to judge as of, microseconds
 _TEXT_TYPES, _NUMBERS = (T.StringType, T.BinaryType), (T.ShortType, T.IntegerType, T.LongType)
 
 
@@ -89,9 +89,9 @@ def snapshots(lines: DataFrame, as_of: datetime | str | None = None) -> DataFram
 
 
 def entries_of(lines: DataFrame, run: Column) -> DataFrame:
-    """Return parsed lines, or lines of bronze, as folding.ENTRY of this run: accepted ones; damaged
-    ones of a znode, which still show that its path was read; changed ones, for which a cluster is
-    void."""
+    """Return parsed lines, or lines of bronze, as folding.ENTRY of this run: accepted lines;
+    damaged znode lines, which still show that the znode was read; and changed lines, which make
+    their cluster void."""
     reason = F.col("reason")
     state = F.when(reason.isNotNull(), F.lit(b"")).alias("state")
     usable = reason.isNull() | (F.col("kind") == ZNODE) | (reason == tables.CHANGED)
@@ -100,8 +100,8 @@ def entries_of(lines: DataFrame, run: Column) -> DataFrame:
 
 
 def fold_frame(entries: DataFrame, learns: bool) -> DataFrame:
-    """Fold rows of folding.ENTRY into rows of folding.FOLDED, one a cluster; with `learns` they
-    have the statements of their lines for the histories."""
+    """Fold rows of folding.ENTRY into rows of folding.FOLDED, one per cluster; with `learns` they
+    have what their lines add to the histories."""
     fold = partial(fold_batches, learns=learns)
     gathered = entries.repartition("cluster").sortWithinPartitions(*SORTED)
     return gathered.mapInArrow(fold, from_arrow_schema(FOLDED)).select(*FOLDED.names)
@@ -155,9 +155,9 @@ def incompatible(supported: DataFrame, finalized: DataFrame) -> DataFrame:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audit(gold.Results[DataFrame]):
-    """The result of an audit, a DataFrame per table: gold's columns without the run."""
+    """The result of an audit, one DataFrame per table: the columns of gold without the run."""
 
-    judged: DataFrame  # a row per batch of clusters, with the core's tables as Arrow streams
+    judged: DataFrame  # a row per batch of clusters: its tables as Arrow streams
 
     def persist(self) -> Audit:
         """Keep the judgements, so that several actions judge once. See DataFrame.persist."""
@@ -235,8 +235,8 @@ def _with_as_of(
     as_of: datetime | str | None,
     expected: list[str] | None = None,
 ) -> DataFrame:
-    """Return CORE_COLUMNS and the time to judge as of, with a row for each expected cluster without
-    a line."""
+    """Return snapshot rows (CORE_COLUMNS) with the time to judge as of, and a row without evidence
+    for each expected cluster without a line."""
     rows = rows.select(*CORE_COLUMNS)
     if expected:
         ids = [(cluster,) for cluster in expected]
@@ -283,7 +283,8 @@ def _unpack(
 
 
 def _parsed(lines: DataFrame) -> DataFrame:
-    """Return lines.SCHEMA of a DataFrame with a column of landing lines. Raises InputError."""
+    """Return the parsed lines (lines.SCHEMA) of a DataFrame with a column of landing lines. Raises
+    InputError without such a column."""
     kinds = {field.name: field.dataType for field in lines.schema}
     name = line_column(name for name, kind in kinds.items() if isinstance(kind, _TEXT_TYPES))
     if name is None:
@@ -295,7 +296,7 @@ def _parsed(lines: DataFrame) -> DataFrame:
 def _expect(
     argument: str, frame: DataFrame, schema: Schema, defaults: Mapping[str, Column]
 ) -> DataFrame:
-    """Return the frame with every default column; InputError shows the expected schema."""
+    """Return the frame with every default column. Raises InputError with the expected schema."""
     needed = [name for name in schema.names if name not in ("observed_at", "epoch", "source")]
     kinds = {field.name: field.dataType for field in frame.schema}
     wrong = [name for name in needed if name not in kinds and name not in defaults]

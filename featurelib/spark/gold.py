@@ -35,7 +35,7 @@ from featurelib.spark.judging import PARTS
 from featurelib.tables import CLUSTERS, FINDINGS, Table
 from featurelib.words import clean, metadata_first
 
-RESULTS = {  # the tables of an audit, by their names in the library
+RESULTS = {  # the tables of an audit, by their names in Python
     "clusters": tables.CLUSTERS,
     "readiness": tables.FEATURE_READINESS,
     "incompatible_brokers": tables.INCOMPATIBLE_BROKERS,
@@ -48,7 +48,7 @@ Frame = TypeVar("Frame")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Results(Generic[Frame]):
-    """The result of an audit: RESULTS without the run, each a pyarrow.Table or a DataFrame."""
+    """The result of an audit: RESULTS without the run, as pyarrow.Table or DataFrame."""
 
     clusters: Frame  # a row per cluster: software, finalized levels, phase, verdict, severity
     readiness: Frame  # the verdicts, a row per cluster and feature: finalized, target, maximum
@@ -58,7 +58,7 @@ class Results(Generic[Frame]):
     plans: Frame  # the upgrade-all plans, a row per cluster
 
 
-NOWHERE = (NO_SITE.landing, NO_SITE.inventory)  # the placeholders in commands for unknown places
+NOWHERE = (NO_SITE.landing, NO_SITE.inventory)  # the placeholders for unknown places in commands
 _PART_OF = {table: part for part, (table, _) in PARTS.items()}
 
 
@@ -69,7 +69,7 @@ def rows_of(
     catalogue: Catalogue,
     places: tuple[str, str] = NOWHERE,
 ) -> TableRows:
-    """Return the rows of one of RESULTS, without the run."""
+    """Return the rows of one table of RESULTS, without the run."""
     if table == CLUSTERS:  # a worker has its own copy of the inventory
         return clusters(judged, fleet, catalogue)
     if table != FINDINGS:
@@ -103,8 +103,8 @@ def clusters(judged: Judged, fleet: Fleet, catalogue: Catalogue) -> TableRows:
 def finding_texts(
     findings: TableRows, fleet: Fleet, catalogue: Catalogue, places: tuple[str, str] = NOWHERE
 ) -> TableRows:
-    """Return a row of featurelib.schema.FINDING_TEXTS for each finding. `places`: the landing
-    folder and the inventory, for commands."""
+    """Return the texts of each finding as rows of featurelib.schema.FINDING_TEXTS. `places`: the
+    landing folder and the inventory, for commands."""
     of, titles = findings.texts("cluster"), {e.id: clean(e.title) for e in fleet.cluster}
     names = Texts(words=[titles.get(e) or clean(e) for e in of.words], codes=of.codes)
     sites = {e: Site(name=e, landing=places[0], inventory=places[1]) for e in of.words}
@@ -115,13 +115,13 @@ def finding_texts(
 
 
 def _positions_of(clusters: Texts, position: dict[str, int]) -> Int:
-    """Return the position of each cluster."""
+    """Return each row's cluster as its value in `position`; -1 for null."""
     places: Int = np.array([position[name] for name in clusters.words], dtype=np.int64)
     return pick(places, clusters.codes, -1)
 
 
 def _worst(findings: TableRows, position: dict[str, int]) -> Texts:
-    """Return by cluster the severity of its worst unmuted finding; null = none."""
+    """Return, by cluster, the severity of its worst unmuted finding; null = no finding."""
     unmuted = np.flatnonzero(findings.texts("muted").codes < 0)
     cluster = _positions_of(findings.texts("cluster").take(unmuted), position)
     severity = findings.texts("severity").take(unmuted)
@@ -135,8 +135,8 @@ def _worst(findings: TableRows, position: dict[str, int]) -> Texts:
 def _levels(
     readiness: TableRows, position: dict[str, int], catalogue: Catalogue
 ) -> dict[str, Column | Int]:
-    """Return by cluster the finalized levels in display order, null without a trustworthy source;
-    and metadata.version separately, with its name."""
+    """Return, by cluster, its finalized levels in display order, null without a trustworthy source;
+    and separately metadata.version with its name."""
     feature, level = readiness.texts("feature"), readiness.numbers("finalized_level")
     cluster = _positions_of(readiness.texts("cluster"), position)
     order = sorted(range(len(feature.words)), key=lambda code: metadata_first(feature.words[code]))

@@ -31,21 +31,21 @@ from featurelib.faults import explaining
 
 LEASE_NAME = ".featurelib.hold"
 HOLDER = "featurelib.holder"  # the key in a commit of the lease
-BEAT = 15.0  # seconds
+BEAT = 15.0  # seconds between two commits of a holder
 POLL = 1.0
 EXPIRED = 90.0  # a holder without a commit for this long commits before it continues
-DEAD = 120.0  # after this time another run may take over
-RECENT = 20  # commits of a lease; those of other writers do not count
+DEAD = 120.0  # seconds without a commit, after which another run may take over
+RECENT = 20  # the commits of a lease that are read; those of other writers do not count
 _NO_ROWS = pa.schema([("nothing", pa.int64())])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HoldingRun:
-    """The run that holds the tables, and its driver's process; `token` belongs to this run alone,
-    and is empty for an unknown run."""
+    """The run that holds the tables, and the process of its driver. `token` is unique to this run,
+    "" for an unknown run."""
 
     run: int
-    process: Holder  # its command is the job
+    process: Holder  # its command is the name of the job
     token: str
 
     def __str__(self) -> str:
@@ -55,19 +55,19 @@ class HoldingRun:
 
     @classmethod
     def this(cls, job: str, run: int) -> HoldingRun:
-        """Return this process."""
+        """Return this process as the holder of the tables for the run."""
         return cls(run=run, process=myself(job), token=uuid4().hex)
 
     def is_gone(self) -> bool:
-        """Return True if its process has ended, as far as this machine can see. A process of
-        another boot is unknown, because that may be another machine of the same name."""
+        """Return true if the run's process has ended, as far as this machine can see. A process of
+        another boot is unknown, because it may be on another machine of this name."""
         boot, started = (p.started.partition(" ")[0] for p in (self.process, myself("")))
         return bool(boot) and boot == started and self.process.is_gone()
 
 
 @contextmanager
 def telling(job: str, say: Callable[[str], None], every: float = 30.0) -> Iterator[None]:
-    """Print at intervals how long the block has run, because Spark itself prints nothing until the
+    """Print at intervals how long the block has been running; Spark prints nothing before the
     end."""
     ended, began = Event(), elapsed()
 
@@ -89,20 +89,20 @@ _UNKNOWN = HoldingRun(run=0, process=replace(myself(""), started=""), token="")
 
 
 class Lease:
-    """The lock of one run on the tables below a folder or URI; `options` are deltalake's."""
+    """The lock on the tables below a folder or URI, for one run; `options` are deltalake's."""
 
     def __init__(
         self, uri: str, options: Mapping[str, str], me: HoldingRun, say: Callable[[str], None]
     ) -> None:
         self._uri, self._options, self._me, self._say = uri, dict(options), me, say
-        self._beaten = 0.0  # the start of the last successful commit
+        self._beaten = 0.0  # when the last successful commit began
         self._ended = Event()
-        self._lost = ""  # the reason why the lock is lost
+        self._lost = ""  # why the lock is lost; "" = it is not
         self._beating = Lock()  # only one thread commits at a time
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Lock the tables while the block runs; BusyError names another holder."""
+        """Lock the tables while the block runs. Raises BusyError, which names the other holder."""
         with explaining(self._uri):
             self._take()
         thread = Thread(target=self._keep_beating, name="featurelib-lease", daemon=True)
@@ -112,14 +112,15 @@ class Lease:
         finally:
             self._ended.set()
             thread.join(BEAT)
-            # The store cannot be reached, so the lease ends by its age. A lost lease belongs to
-            # another run.
+            # If the store cannot be reached, the lease ends by its age. A lost lease belongs to
+            # another
+            # run.
             with suppress(DeltaError, OSError):
                 if not self._lost and _holder(opened := self._open()) == self._me:
                     self._put(opened, b"")
 
     def expect(self) -> None:
-        """Check the lock before a commit: BusyError if another run may have these tables now."""
+        """Check the lock before a commit. Raises BusyError if another run may hold it."""
         if elapsed() - self._beaten > EXPIRED:
             with explaining(self._uri):
                 self._beat()
@@ -155,7 +156,7 @@ class Lease:
         self._beaten = begun
 
     def _watch(self, opened: DeltaTable, holder: HoldingRun) -> None:
-        """Wait for the holder's next commit: BusyError if it is alive."""
+        """Wait for the holder's next commit. Raises BusyError if the holder is alive."""
         self._say(
             f"tables {self._uri}: held by {holder}; waiting for a sign of life, at most "
             f"{DEAD:.0f} s"
@@ -176,7 +177,7 @@ class Lease:
         )
 
     def _put(self, opened: DeltaTable, content: bytes) -> None:
-        """Commit if no other commit came after the table was opened. Raises CommitFailedError."""
+        """Commit to the lease unless another commit came first. Raises CommitFailedError."""
         opened.create_write_transaction(
             [],
             "append",
@@ -190,12 +191,12 @@ class Lease:
 
     def _keep_beating(self) -> None:
         while not self._ended.wait(BEAT):
-            # expect() raises the error before the next commit.
+            # Before the next commit, expect() raises this error.
             with suppress(DeltaError, OSError):
                 self._beat()
 
     def _beat(self) -> None:
-        """Commit again, if the newest commit is ours."""
+        """Commit to the lease again, if its newest commit is ours; else record that it is lost."""
         with self._beating:
             begun = elapsed()
             try:
@@ -226,7 +227,7 @@ class Lease:
 
 
 def _holder(opened: DeltaTable) -> HoldingRun | None:
-    """Return the holder that the newest commit with a holder names; None = nobody."""
+    """Return the holder that the newest commit of the lease names; None = the tables are free."""
     newest = next((commit[HOLDER] for commit in opened.history(RECENT) if HOLDER in commit), "")
     try:
         return msgspec.json.decode(newest, type=HoldingRun) if newest else None

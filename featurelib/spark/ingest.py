@@ -34,15 +34,15 @@ from featurelib.tables import CHANGED, CLUSTER_SNAPSHOT, FILE, INGEST_RUN, LANDI
 from featurelib.words import count
 
 NAMES = f"*.{{{','.join(ENDINGS)}}}"
-SHOWN = 5  # quarantined lines that are printed at once
-MAX_FILE_BYTES = 1 << 30  # of a remote file: it crosses from the JVM to its worker in one piece
+SHOWN = 5  # the most quarantined lines that are printed
+MAX_FILE_BYTES = 1 << 30  # of a remote file: it reaches its worker in one piece
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestCounts:
-    """The counts of one run. `lines` = `accepted` + `repeated` + `quarantined`."""
+    """The file and line counts of a run. `lines` = `accepted` + `repeated` + `quarantined`."""
 
-    files: int = 0  # read now: new, or changed since
+    files: int = 0  # new or changed files
     lines: int = 0
     accepted: int = 0
     repeated: int = 0
@@ -71,7 +71,7 @@ def ingest(store: Store, landing: str, run: int, say: Callable[[str], None]) -> 
     say(f"ingest: {len(files):,} new file{'' if len(files) == 1 else 's'}")
     if not files:
         return IngestCounts()
-    # Each run's commit lists its files; folded runs are known by their number.
+    # Each run's commit lists its files. Runs that were folded are known by their number.
     store.expect_newer(run, LANDING_LINE, CLUSTER_SNAPSHOT)
     counts = _commit(store, landing, files, run)
     bronze = store.newest_commit(LANDING_LINE).get("commit")
@@ -84,7 +84,7 @@ def ingest(store: Store, landing: str, run: int, say: Callable[[str], None]) -> 
     )
     if counts.quarantined:
         count, lines = read_quarantine(store.rows, [("run", "=", run)], SHOWN)
-        for place, reason, _ in lines:  # a file name may contain anything
+        for place, reason, _ in lines:  # names of files are untrusted
             say(f"ingest: quarantined {ascii(f'{place} {reason}')[1:-1]}")
         if count > SHOWN:
             hint = "… and more: bronze.landing_line holds them all, with their reasons"
@@ -93,7 +93,7 @@ def ingest(store: Store, landing: str, run: int, say: Callable[[str], None]) -> 
 
 
 def quarantine(store: Store, lines: DataFrame, say: Callable[[str], None]) -> None:
-    """Quarantine accepted lines of bronze: rows of (cluster, line_id, reason)."""
+    """Quarantine accepted lines of bronze, given as rows of (cluster, line_id, reason)."""
     valid = store.read(LANDING_LINE, [("reason", "is null", None)]).drop("reason")
     joined = valid.join(lines, on=["cluster", "line_id"], how="inner")
     rows = joined.select("source_file", "line_number", "reason").toArrow().to_pylist()
@@ -120,7 +120,7 @@ def list_files(session: SparkSession, landing: str, say: Callable[[str], None]) 
 
 
 def check_files(landing: str, files: Sequence[Landed]) -> None:
-    """Raise NoEvidenceError if there is nothing to read, LandingError for a too large file."""
+    """Raise NoEvidenceError if there is no landing file, LandingError for a large one."""
     if not files:
         raise NoEvidenceError(
             f"landing {landing}: expected files {NAMES}, found none; nothing was written. "
@@ -137,7 +137,7 @@ def check_files(landing: str, files: Sequence[Landed]) -> None:
 def _say_lost(
     change: str, listed: Sequence[Landed], runs: pa.Table, say: Callable[[str], None]
 ) -> None:
-    """Report that bronze may have lost lines, and how many of their files are gone."""
+    """Print that bronze may have lost lines, and how many of their landing files are gone."""
     names = set(pc.struct_field(_files_of(runs), "source_file").to_pylist())
     missing = len(names.difference(file.source_file for file in listed))
     files = f"{missing:,} file{' of earlier runs is' if missing == 1 else 's of earlier runs are'}"
@@ -149,12 +149,12 @@ def _say_lost(
 
 
 def _files_of(runs: pa.Table) -> pa.ChunkedArray:
-    """Return the files that runs read, as FILE."""
+    """Return the files that these runs read, as rows of FILE."""
     return pa.chunked_array([pc.list_flatten(f) for f in runs["files"].chunks], type_of(FILE))
 
 
 def drop_known(listed: Sequence[Landed], runs: pa.Table) -> list[Landed]:
-    """Return the files that are new or changed since an earlier run; `runs` list their files."""
+    """Return the files that are new or changed since `runs`, which list their own files."""
     of_runs = _files_of(runs)
     names = pa.array([file.source_file for file in listed], pa.string())
     of_runs = of_runs.filter(pc.is_in(pc.struct_field(of_runs, "source_file"), names))
@@ -165,9 +165,9 @@ def drop_known(listed: Sequence[Landed], runs: pa.Table) -> list[Landed]:
 
 
 def read_lines(session: SparkSession, paths: list[str]) -> DataFrame:
-    """Return every line of these files with its fault; columns of lines.SCHEMA.
+    """Return every line of these files, parsed or with its fault, as rows of lines.SCHEMA.
 
-    Workers open local files themselves, in chunks; others pass through the JVM's memory.
+    Workers open local files themselves, in chunks; other files pass through the JVM's memory.
     """
     if all(path.startswith(LOCAL) for path in paths):
         names = {"path": paths, "content": pa.nulls(len(paths), pa.binary())}
@@ -178,8 +178,8 @@ def read_lines(session: SparkSession, paths: list[str]) -> DataFrame:
 
 
 def sum_lines(lines: DataFrame) -> DataFrame:
-    """Return one row: lines by their newlines (`counted`), as `rows` and without one (`doubled`),
-    first and last time in µs."""
+    """Return one row of sums: lines by newlines (`counted`), rows, lines without a row (`doubled`),
+    and the first and last time in microseconds."""
     return lines.select(
         F.coalesce(F.sum("counted"), F.lit(0)).alias("counted"),
         F.coalesce(F.sum("doubled"), F.lit(0)).alias("doubled"),
@@ -190,10 +190,8 @@ def sum_lines(lines: DataFrame) -> DataFrame:
 
 
 def mark_repeated(lines: DataFrame, known: DataFrame) -> DataFrame:
-    """Return `lines` with `repeated`: its content is in `known`, or earlier in `lines`.
-
-    `known` has one row per content_hash; of equal lines the first by file and number is kept.
-    """
+    """Return `lines` with the flag `repeated`: its content is in `known`, or earlier in `lines`.
+    `known` has one row per content_hash; of equal lines the first by file and number is kept."""
     place = W.partitionBy("content_hash").orderBy("source_file", "line_number")
     until_here = place.rowsBetween(W.unboundedPreceding, W.currentRow)
     hashes = known.select("content_hash", F.lit(True).alias("seen"))
@@ -204,11 +202,12 @@ def mark_repeated(lines: DataFrame, known: DataFrame) -> DataFrame:
 
 
 def known_lines(oldest: int | None, newest: int | None) -> list[list[Wanted]]:
-    """Return conditions on lines that could repeat one observed between these times (µs, UTC).
+    """Return conditions on stored lines that a line observed between these times may repeat (µs,
+    UTC).
 
-    Equal lines were observed at the same time, so the files of other runs are not opened. Both
-    bounds are null if no line has a time: then only lines without one can be repeated. Lines with a
-    fault, or about missing responses, may have no time.
+    Equal lines have equal times, so files with other times are not opened. Both bounds are null if
+    no line has a time: then only lines without a time can be repeated. Lines with a fault, or about
+    missing responses, may have no time.
     """
     timeless: list[Wanted] = [("observed_at", "is null", None)]
     if oldest is None:
@@ -220,7 +219,7 @@ ORDER = ("cluster", "observed_at", "source_file", "line_number")
 
 
 def _commit(store: Store, landing: str, files: Sequence[Landed], run: int) -> IngestCounts:
-    """Commit the new lines of these files, which workers read."""
+    """Commit the new lines of these files to bronze, and return their counts."""
     with _say_unreadable(landing):
         # Parse lines once and store them on disk, because they may not fit into the driver's heap.
         lines = read_lines(store.session, [file.source_file for file in files])
@@ -239,7 +238,7 @@ def _commit(store: Store, landing: str, files: Sequence[Landed], run: int) -> In
         F.count_if(~F.col("repeated") & F.col("reason").isNotNull()).alias("quarantined"),
     )
     fresh = marked.filter(~F.col("repeated")).withColumn("run", F.lit(run))
-    # Neighbours are similar: a quarter less to store than in the order of hashes.
+    # Sorted by cluster, lines need a quarter less space than in the order of hashes.
     store.append(LANDING_LINE, fresh.sortWithinPartitions(*ORDER), run)
     lines.unpersist()
     counted = observation.get
@@ -262,12 +261,12 @@ def _expect_equal(kind: str, counted: int, actual: int) -> None:
 
 @contextmanager
 def _say_unreadable(landing: str) -> Iterator[None]:
-    """Raise LandingError if `landing` is missing, with the message of its disk or store."""
+    """Raise LandingError with the message of disk or store if the block cannot read `landing`."""
     try:
         with explaining(f"landing {landing}"):
             try:
                 yield
-            except FileNotFoundError as error:  # deleted since it was listed
+            except FileNotFoundError as error:  # deleted after it was listed
                 raise missing(landing) from error
     except AnalysisException as error:
         if error.getCondition() != "PATH_NOT_FOUND":

@@ -32,7 +32,7 @@ from featurelib.schema import BYTES, SNAPSHOT, TIME_FIELDS, Schema
 from featurelib.snapshot.records import Snapshots
 from featurelib.tables import Table
 
-BATCH_CLUSTERS = 2000  # the columns of more no longer fit a processor's cache
+BATCH_CLUSTERS = 2000  # the columns of more clusters exceed a processor's cache
 CORE_COLUMNS = [name for name in SNAPSHOT.names if name != "state"]
 PARTS: dict[str, tuple[Table, Schema]] = {
     "findings": (tables.FINDINGS, schema.FINDING),
@@ -41,7 +41,7 @@ PARTS: dict[str, tuple[Table, Schema]] = {
     "plans": (tables.UPGRADE_PLANS, schema.UPGRADE_PLAN),
     "nodes": (tables.NODES, schema.NODE),
 }
-# An Arrow stream of each part, or the clusters that a worker left out, as JSON; empty = none.
+# An Arrow stream of each part, or as JSON the clusters that a worker left out; empty = none.
 _CELLS = Schema.of((part, BYTES) for part in [*PARTS, "unchanged"])
 CELLS = arrow.schema_of(_CELLS)
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
@@ -52,9 +52,9 @@ Judging = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EarlierRun:
-    """The last run, for clusters whose results hold: judged `as_of` (microseconds) under the same
-    conditions. `rows`: by cluster the checksum of its snapshot row then, and the time of its newest
-    line, without clusters that had a READY feature. A READY is judged anew in every run."""
+    """The last run, whose results hold for unchanged clusters: judged `as_of` (microseconds) under
+    equal conditions. `rows`: cluster → checksum of its snapshot row then, and time of its newest
+    line. Clusters with a READY feature are left out: READY is judged in every run."""
 
     run: int
     as_of: int
@@ -63,9 +63,9 @@ class EarlierRun:
     def split(
         self, batch: pa.RecordBatch, conditions: Conditions
     ) -> tuple[pa.RecordBatch, list[str]]:
-        """Return the snapshot rows to judge, and the clusters of all other rows. A row is judged if
-        it differs from the row then, if its bytes do not fit its checksum, if the age of a time in
-        it compares in another way now, or if lines of its cluster are lost."""
+        """Return the snapshot rows to judge, and the other clusters. A row is judged if it changed
+        since the last run, if its bytes do not match its checksum, if the age of a time in it
+        compares in another way now, or if lines of its cluster are lost."""
         rows = arrow.rows_of(batch, SNAPSHOT)
         judged = [self.rows.get(cluster, (NONE, NONE)) for cluster in rows["cluster"].to_pylist()]
         checksum, newest_line = np.array(judged, dtype=np.int64).reshape(-1, 2).T
@@ -73,9 +73,9 @@ class EarlierRun:
         if differs.all():
             return batch, []
         snapshots, max_age = Snapshots(rows), conditions.max_age
-        differs |= newest_line != snapshots.observed_at  # a damaged row has none
+        differs |= newest_line != snapshots.observed_at  # a damaged row has no time
         newer = [conditions.newest_lines.get(cluster, NONE) for cluster in snapshots.clusters]
-        differs |= np.array(newer, dtype=np.int64) > snapshots.observed_at  # lines are lost
+        differs |= np.array(newer, dtype=np.int64) > snapshots.observed_at  # lines were lost
         parts = ((snapshots[part], name) for part, name in TIME_FIELDS)
         times = [
             (of.row, np.abs(of.field(name))) for of, name in parts
@@ -94,8 +94,8 @@ def judge_by(
     guarding: Guarding | None = None,
     last: EarlierRun | None = None,
 ) -> Judging:
-    """Return a function that makes CELLS of snapshot rows; BATCH_CLUSTERS fit the JVM's memory.
-    Rows whose results of the `last` run hold are left out."""
+    """Return a function that judges snapshot rows into CELLS, in batches of BATCH_CLUSTERS. Rows
+    whose results of the `last` run are still valid are left out."""
 
     def judged(rows: TableRows) -> Judged:
         known = catalogue or load_catalogue()
@@ -109,7 +109,7 @@ def judge_by(
             if unchanged:
                 names = cells_of([msgspec.json.encode(unchanged)])
                 yield arrow.batch_of(make_rows(_CELLS, 1, {"unchanged": names}))
-            # Equal pieces, because a small rest would cost nearly as much as a whole one.
+            # Pieces of equal size, because a small rest costs nearly as much as a full piece.
             size = ceil(batch.num_rows / (ceil(batch.num_rows / BATCH_CLUSTERS) or 1)) or 1
             for start in range(0, batch.num_rows, size):
                 rows = batch.slice(start, size)
@@ -127,9 +127,9 @@ def judge_as_of(
     newest_lines: Mapping[str, int] | None = None,
     last: EarlierRun | None = None,
 ) -> Judging:
-    """Return judge_by for an inventory and settings. `waiting`: the last run's judgements by
-    cluster and feature; None = there was no run. `newest_lines`: when the newest line that an
-    earlier run judged was read, by cluster, in microseconds."""
+    """Return judge_by for an inventory and settings. `waiting`: cluster → feature → the last run's
+    judgement; None = no run. `newest_lines`: cluster → time of the newest line that an earlier run
+    judged, in microseconds."""
     conditions = Conditions(
         as_of=as_of,
         max_age=settings.max_age,
@@ -145,7 +145,7 @@ def judge_as_of(
 
 
 def _cells(judged: Judged) -> pa.RecordBatch:
-    """Return one row of CELLS."""
+    """Return judged tables as one row of CELLS."""
     cells: dict[str, Column | Int] = {}
     for part in PARTS:
         rows, sink = arrow.batch_of(getattr(judged, part), coded=True), pa.BufferOutputStream()
@@ -156,7 +156,7 @@ def _cells(judged: Judged) -> pa.RecordBatch:
 
 
 def judged_in(cells: pa.Table | pa.RecordBatch) -> Judged:
-    """Return the judgements in CELLS as the core's type."""
+    """Return the judgements in rows of CELLS as one value."""
 
     def rows(part: str, schema: Schema) -> TableRows:
         empty = arrow.schema_of(schema, coded=True).empty_table()
@@ -168,14 +168,14 @@ def judged_in(cells: pa.Table | pa.RecordBatch) -> Judged:
 
 
 def unchanged_in(cells: pa.Table) -> set[str]:
-    """Return the clusters in CELLS that workers left out."""
+    """Return the clusters that workers left out as unchanged, from rows of CELLS."""
     texts = filter(None, cells["unchanged"].to_pylist())
     return {name for text in texts for name in msgspec.json.decode(text)}
 
 
 def expected_rows(known: pa.ChunkedArray, fleet: Fleet, lost: Sequence[str] = ()) -> pa.Table:
-    """Return CORE_COLUMNS without evidence, for every expected cluster without data, and for `lost`
-    ones, whose checksum fits no row."""
+    """Return snapshot rows without evidence: for expected clusters without data, and for clusters
+    in `lost`, whose checksum is invalid."""
     landed = {*known.to_pylist(), *lost}
     missing = [entry.id for entry in fleet.cluster if entry.id not in landed]
     schema = arrow.schema_of(SNAPSHOT.select(CORE_COLUMNS))

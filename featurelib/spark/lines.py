@@ -28,8 +28,8 @@ from featurelib.schema import LONG, Schema
 from featurelib.tables import LANDING_LINE
 from featurelib.words import microseconds
 
-# The last row of a file has `counted`, its number of lines by newlines, and `doubled`, the number
-# of lines that repeat the line before them and have no row.
+# The last row of a file has two counts: `counted`, its lines by newlines, and `doubled`, the lines
+# that repeat the line before and have no row.
 _COLUMNS = [(name, kind) for name, kind in LANDING_LINE.schema.fields if name != "run"]
 _SCHEMA = Schema.of([*_COLUMNS, ("counted", LONG), ("doubled", LONG)])
 SCHEMA = schema_of(_SCHEMA)
@@ -38,13 +38,13 @@ BATCH_BYTES = 16 << 20
 BATCH_LINES = 2048
 CHUNK_BYTES = 1 << 18  # small enough to stay in a processor's cache
 NEWLINE = ord("\n")
-EMPTY_LINES = re.compile(rb"\n{3,}|(?:\r\n){3,}")  # faster than reading each
+EMPTY_LINES = re.compile(rb"\n{3,}|(?:\r\n){3,}")  # faster than reading each empty line
 
-Pieces = Callable[[], Iterator[bytes]]  # a file's stored bytes, from the start at every call
+Pieces = Callable[[], Iterator[bytes]]  # returns a file's stored bytes from the start at every call
 
 
 class Content:
-    """The trustworthy bytes of one file in chunks, unpacked if gzipped.
+    """The trustworthy bytes of one file, in chunks, unpacked if the file is gzipped.
 
     `fault` is the error of the gzip stream. After the last chunk, `line_count` is the number of
     lines, with the line that reports the fault.
@@ -73,7 +73,7 @@ class Content:
         return self._newlines + (self._last != b"\n") + (self.fault is not None)
 
     def _first_bytes(self) -> Iterator[bytes]:
-        """Yield the first `size` bytes; later ones are not unpacked again."""
+        """Yield the first `size` bytes of the unpacked file; later bytes are not unpacked again."""
         unread, chunks = self.size, unzip(self._stored)
         while unread > 0:
             chunk = next(chunks)[0][:unread]
@@ -100,7 +100,7 @@ def weigh_gzip(stored: Pieces) -> tuple[int, str | None]:
 
 
 def unzip(stored: Pieces) -> Iterator[tuple[bytes, bool]]:
-    """Yield chunks of every member, and whether one ends its member; zlib.error, EOFError."""
+    """Yield (chunk, is last of its member) of a gzip stream. Raises zlib.error and EOFError."""
     decoder = zlib.decompressobj(wbits=31)
     for piece in stored():
         while piece:
@@ -117,7 +117,8 @@ def unzip(stored: Pieces) -> Iterator[tuple[bytes, bool]]:
 
 
 def parse_files(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Read (path, content) rows into lines of SCHEMA. Null content: the worker opens the file."""
+    """Yield the lines of (path, content) rows as SCHEMA. Null content: the worker opens the
+    file."""
     for batch in batches:
         for path, content in zip(*batch.select(["path", "content"]).columns, strict=True):
             name = path.as_py()
@@ -128,8 +129,8 @@ def parse_files(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def parse_lines(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield SCHEMA batches, a row for each landing line in the first column of `batches` (binary;
-    null counts as an empty line). A line here has no file: its `source_file` is empty."""
+    """Yield SCHEMA batches with a row for each landing line in the first column of `batches`
+    (binary, null = an empty line). These lines have no file: `source_file` is empty."""
     for batch in batches:
         lines = [line or b"" for line in batch.column(0).to_pylist()]
         for start in range(0, len(lines), BATCH_LINES):
@@ -138,13 +139,13 @@ def parse_lines(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def line_column(names: Iterable[str]) -> str | None:
-    """Return the column of the lines among those with texts; None = there is none."""
+    """Return the name of the column with landing lines: `raw` or `value`; None = no such column."""
     usable = set(names)
     return next((name for name in ("raw", "value") if name in usable), None)
 
 
 def wrong_lines(columns: str, remedy: str) -> InputError:
-    """Return the error of a table without a column of lines; `columns` are its columns."""
+    """Return the error about a table without a column of lines; `columns` are its columns."""
     return InputError(
         "The table of landing lines needs a column `value` or `raw` of type string or binary, a "
         f"line a row. {columns} {remedy}"
@@ -152,7 +153,7 @@ def wrong_lines(columns: str, remedy: str) -> InputError:
 
 
 def limit_of(as_of: datetime | str | None) -> int | None:
-    """Return the time to judge as of in microseconds; None = the newest line's. Raises
+    """Return the time to judge as of in microseconds; None = that of the newest line. Raises
     InputError."""
     try:
         return None if as_of is None else microseconds(as_of)
@@ -175,7 +176,7 @@ def parse_file(path: str, stored: Pieces) -> Iterator[pa.RecordBatch]:
         if raw == before:
             continue
         before = raw
-        # Before the row, so that the last batch has a row for the counts.
+        # Before the row, so that the last batch is never empty and can have the counts.
         if len(rows) >= BATCH_LINES or size >= BATCH_BYTES:
             yield _batch(path, rows)
             size, rows = 0, []
@@ -183,7 +184,7 @@ def parse_file(path: str, stored: Pieces) -> Iterator[pa.RecordBatch]:
         size += len(rows[-1][1])
     if content.fault is not None:
         reason = f"gzip stream is damaged after {content.size} bytes: {content.fault}"
-        # The text is this row's content, so that two damaged files do not count as a repeated line.
+        # The text is this row's content: two damaged files are no repeated lines.
         rows.append((number + 1, f"{path}: {reason}".encode(), reason, None, None, None))
     if rows:
         yield _batch(path, rows, content.line_count, doubled)
@@ -220,7 +221,7 @@ def split_lines(chunks: Iterable[bytes]) -> Iterator[tuple[bytes, int]]:
 
 
 def _cut_at_empty_lines(chunk: bytes) -> Iterator[tuple[bytes, int]]:
-    """Yield pieces of a chunk, and the number of empty lines after each, which are left out."""
+    """Yield (piece of a chunk, number of empty lines left out after it)."""
     start = 0
     for match in EMPTY_LINES.finditer(chunk) if b"\n\n\n" in chunk or b"\n\r\n" in chunk else ():
         end = chunk.index(b"\n", match.start()) + 1  # of the current line
@@ -229,7 +230,7 @@ def _cut_at_empty_lines(chunk: bytes) -> Iterator[tuple[bytes, int]]:
     yield chunk[start:], 0
 
 
-_Row = tuple[int, bytes, str | None, str | None, str | None, int | None]  # number, raw, reason, of
+_Row = tuple[int, bytes, str | None, str | None, str | None, int | None]  # a row of SCHEMA
 
 
 def _judged(raw: bytes, number: int) -> _Row:
@@ -244,7 +245,7 @@ def _judged(raw: bytes, number: int) -> _Row:
 def _batch(
     path: str, rows: list[_Row], counted: int | None = None, doubled: int | None = None
 ) -> pa.RecordBatch:
-    """Return rows of one file, at least one; `counted` and `doubled` are in the last."""
+    """Return rows of one file as a batch; `counted` and `doubled` go into its last row."""
     count = len(rows)
     numbers, raw, reasons, kinds, clusters, times = zip(*rows, strict=True)
     digests = [sha256(line).digest() for line in raw]

@@ -20,17 +20,17 @@ ENDINGS = ("jsonl", "jsonl.gz", "ndjson", "ndjson.gz", "json", "json.gz")
 
 
 def local_path(uri: str) -> str | None:
-    """Return `uri` as an absolute path of this machine, or None if it is elsewhere."""
+    """Return `uri` as an absolute path of this machine; None = it is not on this machine."""
     scheme, colon, path = uri.partition(":")
     if colon and "/" not in scheme and scheme != "file":
         return None
     path = path if colon and scheme == "file" else uri
-    # One slash: Delta treats file:///x and file:/x as two places (DELTA_AMBIGUOUS_PATHS).
+    # One slash only: Delta treats file:///x and file:/x as two places (DELTA_AMBIGUOUS_PATHS).
     return os.path.abspath("/" + path.lstrip("/") if path.startswith("//") else path)
 
 
 class Landed(NamedTuple):
-    """A landing file in its folder; its time of change in microseconds."""
+    """A landing file, with its size and the time of its last change (microseconds)."""
 
     source_file: str
     size: int
@@ -38,7 +38,7 @@ class Landed(NamedTuple):
 
 
 def missing(landing: str) -> LandingError:
-    """Return the error that nothing is at the place of the landing files."""
+    """Return the error about a landing folder or file that does not exist."""
     return LandingError(
         f"landing {landing}: there is no such folder or file; nothing was written. "
         "Name the folder that holds the landing files with --landing."
@@ -47,7 +47,7 @@ def missing(landing: str) -> LandingError:
 
 def walk(root: str, say: Callable[[str], None]) -> Iterator[os.DirEntry[str]]:
     """Yield every landing file below the folder, also empty ones, each folder's in order; links to
-    folders come last, and only those to folders not entered yet. Or yield the one file `root`.
+    folders come last, and only those to folders not entered yet. If `root` is a file, yield it.
     Raises OSError."""
     endings = tuple(f".{ending}" for ending in ENDINGS)
     if not os.path.isdir(root):
@@ -91,7 +91,7 @@ def list_local(root: str, say: Callable[[str], None]) -> Iterator[Landed]:
         if any("\ud800" <= letter <= "\udfff" for letter in entry.path):  # Spark needs UTF-8
             say(f"ingest: {ascii(entry.path)[1:-1]} is left out: its name is not UTF-8. Rename it")
             continue
-        # To the millisecond, like Spark in existing tables.
+        # In whole milliseconds, as Spark wrote them into existing tables.
         at = status.st_mtime_ns // 1_000_000 * 1000
         yield Landed(f"file:{entry.path}", status.st_size, at)
     if empty:

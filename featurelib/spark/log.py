@@ -41,34 +41,34 @@ from featurelib.tables import Table
 
 LOCAL = "file:"
 PLAIN_WRITER, PLAIN_FEATURES = 4, {"appendOnly", "invariants", "changeDataFeed"}
-RULES = ("delta.constraints.", "delta.generationExpression")  # a writer would have to apply them
+RULES = ("delta.constraints.", "delta.generationExpression")  # a writer must apply these
 CHANGE_FEED = "delta.enableChangeDataFeed"
-SMALL_FILES = 200  # of a table; with more they are joined
-CODEC: Literal["ZSTD"] = "ZSTD"  # of every table, whoever writes it
-GROUP_ROWS = 1 << 15  # of a file: a query for one cluster reads a group or two
+SMALL_FILES = 200  # a table with more files gets them joined
+CODEC: Literal["ZSTD"] = "ZSTD"  # the codec of every table file, by all writers
+GROUP_ROWS = 1 << 15  # rows of a file's group: a query for one cluster reads a group or two
 
 Mode = Literal["append", "overwrite"]
-Rows: TypeAlias = "DataFrame | pa.Table"  # of Spark, or few in the driver
+Rows: TypeAlias = "DataFrame | pa.Table"  # a Spark DataFrame, or an Arrow table of few rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
-    """The newest commit of a table."""
+    """The newest commit of a table: version, run, schema and properties."""
 
     version: int
-    run: int | None  # the greatest committed one; None = none
+    run: int | None  # the greatest run committed so far; None = none
     schema: T.StructType
     properties: Mapping[str, str]
-    commits: Callable[[], Iterable[Commit]]  # all, newest first
+    commits: Callable[[], Iterable[Commit]]  # all commits, newest first
 
 
-Commit = tuple[int, str, str | None]  # version, Delta's name of the operation, writer's note
-RECENT = 20  # commits of a local log that are read first
+Commit = tuple[int, str, str | None]  # version, Delta's name of the operation, note of the writer
+RECENT = 20  # the commits of a local log that are read first
 
 
 @functools.cache
 def row_schema(table: Table) -> T.StructType:
-    """Return the table's columns in Spark's types; all of them and all parts may be null."""
+    """Return the columns of a table in Spark's types; all columns and their parts may be null."""
     return from_arrow_schema(arrow.schema_of(table.schema))
 
 
@@ -83,8 +83,8 @@ def spark_schema(table: Table) -> T.StructType:
 
 
 def flatten(schema: T.StructType, prefix: str = "") -> dict[str, T.StructField]:
-    """Return all columns and the parts of nested ones, by their names in Delta: `a.b`,
-    `list.element.b`."""
+    """Return the name in Delta (`a.b`, `list.element.b`) → field, for all columns and nested
+    parts."""
     columns: dict[str, T.StructField] = {}
     for field in schema.fields:
         name, kind = f"{prefix}{field.name}", field.dataType
@@ -101,13 +101,13 @@ class PathLog(TableReader):
     other run of this table came since; Spark's workers read and write the files."""
 
     def __init__(self, table: Table, uri: str, options: Mapping[str, str]) -> None:
-        """Open the log; `options` are those of storage_options."""
+        """Open the log of the table at `uri`; `options` are those of storage_options."""
         super().__init__(table, uri.removeprefix(LOCAL), options)
         self._uri = uri
         self._head: tuple[deltalake.DeltaTable | None, Head | None] = None, None
 
     def head(self) -> Head | None:
-        """Return the newest commit; None = there is no table."""
+        """Return the newest commit of the table; None = the table does not exist."""
         try:
             opened = self.open().opened
         except TableNotFoundError as error:
@@ -126,15 +126,15 @@ class PathLog(TableReader):
         return self._head[1]
 
     def _by_spark(self, session: SparkSession) -> CatalogLog:
-        """Return the log for a table that deltalake does not write."""
+        """Return the log through Spark, for a table that deltalake cannot write."""
         return CatalogLog(session, self.table, f"delta.`{self._uri.replace('`', '``')}`")
 
     def _fresh(self) -> deltalake.DeltaTable:
-        """Return the table to commit to: a later commit is a conflict."""
+        """Return the table opened for a commit, which fails if another commit comes first."""
         return deltalake.DeltaTable(self.place, storage_options=self.options)
 
     def create(self, properties: Mapping[str, str], replace: bool) -> None:
-        """Make the table if it is missing; with `replace`, empty an existing one."""
+        """Create the table if it is missing; with `replace`, empty an existing table."""
         deltalake.DeltaTable.create(
             self.place,
             deltalake.Schema.from_json(spark_schema(self.table).json()),
@@ -142,7 +142,7 @@ class PathLog(TableReader):
             description=self.table.comment,
             configuration=properties,
             storage_options=self.options,
-            raise_if_key_not_exists=False,  # featurelib's own tables are not registered there
+            raise_if_key_not_exists=False,  # featurelib's own properties are not known to deltalake
         )
 
     def set(self, session: SparkSession, properties: Mapping[str, str]) -> None:
@@ -150,17 +150,17 @@ class PathLog(TableReader):
         self._by_spark(session).set(session, properties)
 
     def _add_columns(self, opened: deltalake.DeltaTable) -> None:
-        """Add this release's new columns and parts; in existing rows they are null."""
+        """Add this release's new columns and nested parts, null in existing rows."""
         schema, stored = spark_schema(self.table), flatten(_schema_in(opened))
         parts = flatten(schema)
         for name in parts.keys() & stored.keys():
             parts[name].metadata, parts[name].nullable = {}, stored[name].nullable
-        if parts.keys() - stored.keys():  # one commit; Spark would start jobs for each
+        if parts.keys() - stored.keys():  # one commit; Spark would start jobs for each column
             opened.alter.add_columns(deltalake.Schema.from_json(schema.json()).fields)
 
     def write(self, session: SparkSession, rows: Rows, run: int, note: str, mode: Mode) -> None:
-        """Write one run's rows as one commit with the run and the note; `overwrite`: replace all
-        rows. A run that is not greater than the newest adds nothing, without an error."""
+        """Write one run's rows as one commit with run and note; `overwrite`: in place of all rows.
+        A run that is not greater than the newest run adds nothing, without an error."""
         opened = self._fresh()
         if not _is_plain(opened):
             return self._by_spark(session).write(session, rows, run, note, mode)
@@ -176,14 +176,14 @@ class PathLog(TableReader):
             added = self._write_files(rows, run)
             opened.create_write_transaction(added, mode, opened.schema(), commit_properties=commit)
             return None
-        # Texts may be dictionary-encoded: if they were decoded before the write, repeated ones
-        # would fill the memory.
+        # Texts stay dictionary-encoded: decoded before the write, repeated texts would
+        # fill the memory.
         coded = any(map(pa.types.is_dictionary, rows.schema.types))
         deltalake.write_deltalake(
             opened,
             rows.select(self.table.schema.names).cast(self._schema(coded=coded)),
             mode=mode,
-            schema_mode="merge",  # columns of a later release are null
+            schema_mode="merge",  # null in columns of a later release
             commit_properties=commit,
             writer_properties=self._form,
         )
@@ -195,22 +195,22 @@ class PathLog(TableReader):
         return deltalake.WriterProperties(compression=CODEC, max_row_group_size=rows)
 
     def clean(self, joining: bool) -> None:
-        """Delete files that only old versions need; first join small ones, if there are many."""
+        """Delete files that only old versions need; `joining`: first join small ones."""
         opened = self._fresh()
         if joining and _is_plain(opened) and len(opened.file_uris()) > SMALL_FILES:
             opened.optimize.compact(writer_properties=self._form)
         opened.vacuum(dry_run=False, full=True)
-        if "://" not in self.place:  # a disk keeps the folders of earlier runs
+        if "://" not in self.place:  # a disk keeps the empty folders of earlier runs
             for folder in Path(self.place).iterdir():
-                with suppress(OSError):  # it has files
+                with suppress(OSError):  # it still has files
                     folder.rmdir()
 
     def _write_files(self, rows: DataFrame, run: int) -> list[Any]:
-        """Let workers write files into the table's folder; return their log entries. Spark's own
-        writer of Delta starts six jobs to learn the state of the log.
+        """Let workers write files into the table's folder, and return the files' log entries.
+        Spark's own Delta writer would start six jobs to read the log.
 
-        ConfigError if an executor wrote to a folder of its own machine: the table would be
-        unreadable elsewhere.
+        Raises ConfigError if an executor wrote to a folder of its own machine, where no other
+        machine could read the table.
         """
         part, observation = f"{run}-{uuid4().hex}", Observation()
         counting = rows.to(row_schema(self.table)).observe(
@@ -232,27 +232,27 @@ class PathLog(TableReader):
         return added
 
     def frame(self, session: SparkSession, conditions: Sequence[Wanted]) -> DataFrame:
-        """Return the rows, at least those that meet all `conditions`. The log is read here, because
-        Delta would start some jobs for it."""
+        """Return the rows that meet all `conditions`, and possibly others. The log is read here,
+        because Delta would start some jobs for it."""
         dataset, schema = self.open().dataset, self.table.schema
         if dataset is None:
             return self._by_spark(session).frame(session, conditions)
         bounds = arrow.as_expression(schema, arrow.by_bounds(schema, conditions))
-        fragments = dataset.get_fragments(bounds)  # the files that may hold such rows
+        fragments = dataset.get_fragments(bounds)  # files that may have such rows
         files = [escape(f"{self._uri}/{fragment.path}") for fragment in fragments]
-        if not files:  # an Arrow table, because Python's workers would read an empty list
+        if not files:  # Python's workers would read an empty list otherwise
             empty = arrow.schema_of(schema).empty_table()
             return session.createDataFrame(empty, row_schema(self.table))
         return session.read.schema(spark_schema(self.table)).parquet(*files)
 
     def _schema(self, *, coded: bool = False) -> pa.Schema:
-        """Return Arrow's schema; without comments, because a commit may not change those there."""
+        """Return the table's Arrow schema without comments, which a commit may not change."""
         fields = arrow.schema_of(self.table.schema, coded=coded)
         return pa.schema([f.with_nullable(f.name not in self.table.required) for f in fields])
 
 
 class CatalogLog:
-    """The log of a table by its name in SQL: through Spark's SQL and writer. Like PathLog."""
+    """The log of a table with a name in a catalog: through Spark's SQL, like PathLog."""
 
     def __init__(self, session: SparkSession, table: Table, name: str) -> None:
         self._session, self._table, self._name = session, table, name
@@ -268,7 +268,7 @@ class CatalogLog:
                 f"table {self._name}: expected one of Delta's, found {in_a_line(str(error))}. Name "
                 "another schema with --tables, or move what stands there away."
             ) from error
-        # Sorting by Spark would take two jobs.
+        # Sorted here, because Spark would need two jobs.
         commits = sorted(((r.version, r.operation, r.userMetadata) for r in rows), reverse=True)
         if lost := [version for version, operation, _ in commits if operation is None]:
             raise damaged(f"version {min(lost)} of its log is empty", self._table.path)
@@ -292,7 +292,7 @@ class CatalogLog:
         )
 
     def frame(self, session: SparkSession, conditions: Sequence[Wanted]) -> DataFrame:
-        del conditions  # Delta uses the bounds itself
+        del conditions  # Delta itself uses the bounds
         return session.read.table(self._name)
 
     def set(self, session: SparkSession, properties: Mapping[str, str]) -> None:
@@ -322,11 +322,11 @@ class CatalogLog:
         )
         if mode == "append":
             writing.append()
-        else:  # not replace(), which would copy the table's properties
+        else:  # replace() would copy the table's properties
             writing.overwrite(F.lit(True))
 
 
-# Hadoop's and deltalake's names of an S3 setting.
+# Name of an S3 setting in Hadoop → its name in deltalake.
 _S3 = {
     "access.key": "aws_access_key_id",
     "secret.key": "aws_secret_access_key",
@@ -337,8 +337,8 @@ _S3 = {
 
 
 def storage_options(session: SparkSession, uri: str) -> dict[str, str]:
-    """Return deltalake's options for a store, from Spark's settings. Missing ones come from the
-    environment or the machine."""
+    """Return deltalake's options for a store, from Spark's settings. Options that are missing there
+    come from the environment or the machine."""
     scheme, _, path = uri.partition("://")
     host = path.partition("/")[0]
 
@@ -360,7 +360,7 @@ def storage_options(session: SparkSession, uri: str) -> dict[str, str]:
 
 
 def _is_plain(opened: deltalake.DeltaTable) -> bool:
-    """Return True if deltalake supports all that this table requires of a writer."""
+    """Return true if deltalake supports everything that this table requires of a writer."""
     protocol = opened.protocol()
     if protocol.writer_features is not None:
         return set(protocol.writer_features) <= PLAIN_FEATURES
@@ -373,13 +373,13 @@ def _schema_in(opened: deltalake.DeltaTable) -> T.StructType:
 
 
 def _commits(opened: deltalake.DeltaTable) -> Iterator[Commit]:
-    for limit, known in ((RECENT, 0), (None, RECENT)):  # the whole log is seldom needed
+    for limit, known in ((RECENT, 0), (None, RECENT)):  # the whole log is rarely needed
         for commit in opened.history(limit)[known:]:
             yield commit["version"], commit["operation"], commit.get("userMetadata")
 
 
 def read_note(note: str | None) -> dict[str, Any]:
-    """Return the note of a commit that featurelib made; empty = another writer made the commit."""
+    """Return the note of a commit by featurelib; {} = another writer made the commit."""
     try:
         own: dict[str, Any] = json.loads(note or "null")
         return {**own, "run": int(own["run"])}
@@ -388,24 +388,24 @@ def read_note(note: str | None) -> dict[str, Any]:
 
 
 def escape(path: str) -> str:
-    """Return `path` escaped for Spark's patterns."""
+    """Return a path with the special characters of Spark's path patterns escaped."""
     return re.sub(r"([\\{}\[\]*?])", r"\\\1", path)
 
 
 def pairs(properties: Mapping[str, str]) -> str:
-    """Return properties for SQL."""
+    """Return table properties in SQL's form, `'key' = 'value', …`."""
     return ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
 
 
 def _form(table: Table) -> dict[str, str]:
-    """Return the codec of a file, and its maximum number of rows."""
+    """Return Spark's options for a file of the table: its codec and its maximum number of rows."""
     rows = {} if table.file_rows is None else {"maxRecordsPerFile": str(table.file_rows)}
     return {"compression": CODEC.lower(), **rows}
 
 
 def _added(table: Table, files: FileSystem, file: FileInfo) -> AddAction | None:
-    """Return the log entry of a file, with the bounds in the file's footer; None = no row. Raises
-    ValueError for a null in a required column."""
+    """Return the log entry of a file, with the bounds from the file's footer; None = a file without
+    rows. Raises ValueError for a null in a required column."""
     foot = parquet.read_metadata(file.path, filesystem=files)
     if foot.num_rows == 0:
         return None
@@ -437,14 +437,14 @@ def _added(table: Table, files: FileSystem, file: FileInfo) -> AddAction | None:
 
 
 def _in_log(value: Any) -> Any:
-    """Return a bound in the form of Delta's log."""
+    """Return a bound of a column in the form of Delta's log."""
     if isinstance(value, datetime):
         return value.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     return value.isoformat() if isinstance(value, date) else value
 
 
 def as_column(table: Table, conditions: Sequence[Wanted]) -> Column:
-    """Return the conjunction of `conditions` for Spark."""
+    """Return the condition that all `conditions` are met, as a Spark column."""
 
     def condition(name: str, how: str, value: Any) -> Any:
         if how in arrow.NULLS:

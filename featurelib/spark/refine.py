@@ -68,12 +68,12 @@ def refine(
     if change is not None:
         say(f"warning: table {change}. All clusters are folded again from bronze.")
     elif done:
-        _follow_up(store, done, say, anew=True)  # the state after a crash is unknown: check it
+        _follow_up(store, done, say, anew=True)  # after a crash, what is missing is unknown
         end, stale = _find_stale(store, new, until)
         if done >= newest and not stale:
             say("refine: nothing new came in")
             return newest
-        # A late line makes the fold tell the newest statements again, which a history may have.
+        # A late line makes the fold repeat the newest statements, which a history may already have.
         late: list[Wanted] = [new, ("observed_at", "<=", end), VALID]
         is_late = len(store.fetch(LANDING_LINE, late, ["line_id"])) > 0
     again = not done or change is not None
@@ -97,7 +97,7 @@ def refine(
 
 
 def _find_change(store: Store) -> str | None:
-    """Return in words how a silver table, or bronze, differs from what the last run left."""
+    """Return in words how a silver table, or bronze, changed since the last run; None = not."""
     folded = store.newest_commit(CLUSTER_SNAPSHOT).get("folded")
     changes = [(table, store.find_change(table)) for table in (CLUSTER_SNAPSHOT, *HISTORIES)]
     changes += [(CLUSTER_SNAPSHOT, store.find_lag(of, CLUSTER_SNAPSHOT)) for of in HISTORIES]
@@ -106,8 +106,8 @@ def _find_change(store: Store) -> str | None:
 
 
 def ahead_of(snapshots: pa.Table, until: Sequence[Wanted]) -> list[str]:
-    """Return the clusters that were folded further than `until`, that are void, because bronze may
-    have changed lines again, or on which featurelib failed."""
+    """Return the clusters to fold again: folded further than `until`, void (bronze may have changed
+    lines), or failed by featurelib."""
     is_ahead = pc.is_in(snapshots["checksum"], pa.array([SET_ASIDE, UNUSABLE]))
     for _, _, latest_at in until:
         is_later = pc.greater(snapshots["observed_at"].cast(pa.int64()), latest_at)
@@ -117,15 +117,14 @@ def ahead_of(snapshots: pa.Table, until: Sequence[Wanted]) -> list[str]:
 
 
 def _find_stale(store: Store, new: Wanted, until: Sequence[Wanted]) -> tuple[int, list[str]]:
-    """Return the end of the second of the latest folded line, in microseconds, and the clusters to
-    fold again from bronze: those of ahead_of; those with a line that waited for its time; those
-    with `new` lines of a metadata log dump, if earlier runs read other lines of that dump. The
-    meaning of a record depends on its file, so a dump is read whole.
-    """
+    """Return the last microsecond of the second of the newest folded line, and the clusters to fold
+    again from bronze: those of ahead_of; those with a line that waited for its time; those with
+    `new` lines of a metadata log dump, if earlier runs read other lines of that dump. The meaning
+    of a record depends on its file, so a dump is read whole."""
     known = store.fetch(CLUSTER_SNAPSHOT, columns=["cluster", "observed_at", "checksum"])
     clusters, times = set(ahead_of(known, until)), known["observed_at"].cast(pa.int64())
-    # Waiting lines are of a later second than all folded ones. Delta keeps times of files to the
-    # millisecond, so the files of earlier runs are not opened for them.
+    # Waiting lines have a later second than all folded ones. Delta stores file times in
+    # milliseconds, so the files of earlier runs are not opened for them.
     end = end_of_second(pc.max(times).as_py() or 0)
     run, _, done = new
     old: Wanted = (run, "<=", done)
@@ -146,13 +145,13 @@ def _find_stale(store: Store, new: Wanted, until: Sequence[Wanted]) -> tuple[int
 
 
 def _lines(store: Store, conditions: Sequence[Wanted], run: int | None = None) -> DataFrame:
-    """Return the lines of bronze that meet all `conditions` as ENTRY; `run` replaces their own."""
+    """Return lines of bronze that meet all `conditions` as ENTRY; `run` replaces their own."""
     lines = store.read(LANDING_LINE, conditions)
     return entries_of(lines, F.col("run") if run is None else F.lit(run))
 
 
 def _states(store: Store, conditions: Sequence[Wanted]) -> DataFrame:
-    """Return the states of the last fold that meet all `conditions` as ENTRY."""
+    """Return stored states that meet all `conditions` as rows of ENTRY."""
     states = store.read(CLUSTER_SNAPSHOT, conditions)
     missing = {"line_id": F.lit(None).cast("bigint"), "raw": F.lit(None).cast("binary")}
     rows = states.withColumns({"run": F.lit(0).cast("bigint"), **missing})
@@ -162,13 +161,12 @@ def _states(store: Store, conditions: Sequence[Wanted]) -> DataFrame:
 def _follow_up(
     store: Store, upto: int, say: Callable[[str], None], anew: bool, again: bool = False
 ) -> None:
-    """Append new statements of the snapshot to each history; quarantine the lines that the fold set
-    aside.
+    """Append the snapshot's new statements to each history, and quarantine the lines that the fold
+    rejected.
 
     `anew`: some lines may have been folded before and cut off since (a clock that was ahead, an
-    earlier --as-of, another release), or came late. Their statements, or those around them, are in
-    a history already and stay there once. `again`: the snapshot has all statements of bronze,
-    which replace each history.
+    earlier --as-of, another release), or came late. Statements that a history already has stay
+    there once. `again`: the snapshot has all statements of bronze, which replace each history.
     """
     taught: list[Wanted] = [("learned", "is not null", None)]
 

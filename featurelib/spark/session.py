@@ -31,7 +31,7 @@ from featurelib.faults import explain, in_a_line
 REPOSITORY = Path(__file__).parents[2]
 
 DELTA, _DELTA = "tables are Delta", "org.apache.spark.sql.delta"
-# The settings that give tables the same meaning everywhere, each with the reason.
+# The settings that give tables one meaning everywhere, each with the reason.
 REQUIRED = (
     ("spark.sql.session.timeZone", "UTC", "every time in the tables is UTC"),
     ("spark.sql.ansi.enabled", "true", "a cast that does not fit must fail, not wrap"),
@@ -41,8 +41,8 @@ REQUIRED = (
 
 
 def open_session(app_name: str, overrides: Mapping[str, str] | None = None) -> SparkSession:
-    """Return the running session, or a new one; ConfigError for an unknown Spark, or if a needed
-    setting differs.
+    """Return the running Spark session, or a new one. Raises ConfigError for an unsupported Spark,
+    or if a required setting differs.
 
     `overrides` win over the file, for tests; under spark-submit its own settings stand.
     """
@@ -54,7 +54,7 @@ def open_session(app_name: str, overrides: Mapping[str, str] | None = None) -> S
             "spark.master": "local[*]",
             "spark.jars": find_jars(),
             "spark.log.level": "ERROR",
-            # Spark makes this folder, although it stays empty: keep it out of the working folder.
+            # Spark creates this folder although it stays empty: keep it out of the working folder.
             "spark.sql.warehouse.dir": _scratch_folder(),
             **read_settings(),
         }
@@ -87,7 +87,8 @@ def read_settings(path: Path = REPOSITORY / "conf" / "spark-defaults.conf") -> d
 
 
 def find_jars() -> str:
-    """Return Delta's jars for this pyspark, as Spark takes them; ConfigError if one is missing."""
+    """Return the paths of Delta's jars for this pyspark, as Spark's setting takes them. Raises
+    ConfigError if a jar is missing."""
     cache = Path(os.environ.get("FEATURELIB_CACHE") or REPOSITORY / ".cache")
     folder = Path(os.environ.get("FEATURELIB_JARS") or cache / "jars")
     paths = [folder / jar.file for jar in jars_for(pyspark.__version__)]
@@ -101,14 +102,14 @@ def find_jars() -> str:
 
 
 def check_settings(session: SparkSession) -> None:
-    """Raise ConfigError for the first setting that the code relies on and that differs. A platform
-    may configure Delta in its own way: then Spark itself must know tables of Delta by path."""
+    """Raise ConfigError for the first required setting that differs. A platform may configure Delta
+    in its own way: then Spark itself must be able to read Delta tables by path."""
     for key, expected, reason in REQUIRED:
         try:
             actual = session.conf.get(key) or "nothing"
         except PySparkException:  # not set, and without a default
             actual = "nothing"
-        if expected in actual.split(","):  # extensions are a list
+        if expected in actual.split(","):  # the value may be a list of extensions
             continue
         if answer := _find_no_delta(session) if reason == DELTA else reason:
             raise ConfigError(
@@ -118,12 +119,12 @@ def check_settings(session: SparkSession) -> None:
 
 
 def _find_no_delta(session: SparkSession) -> str:
-    """Return Spark's message about a path without a table; empty = Delta responds. Other failures,
-    such as a rejection by the store or a lost connection, do not show that Delta is missing."""
+    """Return Spark's message about a path without a table; "" = Delta works. Other failures, such
+    as a rejection by the store or a lost connection, do not show that Delta is missing."""
     path = "/featurelib/no-table"
     try:
         session.sql(f"SELECT * FROM delta.`{path}`").schema  # noqa: B018  # Spark Connect looks now
-    except Exception as error:  # a store's own errors are Java's
+    except Exception as error:  # an error of a store is a Java error
         condition = (isinstance(error, PySparkException) and error.getCondition()) or ""
         if condition == "PATH_NOT_FOUND" or condition.startswith("DELTA_"):
             return ""
@@ -134,14 +135,14 @@ def _find_no_delta(session: SparkSession) -> str:
 
 
 def _was_submitted() -> bool:
-    """Return true if a JVM started us (spark-submit, a notebook platform) and owns the settings."""
+    """Return true if a JVM started this process (spark-submit, a platform) with its settings."""
     return "PYSPARK_GATEWAY_PORT" in os.environ or SparkSession.getActiveSession() is not None
 
 
 class Jar(NamedTuple):
-    """A jar of Delta's, and its minor release of Spark."""
+    """A jar of Delta, and the minor release of Spark that it is for."""
 
-    spark: str  # as 4.2
+    spark: str  # such as 4.2
     name: str
     version: str
     size: int
@@ -154,14 +155,14 @@ class Jar(NamedTuple):
 
 @cache
 def all_jars() -> tuple[Jar, ...]:
-    """Return the rows of jars.txt."""
+    """Return the rows of jars.txt: all supported jars of Delta."""
     text = files("featurelib.spark").joinpath("jars.txt").read_text("utf-8")
     rows = (line.split() for line in text.splitlines() if not line.startswith("#"))
     return tuple(Jar(spark, name, of, int(size), sha256) for spark, name, of, size, sha256 in rows)
 
 
 def jars_for(spark: str) -> list[Jar]:
-    """Return the jars for a version of Spark, such as 4.2.0; ConfigError if there are none."""
+    """Return Delta's jars for a Spark version such as 4.2.0. Raises ConfigError for another."""
     minor = ".".join(spark.split(".")[:2])
     if jars := [jar for jar in all_jars() if jar.spark == minor]:
         return jars

@@ -36,11 +36,11 @@ from featurelib.spark.log import LOCAL, CatalogLog, Head, Mode, PathLog, Rows, W
 from featurelib.tables import AUDIT_RUN, CHANGED, GOLD, LANDING_LINE, Table, is_name
 
 USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
-# Operations of other writers that leave every row as it was.
+# Operations of other writers that do not change any row.
 KEEPS_ROWS = re.compile(
     "OPTIMIZE|VACUUM|SET |UNSET |ADD |CHANGE |UPGRADE |CLUSTER |CREATE |REORG|ROW TRACKING"
 )
-RETENTION_DAYS = 90  # longer than any approval is valid
+RETENTION_DAYS = 90  # longer than an approval can be valid
 
 
 class Store:
@@ -51,14 +51,14 @@ class Store:
         self.session = session
         self.is_named = is_name(root)
         self.root = root if self.is_named else resolve_uri(root)
-        # The folder of the tables' files; empty if the catalog does not tell it.
+        # The folder of the tables' files; "" = the catalog does not show it.
         self.folder = find_schema(session, root) if self.is_named else self.root
         self._options = log.storage_options(session, self.folder)
         self._logs: dict[Table, PathLog | CatalogLog] = {}
-        self._made: set[str] = set()  # tables in this release's form
+        self._made: set[str] = set()  # tables that already have this release's form
         self._checked: dict[Table, Head] = {}
-        self._runs: dict[str, int] = {}  # the newest run of each table at its last read
-        self._lease: Lease | None = None  # while this run holds the tables
+        self._runs: dict[str, int] = {}  # table → its newest run at the last read
+        self._lease: Lease | None = None  # set while this run holds the tables
 
     def path(self, table: Table) -> str:
         """Return the table's URI, or its name in the catalog."""
@@ -74,7 +74,7 @@ class Store:
         return self._head(table) is not None
 
     def create(self, *tables: Table) -> None:
-        """Check the existing tables, then make the missing ones."""
+        """Check the tables that exist, and create the missing ones."""
         heads = [
             (table, self._head(table)) for table in tables if table.full_name not in self._made
         ]
@@ -91,8 +91,8 @@ class Store:
             self._made.add(table.full_name)
 
     def check(self, table: Table) -> Head:
-        """Raise TableError unless the table can be read by this release: an earlier release may
-        have had fewer columns, none of them required."""
+        """Raise TableError unless this release can read the table. A table of an earlier release
+        may lack columns, but no required ones."""
         head = self._head(table)
         if head is None:
             raise NoEvidenceError(
@@ -103,11 +103,11 @@ class Store:
         return head
 
     def read(self, table: Table, conditions: Sequence[Wanted] = ()) -> DataFrame:
-        """Return rows that meet all `conditions`. Files whose bounds in the log exclude them are
-        not opened."""
+        """Return the rows of a table that meet all `conditions`. Files whose bounds exclude them
+        are not opened."""
         self._expect_readable(table)
         frame = self._log(table).frame(self.session, conditions)
-        rows = frame.to(log.row_schema(table))  # by names at every depth; missing columns are null
+        rows = frame.to(log.row_schema(table))  # by names at every depth; missing ones are null
         return rows.filter(log.as_column(table, conditions)) if conditions else rows
 
     def fetch(
@@ -124,7 +124,7 @@ class Store:
             self._expect_readable(table)
             if (rows := own.open().fetch(conditions, names)) is not None:
                 return rows
-        # Spark infers other types for times and nullability.
+        # Spark infers other types for times, and other nullability.
         types = arrow.schema_of(table.schema.select(names))
         return self.read(table, conditions).select(*names).toArrow().cast(types)
 
@@ -143,16 +143,17 @@ class Store:
             )
 
     def append(self, table: Table, rows: Rows, run: int, folded: str | None = None) -> int:
-        """Add one run's rows in one commit; return the table's new version. `folded`: the commit of
-        the table behind the rows (see `newest_commit`)."""
+        """Append one run's rows to a table in one commit, and return the new version. `folded`: the
+        id of the commit that the rows were made from (see `newest_commit`)."""
         return self._write(table, rows, run, "append", folded)
 
     def overwrite(self, table: Table, rows: Rows, run: int, folded: str | None = None) -> int:
-        """Replace all rows by one run's rows in one commit; return its version."""
+        """Replace all rows by one run's rows in one commit; return the new version."""
         return self._write(table, rows, run, "overwrite", folded)
 
     def set_aside(self, lines: DataFrame) -> None:
-        """Quarantine accepted lines of bronze in one commit: rows of (cluster, line_id, reason).
+        """Quarantine accepted lines of bronze in one commit; `lines` has rows of (cluster, line_id,
+        reason).
 
         A CHANGED line gets another hash: the original line is not in bronze.
         """
@@ -177,11 +178,11 @@ class Store:
             self.session.catalog.dropTempView("aside")
 
     def version(self, table: Table) -> int:
-        """Return the newest commit's number; a reader names it to see the same rows."""
+        """Return the version of the newest commit; a reader names it to see equal rows."""
         return self.check(table).version
 
     def newest_run(self, table: Table) -> int | None:
-        """Return the greatest run that wrote the table; None if none did, or if it is missing."""
+        """Return the greatest run that wrote the table; None = no run, or no table."""
         head = self._head(table)
         if head is None:
             return None
@@ -189,16 +190,16 @@ class Store:
         return head.run
 
     def newest_commit(self, table: Table) -> dict[str, Any]:
-        """Return the note of the table's newest commit by featurelib: `commit` is its own id, and
-        `folded` the id of the commit that its rows were made from. Empty = there is none."""
+        """Return the note of featurelib's newest commit to the table: `commit` is its id, `folded`
+        the id of the commit that its rows were made from. {} = there is none."""
         commits = head.commits() if (head := self._head(table)) is not None else ()
         return next(filter(None, (log.read_note(note) for _, _, note in commits)), {})
 
     def find_change(self, table: Table, since: str | None = None) -> str | None:
-        """Return in words how another writer changed the table's rows after the commit `since`
-        (None: after the newest one by featurelib); None = no row changed.
+        """Return a text about how another writer changed the table's rows after the commit `since`
+        (None: after featurelib's newest commit); None = no row changed.
 
-        A table that lacks the commit `since` is an older copy, or a restored one.
+        A table without the commit `since` is an older copy, or was restored.
         """
         if (head := self._head(table)) is None:
             return None
@@ -218,8 +219,8 @@ class Store:
         return f"its newest run is {newest or 'none'}, and {last.full_name} knows run {known}"
 
     def find_older(self, versions: Mapping[str, int]) -> list[str]:
-        """Return those of the tables, given with their versions, of which the last audit read a
-        later version."""
+        """Return the tables, given with their versions, of which the last audit read a later
+        version."""
         if (last := self.newest_run(AUDIT_RUN)) is None:
             return []
         [inputs] = self.fetch(AUDIT_RUN, [("run", "=", last)], ["inputs"])["inputs"].to_pylist()
@@ -228,7 +229,7 @@ class Store:
 
     def expect_ahead(self, last: Table, *tables: Table) -> None:
         """Raise SurroundingsError if `last`, which is written after `tables`, has a later run than
-        an existing one of them: commits are lost."""
+        an existing one of them: then commits are lost."""
         for table in tables:
             lag = self.find_lag(last, table)
             if lag is not None and self.exists(table):
@@ -242,8 +243,8 @@ class Store:
 
     @contextmanager
     def hold(self, run: int, job: str, say: Callable[[str], None]) -> Iterator[None]:
-        """Keep other runs out of these tables while the block runs; BusyError if one is in. `job`
-        is its name."""
+        """Keep other runs out of the tables while the block runs. Raises BusyError if another run
+        holds them. `job`: the name of this job."""
         if self.is_named and is_forgotten(self.session, self.root):
             say(
                 f"warning: tables {self.root}: this Spark's own catalog has no metastore and knows "
@@ -268,21 +269,21 @@ class Store:
                 self._lease = None
 
     def _expect_fit(self) -> None:
-        """Check the lock before a commit: BusyError if another run may have these tables now."""
+        """Check the lock before a commit. Raises BusyError if another run may hold it."""
         if self._lease is not None:
             self._lease.expect()
 
     def maintain(
         self, table: Table, retention_days: int = RETENTION_DAYS, vacuum: bool = False
     ) -> None:
-        """Set how long old versions stay readable; with `vacuum`, join small files, except
-        bronze's, which are the only evidence, and delete files of older versions."""
+        """Set how long old versions stay readable. With `vacuum`, join small files, but not those
+        of bronze, which are the only evidence, and delete files of older versions."""
         known, goal = self.check(table).properties, _retention(retention_days)
         if any(known.get(key) != value for key, value in goal.items()):
             self._expect_fit()
             with explaining(self.path(table)):
                 self._log(table).set(self.session, goal)
-        if vacuum:  # by the table's own retention
+        if vacuum:  # by the table's own retention time
             self._expect_fit()
             with explaining(self.path(table)):
                 self._log(table).clean(joining=table.layer != LANDING_LINE.layer)
@@ -300,12 +301,12 @@ class Store:
         return self._committed(table, run, note)
 
     def _committed(self, table: Table, run: int, note: str) -> int:
-        """Return the version of this commit. Delta silently drops a run it has seen, and other
-        writers may ignore our lock, so the newest commit must be this one."""
+        """Return the version of this commit. Delta silently drops a run that it already has, and
+        other writers may ignore our lock, so the newest commit must be this commit."""
         known = self._runs[table.full_name]
         head = self._head(table)
         if head is not None and next(iter(head.commits()))[2] == note:
-            try:  # on S3 a run that slept in its commit can overwrite another's
+            try:  # on S3 a run that slept can overwrite another's commit
                 self._expect_fit()
             except BusyError as lost:
                 raise BusyError(
@@ -334,8 +335,8 @@ class Store:
         return is_outdated(table, head.properties, self.path(table))
 
     def _check_columns(self, table: Table, head: Head) -> None:
-        """Check the columns. The optional columns of other releases may be missing or extra."""
-        # Ignore nullability of common columns: Delta checks the required ones itself.
+        """Raise TableError for other types. Optional columns may be missing or extra."""
+        # Nullability of common columns does not matter: Delta checks required columns itself.
         own, stored = _types(log.spark_schema(table)), _types(head.schema)
         needed = {f.name for f in (*log.spark_schema(table), *head.schema) if not f.nullable}
         differ = [
@@ -381,14 +382,14 @@ def resolve_uri(root_uri: str) -> str:
 
 
 def _types(schema: T.StructType) -> dict[str, str]:
-    """Return the type of each column, without its parts: they are columns of their own."""
+    """Return column → type, without the nested parts, which are columns of their own here."""
     kinds = {name: field.dataType for name, field in log.flatten(schema).items()}
     texts = {name: kind.simpleString() for name, kind in kinds.items()}
     return {n: kinds[n].typeName() if "struct<" in text else text for n, text in texts.items()}
 
 
 def _note(table: Table, run: int, folded: str | None) -> str:
-    """Return the note of a commit, unlike any other's."""
+    """Return a commit's note as JSON, with a unique id."""
     own = {"run": run, "application": table.application, "commit": uuid4().hex}
     return json.dumps({**own, "folded": folded})
 
@@ -396,7 +397,7 @@ def _note(table: Table, run: int, folded: str | None) -> str:
 def _properties(table: Table) -> dict[str, str]:
     return {
         VERSION_PROPERTY: str(table.version),
-        "delta.enableDeletionVectors": "false",  # plain Parquet readers must be right, too
+        "delta.enableDeletionVectors": "false",  # so that Parquet readers see the correct rows
         **_retention(RETENTION_DAYS),
         **({log.CHANGE_FEED: "true"} if table in GOLD else {}),
         **({"delta.dataSkippingStatsColumns": ",".join(table.skip_by)} if table.skip_by else {}),
@@ -404,8 +405,8 @@ def _properties(table: Table) -> dict[str, str]:
 
 
 def _new_properties(table: Table, head: Head) -> dict[str, str]:
-    """Return this release's properties that the table lacks; another value is its owner's, but for
-    the version's."""
+    """Return this release's properties that the table lacks. Another value of a property was set by
+    the owner of the table, except for the version."""
     own = {key: value for key, value in head.properties.items() if key != VERSION_PROPERTY}
     wanted = {**_properties(table), **own}.items() - head.properties.items()
     return dict(wanted)
@@ -417,15 +418,15 @@ def _retention(days: int) -> dict[str, str]:
 
 
 def find_schema(session: SparkSession, name: str) -> str:
-    """Return the place of a catalog's schema for its tables; empty if the catalog has none. Raises
-    ConfigError if Spark does not know it."""
+    """Return the folder of a catalog's schema; "" = the catalog has none. Raises ConfigError if
+    Spark does not know the schema."""
     try:
         if session.catalog.databaseExists(quoted(name)):
             place = session.catalog.getDatabase(quoted(name)).locationUri or ""
             is_local = place.startswith(LOCAL)
             return f"{LOCAL}/{place.removeprefix(LOCAL).strip('/')}" if is_local else place
         actual = "none of that name"
-    except PySparkException as error:  # of the catalog: unreachable, or a missing permission
+    except PySparkException as error:  # the catalog is unreachable, or a permission is missing
         actual = in_a_line(str(error))
     raise ConfigError(
         f"--tables {name}: expected a schema of a catalog that this Spark knows, found {actual}. "
@@ -440,5 +441,5 @@ def is_forgotten(session: SparkSession, name: str) -> bool:
 
 
 def quoted(name: str) -> str:
-    """Return a catalog's name, quoted for SQL."""
+    """Return a dotted name of the catalog, quoted for SQL."""
     return ".".join(f"`{part}`" for part in name.split("."))
