@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from featurelib.api import *  # noqa: F403  # the names of __all__, as the API has them
     from featurelib.extras.predictions import can_roll, what_if
 
-__version__ = "0.1.0"  # pyproject.toml reads it here
+__version__ = "0.1.0"  # pyproject.toml reads the version here
 
 __all__ = [
     "Answer",

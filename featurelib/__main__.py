@@ -15,12 +15,12 @@ def main() -> None:
         from featurelib.cli.streams import ignore_interrupts, leave_at_interrupt
 
         leave_at_interrupt()
-    except KeyboardInterrupt:  # the first moment, without a handler
+    except KeyboardInterrupt:  # an interrupt before a handler is set
         os.write(2, b"error: interrupted\n")
         os._exit(130)
     from featurelib.cli.streams import leave, take_over
 
-    take_over(is_json="--json" in sys.argv or "-" in sys.argv)  # --out -: prints a plan
+    take_over(is_json="--json" in sys.argv or "-" in sys.argv)  # with --out - a plan is printed
     try:
         leave(_run)
     finally:

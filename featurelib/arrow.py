@@ -1,7 +1,7 @@
-"""Convert rows to Arrow and back, and name Arrow's types of our columns.
+"""Convert rows to Arrow and back, and define Arrow's type of each column.
 
 Bytes are not copied on their way in. Texts are stored as positions in a list of words, so that a
-word in a thousand rows is made once.
+word that a thousand rows have is made once.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from featurelib.lake import Wanted
 
 NULLS = ("is null", "is not null")
-COMPARED: dict[str, Callable[[Any, Any], Any]] = {  # of columns of Arrow and of Spark
+COMPARED: dict[str, Callable[[Any, Any], Any]] = {  # comparisons for columns of Arrow and of Spark
     "=": operator.eq,
     "<": operator.lt,
     "<=": operator.le,
@@ -46,7 +46,7 @@ COMPARED: dict[str, Callable[[Any, Any], Any]] = {  # of columns of Arrow and of
     "in": lambda column, values: column.isin(values),
     "not in": lambda column, values: ~column.isin(values),
 }
-FAULTS = (pa.ArrowException, OSError)  # for missing, damaged or unreadable files
+FAULTS = (pa.ArrowException, OSError)  # errors about missing, damaged or unreadable files
 _TYPES = {
     BOOL: pa.bool_(),
     SHORT: pa.int16(),
@@ -58,11 +58,11 @@ _TYPES = {
     DATE: pa.date32(),
 }
 _CODED = pa.dictionary(pa.int32(), pa.string())
-_STORED = {TIME: pa.int64(), DATE: pa.int32(), BOOL: pa.int8()}  # the number types to cast from
+_STORED = {TIME: pa.int64(), DATE: pa.int32(), BOOL: pa.int8()}  # the types that these are cast to
 
 
 def type_of(kind: Kind, *, coded: bool = False) -> pa.DataType:
-    """Return Arrow's type of a column; `coded`: texts are stored as positions in a list."""
+    """Return Arrow's type of a column; `coded`: texts are positions in a word list."""
     if isinstance(kind, Scalar):
         return _CODED if coded and kind is TEXT else _TYPES[kind]
     if isinstance(kind, ListOf):
@@ -71,19 +71,19 @@ def type_of(kind: Kind, *, coded: bool = False) -> pa.DataType:
 
 
 def schema_of(columns: Columns, *, coded: bool = False) -> pa.Schema:
-    """Return the Arrow schema of these columns; every column may be null."""
+    """Return the Arrow schema of these columns; every column may be null. `coded`: see type_of."""
     return pa.schema([(name, type_of(kind, coded=coded)) for name, kind in columns.fields])
 
 
 def batch_of(rows: TableRows, *, coded: bool = False) -> pa.RecordBatch:
-    """Return the rows as an Arrow batch."""
+    """Return rows as an Arrow batch; `coded`: see type_of."""
     schema = schema_of(rows.schema, coded=coded)
     arrays = [_array(rows[field.name], field.type) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def table_of(rows: TableRows, *, coded: bool = False) -> pa.Table:
-    """Return the rows as an Arrow table of one batch."""
+    """Return rows as an Arrow table of one batch; `coded`: see type_of."""
     return pa.Table.from_batches([batch_of(rows, coded=coded)])
 
 
@@ -115,18 +115,18 @@ def _array(column: Column, kind: pa.DataType) -> pa.Array:
 
 
 def _plain(values: Int, missing: Bool) -> pa.Array:
-    """Return an array as Arrow's int64, with null for missing values."""
+    """Return numbers as an Arrow int64 array, with null where `missing`."""
     buffers = [_valid_bits(missing), pa.py_buffer(np.ascontiguousarray(values))]
     return pa.Array.from_buffers(pa.int64(), len(values), buffers)
 
 
 def _valid_bits(missing: Bool) -> pa.Buffer | None:
-    """Return the bits that mark the values that are there; None = no value is missing."""
+    """Return Arrow's bitmap of the values that are not null; None = no value is missing."""
     return pa.py_buffer(np.packbits(~missing, bitorder="little")) if missing.any() else None
 
 
 def bytes_of(values: Sequence[bytes | None]) -> pa.Array:
-    """Return these bytes as an Arrow array."""
+    """Return a sequence of bytes as an Arrow array; None becomes null."""
     missing = np.array([value is None for value in values], dtype=bool)
     return _bytes(cells_of([value or b"" for value in values]), pa.binary(), _valid_bits(missing))
 
@@ -139,7 +139,7 @@ def _bytes(cells: Cells, kind: pa.DataType, validity: pa.Buffer | None = None) -
 def read(
     dataset: Dataset, columns: Columns, conditions: Sequence[Wanted], names: Sequence[str]
 ) -> pa.Table:
-    """Return the columns `names` of a dataset's rows for which all of `conditions` holds.
+    """Return the columns `names` of the rows of a dataset that meet all `conditions`.
 
     `columns` is the schema; a column that an earlier release did not write is null. The bounds in
     Delta's log and in the files leave out files and groups. Raises one of FAULTS.
@@ -160,8 +160,8 @@ def read(
 
 
 def by_bounds(columns: Columns, conditions: Sequence[Wanted]) -> list[Wanted]:
-    """Return `conditions` as conditions on a file's bounds in the Delta log, which cuts its last
-    time to a millisecond."""
+    """Return `conditions` on rows as conditions on the bounds of files. Delta's log cuts the latest
+    time of a file to a millisecond."""
     return [
         (name, ">=", of // 1000 * 1000)
         if how in (">", ">=") and columns[name] is TIME
@@ -171,7 +171,7 @@ def by_bounds(columns: Columns, conditions: Sequence[Wanted]) -> list[Wanted]:
 
 
 def as_expression(columns: Columns, bounds: Sequence[Wanted]) -> pc.Expression | None:
-    """Return all `bounds` together as an Arrow expression; None = no condition."""
+    """Return one Arrow expression that requires all `bounds`; None = no condition."""
     conditions = []
     for name, how, of in bounds:
         column, kind = pc.field(name), type_of(columns[name])
@@ -184,11 +184,11 @@ def as_expression(columns: Columns, bounds: Sequence[Wanted]) -> pc.Expression |
 
 
 def scan(dataset: Dataset, names: list[str], condition: pc.Expression | None) -> pa.Table:
-    """Return these columns of the rows for which `condition` holds. Raises one of FAULTS."""
+    """Return these columns of the rows that meet `condition`. Raises one of FAULTS."""
     try:
         return dataset.to_table(columns=names, filter=condition)
     except pa.ArrowNotImplementedError:
-        # DELETE, UPDATE and MERGE of deltalake write texts as string_view, which Arrow reads and
+        # deltalake's DELETE, UPDATE and MERGE write texts as string_view, which Arrow reads but
         # cannot compare.
         tables = [dataset.schema.empty_table()]
         for fragment in dataset.get_fragments(condition):
@@ -197,8 +197,8 @@ def scan(dataset: Dataset, names: list[str], condition: pc.Expression | None) ->
 
 
 def rows_of(table: pa.Table | pa.RecordBatch, columns: Columns) -> TableRows:
-    """Return an Arrow table as rows of this schema; additional columns are dropped, missing columns
-    become null."""
+    """Return an Arrow table as rows of the schema `columns`: other columns are dropped, missing
+    ones are null."""
     given = {name: table.column(name) for name in columns.names if name in table.schema.names}
     filled = {
         name: _column(_whole(given[name]), kind) if name in given else nulls(kind, table.num_rows)
@@ -246,10 +246,10 @@ _NO_BYTES = _bytes(cells_of([b""]), pa.binary())[0]
 
 
 def _numbers(array: pa.Array, absent: int) -> Int:
-    """Return whole numbers, with `absent` for null."""
+    """Return an Arrow array of whole numbers as int64, with `absent` for null."""
     plain = array.cast(pa.int64())
     validity, values = plain.buffers()
-    if len(plain) == 0 or values is None:  # all of them are null
+    if len(plain) == 0 or values is None:  # all values are null
         return np.full(len(plain), absent, dtype=np.int64)
     # A buffer may be longer than its values.
     numbers: Int = np.frombuffer(values, np.int64, len(plain), 8 * plain.offset)
@@ -260,7 +260,7 @@ def _numbers(array: pa.Array, absent: int) -> Int:
 
 
 def _cells(array: pa.Array) -> Cells:
-    """Return the bytes of an array without a copy."""
+    """Return an Arrow array of bytes as a column, without a copy."""
     _, offsets, data = array.buffers()
     if data is None or len(array) == 0:
         return Cells(data=b"", ends=np.zeros(len(array) + 1, dtype=np.int64))

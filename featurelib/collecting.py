@@ -69,28 +69,26 @@ _SAFE = re.compile(r"[^A-Za-z0-9_-]")
 _GZIP = b"\x1f\x8b"
 STDIN = "-"
 ENDINGS = tuple(f".{end}{packed}" for end in ("jsonl", "ndjson", "json") for packed in ("", ".gz"))
-_LONGEST_LINE = 512 << 20  # bytes
-LONGEST_ID = 100  # characters of an id in a name; real ones have 22
+_LONGEST_LINE = 512 << 20  # the most bytes of a line
+LONGEST_ID = 100  # the most characters of a cluster id in a file name; real ids have 22
 
 
 def name_of(cluster_id: str, at: datetime, part: str = "") -> str:
-    """Return the file name of one cluster and one round: `TIME-CLUSTER[-WHAT].jsonl`."""
+    """Return the file name for one cluster and one collection: `TIME-CLUSTER[-PART].jsonl`."""
     return f"{at.astimezone(UTC).strftime(_TIME)}-{_slug(cluster_id)}{part and '-' + part}{SUFFIX}"
 
 
 def write_lines(path: Path, lines: Iterable[bytes]) -> int:
-    """Write landing lines to a new file, completely or not at all; return the number of lines.
-
-    Raises ConfigError if the folder cannot be written.
-    """
+    """Write landing lines to a new file, all or nothing; return the number of lines. Raises
+    ConfigError if the folder cannot be written."""
     return write_whole(str(path), (line + b"\n" for line in lines), "--out FOLDER")
 
 
 def read_lines(
     name: str, expected: str = "a file that can be read", advice: str = "Nothing was written."
 ) -> Iterator[bytes]:
-    """Yield the lines of a file, gzipped or not, or of stdin (`-`). Raises LandingError with what
-    was `expected`, and `advice`."""
+    """Yield the lines of a file, gzipped or not, or of stdin (`-`). Raises LandingError, which
+    names what was `expected`, and gives `advice`."""
     number = 0
     try:
         with open(0 if name == STDIN else name, "rb", closefd=name != STDIN) as raw:
@@ -108,8 +106,9 @@ def read_lines(
 
 
 def strimzi_resources(name: str) -> StrimziFleet:
-    """Read Strimzi's clusters from a file of kubectl's, gzipped or not, from stdin (`-`), or from
-    an API server (kubernetes:CONTEXT). Raises LandingError, ConfigError, UnreachableError."""
+    """Return the clusters in Strimzi's resources: kubectl's output in a file, gzipped or not, in
+    stdin (`-`), or an API server (kubernetes:CONTEXT). Raises LandingError, ConfigError,
+    UnreachableError."""
     if name.startswith(PREFIX):
         return read_resources(list_resources(name.removeprefix(PREFIX)), name)
     source = "standard input" if name == STDIN else name
@@ -117,7 +116,7 @@ def strimzi_resources(name: str) -> StrimziFleet:
 
 
 def read_text(name: str) -> str:
-    """Read a file of JSON, gzipped or not, or stdin (`-`). Raises LandingError."""
+    """Return the text of a JSON file, gzipped or not, or of stdin (`-`). Raises LandingError."""
     try:
         return b"".join(read_lines(name)).decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -129,7 +128,7 @@ def read_text(name: str) -> str:
 
 
 def landing_lines(option: str, path: str) -> Iterator[bytes]:
-    """Yield the lines below `path`, files by name; messages call it `option`.
+    """Yield the landing lines in the files below `path`, by file name; messages call it `option`.
 
     Raises LandingError (no such place, damaged file), NoEvidenceError (no landing file).
     """
@@ -150,7 +149,7 @@ def landing_lines(option: str, path: str) -> Iterator[bytes]:
 
 
 def _slug(cluster_id: str) -> str:
-    """Return the id as part of a file name; different ids stay different."""
+    """Return the cluster id as a safe part of a file name; different ids stay different."""
     safe = _SAFE.sub("_", cluster_id)
     if safe == cluster_id and len(safe) <= LONGEST_ID:
         return safe
@@ -159,7 +158,7 @@ def _slug(cluster_id: str) -> str:
 
 # --- Live clusters --------------------------------------------------------------------------------
 
-ProbeResult = tuple[bytes | None, str]  # its landing line, if anything was sent, and a sentence
+ProbeResult = tuple[bytes | None, str]  # the landing line, if a probe was sent; and a sentence
 Open = Callable[[FleetEntry], Backend]
 Probing = Callable[[Backend, FleetEntry, Sequence[bytes], Say], ProbeResult]
 
@@ -191,9 +190,9 @@ class NotAllowed(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collected:
-    """The result of one collection of one cluster. `error` is why it could not be read;
-    `quarantined` are the reasons for which ingest would quarantine a line; `probe` is the result of
-    the probe, in a sentence, None = no probe."""
+    """The result of collecting one cluster. `error`: why it could not be read; `quarantined`:
+    reasons why ingest would quarantine lines; `probe`: the result of the probe as a sentence, None
+    = no probe."""
 
     entry: FleetEntry
     id: str | None = None
@@ -208,20 +207,20 @@ class Collected:
 
     @property
     def name(self) -> str:
-        """The cluster's name for people; without a name the address."""
+        """The cluster's name in messages; without a name its id or address."""
         entry = self.entry
         ways = ",".join((*entry.bootstrap, *entry.controller_bootstrap))
         return entry.title or self.id or entry.file or entry.zookeeper or ways
 
 
 class Round(NamedTuple):
-    """The results of one collection of several clusters."""
+    """The results of one collection, by cluster."""
 
     clusters: tuple[Collected, ...]
 
 
 class ReadOne(Protocol):
-    """A function that reads one cluster and writes its landing file; `say` gets the progress."""
+    """The type of functions that read one cluster and write its landing file."""
 
     def __call__(self, entry: FleetEntry, /, *, say: Say) -> Collected: ...
 
@@ -254,9 +253,9 @@ def read_all(
 def collect_one(
     entry: FleetEntry, out: Path, open_one: Open, say: Say, probing: Probing | None = None
 ) -> Collected:
-    """Read one cluster, and write the responses, the unresponsive nodes, or a line that no node was
-    reached. Raises ConfigError for a folder that cannot be written to; the cluster's own errors are
-    in the result."""
+    """Read one cluster, and write its landing file: responses, unresponsive nodes, or a line that
+    no node was reached. Raises ConfigError for a folder that cannot be written; the result has the
+    cluster's own errors."""
     line = text = None
     try:
         with closing(open_one(entry)) as backend:
@@ -271,8 +270,8 @@ def collect_one(
 
 
 def silence(entry: FleetEntry, error: FeatureLibError) -> tuple[bytes, ...]:
-    """Return the landing lines of a failed reading: the nodes that did not respond, or that none
-    was reached; nothing if the cluster's id is unknown."""
+    """Return the landing lines of a failed collection: unresponsive nodes, or that no node was
+    reached; () if the cluster's id is unknown."""
     lost = error if isinstance(error, UnreachableError) else UnreachableError(str(error))
     # Lines about nodes of another cluster prove nothing about this cluster.
     if not entry.id or entry.id in map(id_of, lost.lines):
@@ -308,7 +307,7 @@ def _written(
 
 
 class _Refusal(msgspec.Struct):
-    """The keys of a line without an answer because a permission is missing."""
+    """The keys of a landing line about a request that lacks a permission."""
 
     error: str | None = None
     error_code: int | None = None
@@ -331,8 +330,8 @@ def _not_allowed(lines: Sequence[bytes]) -> tuple[NotAllowed, ...]:
 def scrape_one(
     entry: FleetEntry, out: Path, describe: Callable[[FleetEntry], Sequence[bytes]], say: Say
 ) -> Collected:
-    """Write the metrics of one cluster to a separate landing file. Nodes without metrics get no
-    line, because they were not queried. Raises ConfigError as `collect_one` does."""
+    """Write the metrics of one cluster's nodes to a landing file of its own. Nodes without metrics
+    get no line, because they were not queried. Raises ConfigError as `collect_one` does."""
     say(f"{entry.title}: asking for its metrics")
     try:
         lines = describe(entry)
@@ -347,18 +346,16 @@ def _listener(content: ApiVersionsAnswer | NodeMetrics) -> NodeListener:
 
 # --- A probe --------------------------------------------------------------------------------------
 
-_DAY = 86_400_000_000  # microseconds; the maximum age of data for a probe, which was just read
-_TIMEOUT_MS = 10_000  # a collector waits less than an applier
+_DAY = 86_400_000_000  # microseconds; data that was just read is not older
+_TIMEOUT_MS = 10_000  # milliseconds; a collector waits less than an applier
 _NOTHING = "probe: nothing was sent: "
 
 
 def probe(
     backend: Backend, entry: FleetEntry, lines: Sequence[bytes], say: Say, catalogue: Catalogue
 ) -> ProbeResult:
-    """Send a probe to the controller of a cluster that was just read as `lines`.
-
-    Failures are in the result's sentence; none is raised.
-    """
+    """Send a probe to the controller of a cluster that was just read as `lines`; return its result.
+    Failures are in the result's sentence; none is raised."""
     try:
         view, is_unsure = _view_of(entry, lines, catalogue)
         step = _question(backend, view, is_unsure)
@@ -384,8 +381,8 @@ def probe(
 def _view_of(
     entry: FleetEntry, lines: Sequence[bytes], catalogue: Catalogue
 ) -> tuple[ClusterView, bool]:
-    """Return the cluster with all registrations known and every level supported, as input of a
-    probe; and true if the probe also proves registrations."""
+    """Return the view of the cluster for a probe, as if all registrations were known and every
+    level supported; and true if the probe also proves registrations."""
     cluster_id = id_of(lines[0])
     fleet = Fleet(cluster=(msgspec.structs.replace(entry, id=cluster_id),))
     inputs = Inputs(catalogue=catalogue, as_of=None, max_age=_DAY, fleet=fleet)
@@ -393,14 +390,14 @@ def _view_of(
     unsure, unseen = tagged("unproven", "unseen"), tagged("unseen")
     findings = [row for row in view.judged.findings.to_pylist() if row["code"] in unsure]
     unreached = [row["node_id"] for row in findings if row["code"] in unseen]
-    # The probe asks about exactly the other nodes, whatever voters are configured.
+    # The probe is about exactly these unknown nodes, whatever voters are configured.
     row = without_nodes(view.rows, unreached, (VOTERS,)) if findings else view.rows
     return replace(inputs, controller_decides=True).see(row), bool(findings)
 
 
 def _question(backend: Backend, view: ClusterView, is_unsure: bool) -> Step:
-    """Return the first request of the plan. Raises RefusedError if there is none, or if it might be
-    applied."""
+    """Return the first request of the plan, for the probe. Raises RefusedError if there is none, or
+    if the controller might apply it."""
     if not is_honoured(backend, view.dialects):
         raise RefusedError("this controller would apply a request to validate.")
     [plan] = view.judged.plans.select(["verdict", "steps"]).to_pylist()

@@ -25,7 +25,7 @@ class FeatureLibError(Exception):
     """An error that the caller can act on. Programming errors do not belong to this tree."""
 
     exit_code: ClassVar[int] = 2
-    facts: Mapping[str, object] = MappingProxyType({})  # for programs, besides the message
+    facts: Mapping[str, object] = MappingProxyType({})  # keys for programs, besides the message
 
 
 class InputError(FeatureLibError):
@@ -114,7 +114,7 @@ class SurroundingsError(BackendError):
 
 @contextmanager
 def needing(need: str, extra: str) -> Iterator[None]:
-    """Turn an ImportError in the block into a ConfigError: the `need`, and how to install it."""
+    """Turn an ImportError in the block into a ConfigError that says how to install `need`."""
     try:
         yield
     except ImportError as error:
@@ -122,7 +122,7 @@ def needing(need: str, extra: str) -> Iterator[None]:
 
 
 def install_line(extra: str) -> str:
-    """Return the command that installs an optional part from a checkout.
+    """Return the command that installs the optional part `extra` from a checkout.
 
     The bare name belongs to another project on the public index.
     """

@@ -21,7 +21,7 @@ from featurelib import errors
 from featurelib.errors import FeatureLibError, SurroundingsError
 from featurelib.words import clean
 
-LONGEST = 250  # characters of another program's message
+LONGEST = 250  # the most characters of another program's message
 LONGEST_TEXT = 200_000  # characters that are searched: the message is near the start
 PYTHON = (
     "PYSPARK_PYTHON names the workers' Python, which needs featurelib's dependencies "
@@ -29,7 +29,7 @@ PYTHON = (
 )
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _FILE = r"[\w./:@=%+~-]{2,500}"
-# The place of a read or write, in other programs' messages; the first match counts.
+# Patterns of the place of a read or write in other programs' messages; the first match counts.
 _PLACES = tuple(
     re.compile(pattern)
     for pattern in (
@@ -46,7 +46,7 @@ _TABLE = re.compile(r"(?:bronze|silver|gold)/[a-z_]+")
 
 @contextmanager
 def explaining(place: str) -> Iterator[None]:
-    """Turn errors of the surroundings in the block into errors of featurelib's own."""
+    """Turn known errors of disk, store or workers in the block into featurelib's own."""
     try:
         yield
     except FeatureLibError:
@@ -58,8 +58,8 @@ def explaining(place: str) -> Iterator[None]:
 
 
 def explain(error: BaseException, location: str = "") -> FeatureLibError | None:
-    """Return featurelib's own error for `error`; None = unknown. `location` is the place for an
-    error that names none."""
+    """Return featurelib's error for a known `error` of another program; None = unknown. `location`:
+    the place, if the error names none."""
     if isinstance(error, FeatureLibError):
         return error
     text = _COLOURS.sub("", f"{type(error).__name__}: {error}")[:LONGEST_TEXT]
@@ -73,13 +73,13 @@ def explain(error: BaseException, location: str = "") -> FeatureLibError | None:
 
 
 def in_a_line(text: str) -> str:
-    """Return a message, which may be many coloured lines, as one line."""
+    """Return another program's message, often many coloured lines, as one line."""
     line = " ".join(_COLOURS.sub("", text).split())
     return clean(line.strip(": ."), LONGEST)
 
 
 def damaged(detail: str, location: str) -> SurroundingsError:
-    """Return the error for a missing or truncated file of a table, with advice for that table."""
+    """Return the error about a missing or damaged file of a table, with advice for that table."""
     tables = _TABLE.findall(f"{location} {detail}")
     name = tables[0] if tables else ""
     advice = _FAULTS.restore.get(name) or _FAULTS.restore[name.partition("/")[0]]
@@ -91,7 +91,7 @@ def damaged(detail: str, location: str) -> SurroundingsError:
 
 
 class _Fault(msgspec.Struct, frozen=True):
-    """A row `fault` of faults.toml; that file explains the fields."""
+    """A row `fault` of faults.toml, which explains the fields."""
 
     patterns: list[str]
     error: Literal["BusyError", "ConfigError", "SurroundingsError"] | None = None
@@ -100,11 +100,11 @@ class _Fault(msgspec.Struct, frozen=True):
 
     @property
     def pattern(self) -> re.Pattern[str]:
-        """The pattern of all messages of this fault; Python caches compiled patterns."""
+        """The pattern of all messages of this fault."""
         return re.compile("|".join(self.patterns).replace("{file}", _FILE))
 
     def explain(self, detail: str, location: str) -> FeatureLibError:
-        """Return the error with the row's sentence."""
+        """Return the error of this row, with its sentence filled in."""
         text = self.sentence.format(said=detail, where=location or self.nowhere, python=PYTHON)
         kind: type[FeatureLibError] = getattr(errors, self.error or "")
         return kind(text)

@@ -12,11 +12,11 @@ import msgspec
 
 METADATA_VERSION = "metadata.version"
 KRAFT_VERSION = "kraft.version"
-# KIP-1312; FeatureControlManager refuses UnregisterController below it (MetadataVersion 4.4-IV2).
+# KIP-1312: the first level at which controllers can be unregistered (MetadataVersion 4.4-IV2).
 UNREGISTERS_CONTROLLERS_FROM = 33
 HIGHEST_LEVEL = 2**15 - 1  # int16 on the wire
-HIGHEST_INT32 = 2**31 - 1  # of a node id, a timeout or a version of a znode
-# The types of values in files that people and other programs write.
+HIGHEST_INT32 = 2**31 - 1  # the highest node id, timeout or znode version
+# The types of values in files from people and other programs.
 Level = Annotated[int, msgspec.Meta(ge=0, le=HIGHEST_LEVEL)]
 NodeId = Annotated[int, msgspec.Meta(ge=0, le=HIGHEST_INT32)]
 Name = Annotated[str, msgspec.Meta(min_length=1)]
@@ -30,7 +30,7 @@ TEST_FEATURES = frozenset(
 
 
 def release_line(release: str) -> str:
-    """Return the release of a version: `4.1` for `4.1.2`."""
+    """Return the release of a version, its first two numbers: `4.1` for `4.1.2`."""
     return ".".join(release.split(".")[:2])
 
 
@@ -54,13 +54,13 @@ class Role(IntEnum):
 
 
 class Witness(IntEnum):
-    """The source of a finalized level. Epochs of two kinds are never compared with each other.
+    """The kinds of sources of finalized levels. Epochs of two kinds are never compared.
 
     A smaller number has priority.
     """
 
     FEATURES_NODE = 0  # /feature in ZooKeeper; epoch = data version of the node
-    BROKER = 1  # ApiVersions of a broker; epoch = last applied offset, or the node's version
+    BROKER = 1  # epoch = last applied offset, in ZooKeeper mode the znode's version
     METADATA_LOG = 2  # epoch = offset
     CONTROLLER = 3  # ApiVersions of a controller; epoch = offset of its last feature record
     TOOL = 4  # kafka-features.sh describe: it names no node, so it is only a hint
@@ -85,7 +85,7 @@ class Verdict(StrEnum):
 
 
 class Phase(StrEnum):
-    """The state of a cluster between two releases."""
+    """The phase of a cluster from its software's rolling upgrade to its finalized levels."""
 
     MIXED = "mixed software"
     SOAKING = "rolled, soaking"  # the software runs for less than min_ready_days

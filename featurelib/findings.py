@@ -26,13 +26,13 @@ from featurelib.feature import Severity
 from featurelib.schema import FACTS
 from featurelib.words import OTHER_CLUSTER, OTHER_SECURITY, REFUSED_LOGIN
 
-ANY_ADDRESS = "HOST:PORT"  # placeholder in a command: a broker of the cluster
-# The placeholders of every row's texts; each fact of a row adds more, by its kind.
+ANY_ADDRESS = "HOST:PORT"  # the placeholder for a broker's address in a command
+# Placeholders in the texts of every row; each fact of a row adds others, by its kind.
 _PLACES = {"role", "node", "feature", "level", "number", "finalized", "version", "range"}
 _PLACES |= {"observed_at", "dated", "software", "way", "stale", "cluster", "cluster_and_folder"}
 _PLACES |= {"nodes", "inventory", "zookeeper", "collect", "options", "live", "change", "bootstrap"}
 _OF_KINDS = {"release": ("newer",), "resource": ("namespace", "name", "resource")}
-# A person fills in values that are blank or no valid argument.
+# Placeholders for values that are unknown or no valid argument: a person fills them in.
 Kind = Literal["text", "sentences", "release", "argument", "resource", "blank", "value"]
 Verb = Literal[
     "Fix", "Ask", "Collect", "Approve", "Hand over", "Upgrade", "Check", "Add", "Look at"
@@ -55,11 +55,11 @@ class Issue(StrEnum):
     OTHER_CLUSTER = "other_cluster"  # the nodes at the addresses are of another cluster
     SECURITY = "security"  # protocol, mechanism or certificate differ from the listener's
     EARLIER = "earlier"  # the stale node's range comes from an earlier run
-    CONTROLLERS = "controllers"  # no list of the registered controllers
-    HALF = "half"  # the controller half of the broker's node runs
+    CONTROLLERS = "controllers"  # no list of registered controllers exists
+    HALF = "half"  # the controller half of the broker's process runs
     ZNODE = "znode"  # the broker's registration in ZooKeeper could not be read
-    # For a broker that registers no features: only its inter.broker.protocol.version is too old, or
-    # its software, too.
+    # A broker that registers no features: only its inter.broker.protocol.version is too old, or
+    # also its software.
     PROTOCOL = "protocol"
     PROTOCOL_AND_SOFTWARE = "protocol_and_software"
     START_NEWER = "start_newer"  # the node did not respond, and is too old for a finalized level
@@ -69,7 +69,7 @@ class Issue(StrEnum):
 
     @classmethod
     def of_error(cls, reason: str) -> Issue | None:
-        """Return why a cluster was not reached, by the error's text; None = unknown."""
+        """Return why a cluster was not reached, from the text of the error; None = unknown."""
         causes = {REFUSED_LOGIN: cls.SECRET, OTHER_SECURITY: cls.SECURITY}
         causes[OTHER_CLUSTER] = cls.OTHER_CLUSTER
         return next((issue for words, issue in causes.items() if words in reason), None)
@@ -97,14 +97,14 @@ class When(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """The conditions of a remedy; all must hold, and a missing one always holds."""
 
     cause: Issue | None = None
-    needs: bool | None = None  # the level has a dependency that is not finalized
+    needs: bool | None = None  # true: the level has a dependency that is not finalized
     role: Literal["broker", "controller"] | None = None
     managed_by: Literal["strimzi", "service", "anybody"] | None = None
-    owner_finalizes: bool | None = None  # the cluster's manager finalizes this feature
-    range_above: bool | None = None  # the node's range begins above the level
-    stale: bool | None = None  # the node is off and still registered
+    owner_finalizes: bool | None = None  # true: the cluster's manager finalizes this feature
+    range_above: bool | None = None  # true: the node's range begins above the level
+    stale: bool | None = None  # true: the node is off and still registered
     running: bool | None = None
-    migrating: bool | None = None  # the broker runs in ZooKeeper mode, the cluster migrates
+    migrating: bool | None = None  # true: the broker runs in ZooKeeper mode of a migrating cluster
     metadata_version: Annotated[str, msgspec.Meta(pattern="^>=[0-9]+$")] | None = None
 
     def holds(self, known: Mapping[str, object]) -> bool:
@@ -130,7 +130,7 @@ def _fits_condition(condition: object, known: object) -> bool:
 
 
 class Remedy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A remedy and its conditions; `message` replaces the row's message."""
+    """A remedy of a finding and its conditions; `message` replaces the finding's message."""
 
     text: str
     command: str = ""
@@ -139,31 +139,32 @@ class Remedy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def texts(self) -> tuple[str, str, str]:
-        """The texts that may have placeholders."""
+        """The texts of the remedy, which may have placeholders."""
         return self.message, self.text, self.command
 
 
 class NodeRemedy(Remedy, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The remedy for a node that blocks: texts that continue after its name."""
+    """The remedy for a node that blocks; its text follows the node's name."""
 
     action: Action
 
     def of(self, node_id: int, release: str, address: str = "") -> Remedy:
-        """Return the texts about a node; `release` and `address` as in `software` and `filled`."""
+        """Return the remedy for a node. `release`, `address`: as in `software` and `filled`."""
         known = {"node": node_id, "software": software(release)}
         command = filled(self.command.format_map(known), address)
         return Remedy(text=self.text.format_map(known), command=command)
 
 
 class Todo(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The verb of a to-do, and its urgency: the lowest rank comes first."""
+    """The verb of a task, and its urgency: the lowest rank comes first."""
 
     verb: Verb
     rank: int
 
 
 class FindingRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The severity and texts of one code. {placeholders} are columns and `facts` of the finding.
+    """The severity and texts of one finding code. {placeholders} are columns and `facts` of the
+    finding.
 
     `title` is the heading for several clusters, "" = never shown alone; `title_stale` is that for
     nodes that are off and still registered. `state` is the word for the node in a description of
@@ -185,33 +186,33 @@ class FindingRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @property
     def remedy(self) -> str:
-        """The text of the usual remedy."""
+        """The text of the usual remedy: the last one, which has no conditions."""
         return self.remedies[-1].text
 
     @property
     def command(self) -> str:
-        """The command of the usual remedy; "" = there is none."""
+        """The command of the usual remedy; "" = no command."""
         return self.remedies[-1].command
 
     @property
     def first_fact(self) -> str | None:
-        """The fact with the observation; None = the code has no facts."""
+        """The name of the first fact, which is the observation; None = the code has no facts."""
         return next(iter(self.facts), None)
 
     @property
     def statement(self) -> str:
-        """The message and the consequence."""
+        """The message and the consequence as one text."""
         return joined(self.message, self.consequence)
 
     @property
     def texts(self) -> str:
-        """The texts of the row that may have placeholders."""
+        """The texts of the row, joined; they may have placeholders."""
         return " ".join((self.statement, *(text for own in self.remedies for text in own.texts)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """The texts of a finding: message, consequence, action, command and source; any but the message
+    """The texts of a finding: message, consequence, action, command and source; all but the message
     may be empty."""
 
     message: str
@@ -222,24 +223,24 @@ class Advice:
 
     @property
     def statement(self) -> str:
-        """The message and the consequence."""
+        """The message and the consequence as one text."""
         return joined(self.message, self.consequence)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeAdvice(Advice):
-    """The texts of a finding whose action can name several nodes. `remedy`: the text of the action,
-    cut where the node's name belongs; empty if the action names no node."""
+    """The texts of a finding whose action may name several nodes. `remedy`: the action, cut where
+    the node's name belongs; () = the action names no node."""
 
     remedy: tuple[str, ...] = ()
 
     @property
     def remedy_key(self) -> tuple[str, ...]:
-        """The action without its node. Findings with equal keys need one common action."""
+        """The action without its node; findings with equal keys get one common action."""
         return self.remedy or (self.action,)
 
     def action_for(self, nodes: str) -> str:
-        """Return the action for these nodes, as `brokers 2-5`."""
+        """Return the action for several nodes, such as `brokers 2-5`."""
         return nodes.join(self.remedy) or self.action
 
 
@@ -249,17 +250,17 @@ def joined(*sentences: str) -> str:
 
 
 def first_fit(entries: Sequence[_Entry], known: Mapping[str, object]) -> _Entry:
-    """Return the first entry whose conditions these circumstances meet."""
+    """Return the first entry with conditions that the circumstances `known` meet."""
     return next(entry for entry in entries if entry.when.holds(known))
 
 
 def filled(command: str, address: str) -> str:
-    """Fill in the brokers' `address`, host:port[,host:port], in a command; "" = not known."""
+    """Return a command with its address placeholder replaced by `address`; "" = keep it."""
     return command.replace(ANY_ADDRESS, shlex.quote(address)) if address else command
 
 
 def software(release: str) -> str:
-    """Return the oldest sufficient software, in words; `release` "" = unknown."""
+    """Return the text for software of `release` or later; "" = the release is unknown."""
     known = f"Kafka {release} or later"
     return known if release else "software that supports the finalized and the requested levels"
 
@@ -277,24 +278,24 @@ def rule_rows() -> dict[str, FindingRow]:
 
 
 def row_of(code: str) -> FindingRow | None:
-    """Return the row of a finding's code or of a rule; None for a code of another release."""
+    """Return the row of a finding's or rule's code; None = a code of another release."""
     return finding_rows().get(code) or rule_rows().get(code)
 
 
 @cache
 def ways() -> tuple[NodeRemedy, ...]:
-    """Return the node remedies of findings.toml, in order."""
+    """Return the remedies for blocking nodes in findings.toml, in order."""
     return msgspec.convert(_load("findings.toml")["way"], tuple[NodeRemedy, ...])
 
 
 def way_of(action: Action) -> NodeRemedy:
-    """Return the node remedy of this name."""
+    """Return the remedy for a blocking node with this action."""
     return next(remedy for remedy in ways() if remedy.action is action)
 
 
 @cache
 def tags() -> dict[str, str]:
-    """Return each tag with its meaning."""
+    """Return tag → meaning, from findings.toml."""
     return {name: str(text) for name, text in _load("findings.toml")["tags"].items()}
 
 
@@ -307,7 +308,7 @@ def tagged(*names: str) -> frozenset[str]:
 
 
 def code_of(tag: str) -> str:
-    """Return the code of a tag that only one row has."""
+    """Return the code of the only row with this tag."""
     [code] = tagged(tag)
     return code
 
@@ -319,7 +320,7 @@ def _load(name: str) -> dict[str, Any]:
     return _parsed(_text(name))
 
 
-_parsed = cache(tomllib.loads)  # each row is checked beside its text
+_parsed = cache(tomllib.loads)  # cached, because each row is checked with the text of its file
 
 
 @cache
@@ -333,9 +334,9 @@ def _read(name: str) -> dict[str, FindingRow]:
 
 
 def check_row(file: str, text: str, code: str) -> FindingRow:
-    """Return the row of a code. Raises ValueError with file and line of its table for an unknown
-    key, condition, tag or fact, a placeholder that is no fact of the row, a command that a shell
-    cannot read, and remedies of which not only the last is unconditional."""
+    """Return the checked row of a code. Raises ValueError, with file and line, for an unknown key,
+    condition, tag or fact; a placeholder that is no fact; a command that a shell cannot read; and
+    if not exactly the last remedy has no conditions."""
     table, at = _parsed(text)[code], 0
     try:
         row = msgspec.convert(table, FindingRow)
@@ -352,7 +353,7 @@ def check_row(file: str, text: str, code: str) -> FindingRow:
 
 
 def _faults(row: FindingRow) -> Iterator[tuple[str, int]]:
-    """Yield the faults of a row, each with the number of its remedy; 0 = the row itself."""
+    """Yield (fault, number of the remedy) for a row; 0 = the row itself."""
     if unknown := row.tags - tags().keys():
         yield f"has the unknown tag {min(unknown)}. Add it to [tags].", 0
     if strangers := row.facts.keys() - set(FACTS.names):

@@ -50,17 +50,17 @@ if TYPE_CHECKING:
     from pyarrow.dataset import Dataset
     from pyarrow.fs import FileSystem
 
-# A condition on rows: a column, a comparison, a value; all must hold. Times are microseconds.
+# (column, comparison, value): a condition on rows; all must be met. Times are microseconds.
 Wanted = tuple[str, str, Any]
 Read = Callable[[Table, Sequence[Wanted], Sequence[str] | None], TableRows]
 Node = tuple[str, str | None, int | None]  # cluster, role, id
 LeftOut = tuple[str, str, str | None]  # `file:line`, reason, and the cluster if known
-Judgement = Mapping[str, tuple[str, bool]]  # a cluster's verdict, and whether it is critical
-MOST_LOCATED = 5000  # lines of findings that are located
+Judgement = Mapping[str, tuple[str, bool]]  # cluster → its verdict, and true if it is critical
+MOST_LOCATED = 5000  # the most landing lines whose files are looked up
 Row = Mapping[str, Any]
-Entries = list[tuple[str, int, int]]  # name, bytes and time of each file of a log
+Entries = list[tuple[str, int, int]]  # (name, bytes, time) of each file of a Delta log
 VERSION_PROPERTY = "featurelib.tableVersion"
-FOUND = ("run", *FINDING.names)  # the keys of a finding; its texts are made again when shown
+FOUND = ("run", *FINDING.names)  # the columns of a finding; its texts are made when shown
 _SHOWN = 5
 _LISTED = 12
 
@@ -69,8 +69,8 @@ class Lake:
     """The tables below one folder or URI: the nightly's own, or those of a catalog's schema."""
 
     def __init__(self, root: str) -> None:
-        """Open the tables; options of an object store come from the environment, as deltalake reads
-        them. Raises ConfigError for a missing folder."""
+        """Open the tables below `root`. An object store's options come from the environment, as
+        deltalake reads them. Raises ConfigError for a missing folder."""
         self.root = root.rstrip("/") or "/"
         self._open: dict[tuple[str, int | None], TableReader] = {}
         if is_name(root) and not Path(root).is_dir():
@@ -97,11 +97,11 @@ class Lake:
         return table.take(np.argsort(-table.numbers("run"), kind="stable"))
 
     def run(self, run: int | None = None) -> int:
-        """Return `run` if that run exists, or the newest. Raises ConfigError."""
+        """Return `run` if it exists; for None the newest run. Raises ConfigError."""
         return int(self.night(run)["run"])
 
     def night(self, run: int | None = None) -> dict[str, Any]:
-        """Return the row of gold.audit_run of a run, or of the newest. Raises ConfigError."""
+        """Return the row of gold.audit_run of a run, None = the newest. Raises ConfigError."""
         nights: list[dict[str, Any]] = self.runs.to_pylist()
         if (night := next((row for row in nights if run in (None, row["run"])), None)) is not None:
             return night
@@ -113,12 +113,12 @@ class Lake:
         )
 
     def as_of(self, run: int | None = None) -> int:
-        """Return the time as of which a run judged ages, microseconds."""
+        """Return the time, in microseconds, as of which a run judged."""
         return microseconds(self.night(run)["as_of"])
 
     def version_if_whole(self, table: Table) -> int | None:
-        """Return the number of a local table's newest commit; None = a file in its log is missing
-        or has another size."""
+        """Return the version of a local table; None = a file in its log is missing or has another
+        size."""
         opened = self._opened(table, None).opened
         files = opened.get_add_actions(flatten=True)
         paths = [Path(self.place(table), unquote(path)) for path in files["path"].to_pylist()]
@@ -133,12 +133,12 @@ class Lake:
         cluster: str | None = None,
         columns: Sequence[str] | None = None,
     ) -> TableRows:
-        """Return one run's rows of a gold table (None: the newest), of all clusters or of one.
-        Raises SurroundingsError if the table lost that run's commit."""
+        """Return one run's rows of a gold table (None: the newest run's), of all clusters or of
+        one. Raises SurroundingsError if the table lost that run's commit."""
         conditions: list[Wanted] = [("run", "=", of := self.run(run))]
         if cluster is not None:
             conditions.append(("cluster", "=", cluster))
-        # None = another writer. A run's own row is written last.
+        # None = another writer's commit. A run's own row is written last.
         newest = self._opened(table, None).opened.transaction_version(table.application)
         if newest is not None and newest < of:
             detail = f"its newest run is {newest}, {AUDIT_RUN.full_name} knows run {of}"
@@ -146,7 +146,7 @@ class Lake:
         return self.read(table, conditions, columns)
 
     def judged(self, run: int | None = None, cluster: str | None = None) -> Judged:
-        """Return the judgement of a run about all clusters, or about one."""
+        """Return the judgement of a run, of all clusters or of one."""
         return Judged(
             findings=self.rows(FINDINGS, run=run, cluster=cluster, columns=FOUND),
             incompatible=self.rows(INCOMPATIBLE_BROKERS, run=run, cluster=cluster),
@@ -155,8 +155,8 @@ class Lake:
         )
 
     def history(self, table: Table, clusters: Sequence[str], run: int | None = None) -> TableRows:
-        """Return all rows of a silver history about these clusters, of all runs up to `run`."""
-        # For one cluster the bounds in the log choose files.
+        """Return all rows of a silver history about these clusters, of runs up to `run`."""
+        # A single cluster can be compared with the bounds of files.
         lone = len(clusters) == 1
         of: Wanted = ("cluster", "=", clusters[0]) if lone else ("cluster", "in", list(clusters))
         return self.read(table, [of, ("run", "<=", self.run(run))])
@@ -168,14 +168,14 @@ class Lake:
     def expect_cluster(
         self, cluster: str, run: int | None = None, names: Sequence[str] = ()
     ) -> None:
-        """Raise ConfigError, with the nearest name, for a cluster that the run lacks.
+        """Raise ConfigError, with the nearest name, for a cluster that the run does not have.
 
         `names` are the inventory's; the run has names of its own.
         """
         if len(self.rows(UPGRADE_PLANS, run=run, cluster=cluster, columns=["cluster"])):
             return
         named: list[Mapping[str, Any]] = []
-        with suppress(FeatureLibError):  # a table that earlier releases did not have
+        with suppress(FeatureLibError):  # earlier releases did not have this table
             named = self.rows(CLUSTERS, run=run, columns=["cluster", "name"]).to_pylist()
         if ids := [row["cluster"] for row in named if row["name"] == cluster]:
             raise ConfigError(
@@ -194,7 +194,7 @@ class Lake:
         )
 
     def snapshot(self, cluster: str, run: int | None = None) -> TableRows:
-        """Return one cluster as that run read it: a row of featurelib.schema.SNAPSHOT.
+        """Return the snapshot row (featurelib.schema.SNAPSHOT) of a cluster that a run judged.
 
         Raises ConfigError for an unknown cluster, NoEvidenceError for one without data.
         """
@@ -207,8 +207,8 @@ class Lake:
         return rows
 
     def snapshots(self, run: int | None = None, conditions: Sequence[Wanted] = ()) -> TableRows:
-        """Return every cluster as that run read it, or those that meet all `conditions`."""
-        # The version of the snapshots that the run judged; None = the newest.
+        """Return snapshot rows that a run judged: all, or those that meet all `conditions`."""
+        # The version of the snapshot table that the run judged; None = the newest.
         inputs = {table["table"]: table["version"] for table in self.night(run)["inputs"] or ()}
         judged = inputs.get(CLUSTER_SNAPSHOT.full_name)
         return self.read(CLUSTER_SNAPSHOT, conditions, SNAPSHOT.names, judged)
@@ -220,10 +220,10 @@ class Lake:
         columns: Sequence[str] | None = None,
         version: int | None = None,
     ) -> TableRows:
-        """Return rows that meet all `conditions`; bounds in the log skip files, and bounds in a
-        file skip its groups."""
+        """Return the rows of a table that meet all `conditions`. Bounds skip files, and groups
+        within files."""
         opened, names = self._opened(table, version), columns or table.schema.names
-        from featurelib import arrow  # installed, because the table could be opened
+        from featurelib import arrow  # pyarrow is installed, because the table could be opened
 
         rows = opened.fetch(conditions, names)
         if rows is None:
@@ -239,7 +239,7 @@ class Lake:
 
     @cached_property
     def _is_schema(self) -> bool:
-        """True if the tables lie in a catalog's layout of one schema."""
+        """True if the tables have the layout of a catalog's schema."""
         named = f"{self.root}/{AUDIT_RUN.name_in_schema}"
         if "://" not in self.root:
             return Path(named).is_dir()
@@ -248,11 +248,11 @@ class Lake:
         return DeltaTable.is_deltatable(named)
 
     def _opened(self, table: Table, version: int | None) -> TableReader:
-        """Return the table for reading. Raises NoEvidenceError, TableError, ConfigError."""
+        """Return an opened reader of a table. Raises NoEvidenceError, TableError, ConfigError."""
         if (table.full_name, version) in self._open:
             return self._open[table.full_name, version]
         with needing("reading tables needs the packages deltalake and pyarrow", "lake"):
-            import pyarrow  # noqa: F401  # what is read comes as Arrow's
+            import pyarrow  # noqa: F401  # noqa: F401 # what is read comes as Arrow's
             from deltalake.exceptions import DeltaError, TableNotFoundError
         uri = f"{self.root}/{table.path}"
         try:
@@ -284,8 +284,8 @@ class Lake:
 
 
 class TableReader:
-    """The reader of a version of a table at a folder or URI, None = the newest, through deltalake.
-    `options` are deltalake's. Open it first."""
+    """A reader of one version of a table (None = the newest) at a folder or URI, through deltalake,
+    whose `options` it takes. Open it first."""
 
     opened: DeltaTable
 
@@ -294,16 +294,16 @@ class TableReader:
     ) -> None:
         self.table, self.place, self.options = table, place, dict(options)
         self._version = version
-        self._entries: Entries | None = None  # of the log
+        self._entries: Entries | None = None  # the files of the log when it was read
 
     def open(self) -> Self:
-        """Read the log, again only if its files changed. Raises TableNotFoundError, and
-        SurroundingsError for a damaged log."""
+        """Read the log of the table, again only if its files changed. Raises TableNotFoundError,
+        and SurroundingsError for a damaged log."""
         from deltalake import DeltaTable
 
         try:  # listed before it is read, so that no commit is missed
             entries = log_entries(self.place, self.options)
-        except OSError:  # no table, or a fault that deltalake explains
+        except OSError:  # no table, or an error that deltalake explains
             entries = None
         if entries is None or entries != self._entries:
             self.opened = DeltaTable(self.place, self._version, storage_options=self.options)
@@ -313,18 +313,18 @@ class TableReader:
 
     @cached_property
     def dataset(self) -> Dataset | None:
-        """The files, with their bounds in the log; None = only Spark reads the table, because of
+        """The files of the table with their bounds; None = only Spark can read it, because of
         deletion vectors or renamed columns."""
         if self.opened.protocol().min_reader_version > 1:
             return None
-        # Arrow's own file system, because deltalake's threads call Python while the process ends.
+        # Arrow's own file system: deltalake's threads call Python while the process ends.
         files = files_at(self.place, self.options)
         dataset: Dataset = self.opened.to_pyarrow_dataset(filesystem=files)
         return dataset
 
     def fetch(self, conditions: Sequence[Wanted], names: Sequence[str]) -> pa.Table | None:
-        """Return columns of the rows that meet all `conditions`, or None as `dataset`. Bounds in
-        the log skip files, and bounds in a file skip its groups. Raises SurroundingsError."""
+        """Return columns of the rows that meet all `conditions`; None = only Spark can read the
+        table. Bounds skip files, and groups within files. Raises SurroundingsError."""
         from featurelib import arrow
 
         try:
@@ -336,10 +336,10 @@ class TableReader:
 
 
 def places(read: Read, lines: Mapping[int, int], cluster: str | None = None) -> dict[int, str]:
-    """Return `file:line` of landing lines of one cluster, or of all. Lines that are not kept are
-    left out; so are all lines if there are too many to open.
+    """Return line_id → `file:line` of landing lines, of one cluster or of all. Lines that are not
+    kept are left out; so are all lines if there are too many to open.
 
-    `lines`: line_id → when it was observed, microseconds; the times choose files.
+    `lines`: line_id → time of observation, microseconds; the times choose files.
     """
     if not 0 < len(lines) <= MOST_LOCATED:
         return {}
@@ -354,8 +354,8 @@ def places(read: Read, lines: Mapping[int, int], cluster: str | None = None) -> 
 
 
 def lines_of(findings: TableRows, part: Container[str] | None = None) -> dict[int, int]:
-    """Return the landing lines behind the findings of these clusters, None = all, and when each was
-    observed, microseconds."""
+    """Return line_id → time of observation (microseconds) of the landing lines behind findings;
+    `part`: the clusters, None = all."""
     columns = (findings.numbers(name).tolist() for name in ("line_id", "observed_at"))
     rows = zip(findings["cluster"].to_pylist(), *columns, strict=True)
     return {
@@ -371,8 +371,8 @@ def place(row: Mapping[str, Any]) -> str:
 
 
 def read_quarantine(read: Read, runs: Sequence[Wanted], most: int) -> tuple[int, list[LeftOut]]:
-    """Return the number of quarantined lines of these runs, and `most` of them, newest run first.
-    Bounds skip files without such lines."""
+    """Return the number of quarantined lines of these runs, and the first `most`, newest run first.
+    Bounds skip files without quarantined lines."""
     columns = ["run", "source_file", "line_number", "reason", "cluster"]
     bad = read(LANDING_LINE, [*runs, ("reason", "is not null", None)], columns)
     first = nsmallest(
@@ -382,9 +382,8 @@ def read_quarantine(read: Read, runs: Sequence[Wanted], most: int) -> tuple[int,
 
 
 def night_before(read: Read, run: int) -> tuple[list[Row], Judgement | None, list[Row], set[Node]]:
-    """Return the rows of gold.audit_run up to this run; and of the run before it each cluster's
-    judgement (None for the first run), rows of finalized levels and ceilings, and the nodes that
-    did not respond."""
+    """Return the rows of gold.audit_run up to a run; and of the run before it: cluster → judgement
+    (None for the first run), levels and ceilings, and the nodes that did not respond."""
     nights = read(AUDIT_RUN, [("run", "<=", run)], None).to_pylist()
     before = max((night["run"] for night in nights if night["run"] < run), default=None)
     if before is None:
@@ -406,7 +405,7 @@ def night_before(read: Read, run: int) -> tuple[list[Row], Judgement | None, lis
 
 
 def is_outdated(table: Table, properties: Mapping[str, str], place: str) -> bool:
-    """Return true if an earlier release wrote a table that this one makes anew from others. Raises
+    """Return true if an earlier release wrote a table that is rebuilt from others. Raises
     TableError for a table of a newer release."""
     written = properties.get(VERSION_PROPERTY, "none")
     if not written.isdecimal() or int(written) > table.version:
@@ -419,11 +418,9 @@ def is_outdated(table: Table, properties: Mapping[str, str], place: str) -> bool
 
 
 def log_entries(path: str, options: Mapping[str, str] | None = None) -> Entries:
-    """Return the log files of a table, sorted by name. Raises OSError.
-
-    Raises SurroundingsError if one is empty, as after a power failure: readers would take it for a
-    commit of nothing, and lose rows silently.
-    """
+    """Return the log files of a Delta table, by name. Raises OSError, and SurroundingsError if a
+    file is empty, as after a power failure: readers would take it for a commit of nothing, and lose
+    rows silently."""
     from pyarrow.fs import FileSelector
 
     files = files_at(path, options).get_file_info(FileSelector("_delta_log"))
@@ -434,7 +431,7 @@ def log_entries(path: str, options: Mapping[str, str] | None = None) -> Entries:
 
 
 def files_at(path: str, options: Mapping[str, str] | None = None) -> FileSystem:
-    """Return the files below a folder or URI that deltalake knows; `options` are deltalake's."""
+    """Return the file system below a folder or URI; `options` are deltalake's."""
     from pyarrow.fs import LocalFileSystem, PyFileSystem, SubTreeFileSystem
 
     if "://" not in path:

@@ -15,12 +15,12 @@ from featurelib.feature import HIGHEST_INT32, HIGHEST_LEVEL, Level, Name, NodeId
 from featurelib.findings import Advice
 
 _T = TypeVar("_T")
-Filled = Annotated[tuple[_T, ...], Meta(min_length=1)]  # checked where a plan is read or applied
+Filled = Annotated[tuple[_T, ...], Meta(min_length=1)]  # checked when a plan is read or applied
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """A change of one feature's finalized level (0 = not finalized) in one request.
+    """A change of one feature's finalized level in one request; 0 = not finalized.
 
     `upgrade_type` is the name of a featurelib.feature.UpgradeType. A `to_level` of 0 takes the
     feature out of what is finalized (KIP-584, deletion).
@@ -47,7 +47,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RangeGroup:
-    """The nodes with the same ranges of the plan's features: feature → (min, max)."""
+    """The nodes with equal ranges of the plan's features: feature → (min, max)."""
 
     brokers: tuple[NodeId, ...]
     controllers: tuple[NodeId, ...]
@@ -56,7 +56,7 @@ class RangeGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requirements:
-    """The state that must be the same before anything is sent.
+    """The state of the cluster that a plan requires: it must be unchanged when a request is sent.
 
     `levels` are all finalized levels; the version of `/feature` is required in ZooKeeper mode only,
     because a KRaft broker's epoch moves twice a second on an idle cluster.
@@ -69,7 +69,7 @@ class Requirements:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValueChange:
-    """The value that some brokers share, and their value afterwards; None = not known."""
+    """A configuration value that some brokers share, and their value afterwards; None = unknown."""
 
     brokers: tuple[int, ...]
     before: str | None
@@ -78,10 +78,10 @@ class ValueChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideEffect:
-    """A change that a plan makes besides its levels, for its approver.
+    """A change that a plan makes besides its levels, shown to the approver.
 
-    `key` is the configuration, "" = none; the catalogue says `what` happens, what is impossible
-    `afterwards`, and whether a downgrade restores the old value.
+    `key`: the changed configuration, "" = none. From the catalogue: `what` happens, what is
+    impossible `afterwards`, and whether a downgrade restores the old value.
     """
 
     feature: str
@@ -95,7 +95,7 @@ class SideEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guards:
-    """The conditions for applying a plan, as decided where the plan was made.
+    """The conditions for applying a plan, fixed when the plan is made.
 
     `managed_by` is the other owner of finalized levels, "" = none; `managed_features` are its
     features, None = all of them.
@@ -112,7 +112,7 @@ class Guards:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The part `meaning` of a plan's file, which its digest covers.
+    """The part `meaning` of a plan file, which the digest covers.
 
     `dialect` is the policy, `own_dialects` those of the cluster's possible controllers; `catalogue`
     is the label of the catalogue with its overlay. `guards` None = made by a release that wrote
@@ -131,13 +131,13 @@ class Plan:
 
     @property
     def moves(self) -> tuple[Move, ...]:
-        """The moves of all steps, in the order they are sent."""
+        """The moves of all steps, in the order of sending."""
         return tuple(move for step in self.steps for move in step.updates)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reason(Advice):
-    """A reason against a feature's level; an empty feature is the whole cluster.
+    """A reason against a feature's level; `feature` "" = the whole cluster.
 
     `judge` is goal (the request itself), evidence, strict (the policy), probe (the controller
     itself) or the name of a dialect.
@@ -147,26 +147,26 @@ class Reason(Advice):
     code: str
     feature: str = ""
     level: int | None = None
-    node: str = ""  # as `broker 3`
-    supported: tuple[int, int] | None = None  # None: not listed, or no reason about a node
+    node: str = ""  # such as `broker 3`
+    supported: tuple[int, int] | None = None  # None: not listed, or no node
     # True if the controller would return this reason. A controller returns only its first reason.
     is_answer: bool = False
-    # The reason and last day of its finding's mute, if requested.
+    # Reason and last day of a mute of the finding.
     muted: str | None = None
     muted_until: str | None = None
 
     @property
     def role(self) -> str | None:
-        """The role `broker` or `controller`; None for the whole cluster."""
+        """The role of the node, `broker` or `controller`; None = the whole cluster."""
         return self.node.partition(" ")[0] or None
 
     @property
     def node_id(self) -> int | None:
-        """The node's id; None for the whole cluster."""
+        """The id of the node; None = the whole cluster."""
         return int(self.node.partition(" ")[2]) if self.node else None
 
 
-NO_EPOCH = -1  # of a leader: ZooKeeper mode has none, or it is unknown
+NO_EPOCH = -1  # unknown, or ZooKeeper mode, where leaders have no epoch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,15 +184,15 @@ class Recipient:
 
     @property
     def title(self) -> str:
-        """The title `controller 3` or `broker 1`."""
+        """The name of the node: `controller 3` or `broker 1`."""
         return f"{self.role} {self.node}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passed:
-    """A proof that no earlier request can still be applied, so levels from afterwards count: those
-    of a replica with the metadata log up to `offset` (None: of any later reading). `how` is a
-    sentence without its full stop."""
+    """The proof that no earlier request can still be applied. Levels count if they were read from a
+    replica of the metadata log up to `offset`; None: in any later reading. `how`: a sentence
+    without full stop."""
 
     how: str
     offset: int | None = None
@@ -200,7 +200,7 @@ class Passed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotPassed:
-    """The result that an earlier request may still be applied: `why` names what is missing, and
-    what helps."""
+    """The result that an earlier request may still be applied. `why`: what is missing, and what to
+    do."""
 
     why: str

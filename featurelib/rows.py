@@ -1,4 +1,4 @@
-"""Rows of a schema as columns: the form of the core's input and output.
+"""Define rows of a schema as columns: the form of the core's input and output.
 
 A column is one of five, by its type in featurelib.schema: `Numbers` (flags, times and days too),
 `Texts`, `Cells` of bytes, `Lists` of texts or rows, `TableRows` of structs. Columns are numpy
@@ -34,7 +34,7 @@ _FIRST_DAY = _EPOCH.date().toordinal()
 
 
 def pick(values: Int, at: Int, absent: int) -> Int:
-    """Return `values` at positions `at`; `absent` at position -1."""
+    """Return `values` at the positions `at`, and `absent` for position -1."""
     if len(values) == 0:
         return np.full(len(at), absent, dtype=np.int64)
     picked = values[np.maximum(at, 0)]
@@ -43,15 +43,15 @@ def pick(values: Int, at: Int, absent: int) -> Int:
 
 
 def spread(first: Int, count: Int) -> tuple[Int, Int]:
-    """Return the positions of runs of `count` entries that begin at `first`: the run of each entry,
-    and its position."""
+    """Return the entries of runs: run i has `count[i]` entries from `first[i]` on. Two columns: the
+    run of each entry, and the entry's position."""
     run = np.repeat(np.arange(len(count)), count)
     return run, np.repeat(first - (np.cumsum(count) - count), count) + np.arange(len(run))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Numbers:
-    """A column of numbers; `of` is their meaning: microseconds, days since 1970, 0 and 1."""
+    """A column of numbers; `of` is their type, such as microseconds, days since 1970, or flags."""
 
     values: Int
     of: Scalar
@@ -60,7 +60,7 @@ class Numbers:
         return len(self.values)
 
     def take(self, at: Int) -> Numbers:
-        """Return the values at these positions; -1 = null."""
+        """Return the column at the positions `at`; -1 = null."""
         return Numbers(values=pick(self.values, at, NONE), of=self.of)
 
     def to_pylist(self) -> list[Any]:
@@ -77,7 +77,7 @@ class Numbers:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Texts:
-    """A column of texts: `words[codes]`, null if a code is -1. A word may be repeated."""
+    """A column of texts: `words[codes]`, null if a code is -1. `words` may repeat a word."""
 
     words: Sequence[str]
     codes: Int
@@ -86,23 +86,23 @@ class Texts:
         return len(self.codes)
 
     def take(self, at: Int) -> Texts:
-        """Return the texts at these positions; -1 = null."""
+        """Return the column at the positions `at`; -1 = null."""
         return Texts(words=self.words, codes=pick(self.codes, at, -1))
 
     def equal(self, text: str) -> Bool:
-        """Return a mask of the rows that have this text."""
-        hit = np.array([*(word == text for word in self.words), False])  # the last at -1
+        """Return a mask of the rows that equal `text`."""
+        hit = np.array([*(word == text for word in self.words), False])  # the last is for code -1
         return hit[self.codes]
 
     def to_pylist(self) -> list[Any]:
         """Return the texts as Python values."""
-        words = [*self.words, None]  # at -1
+        words = [*self.words, None]  # for code -1
         return [words[code] for code in self.codes.tolist()]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Cells:
-    """A column of bytes: those of row i lie from `ends[i]` to `ends[i + 1]`. No row is null."""
+    """A column of bytes: row i is `data[ends[i]:ends[i + 1]]`. No row is null."""
 
     data: bytes | memoryview
     ends: Int
@@ -117,7 +117,7 @@ class Cells:
         return lengths
 
     def take(self, at: Int) -> Cells:
-        """Return the bytes at these positions; -1 = none."""
+        """Return the column at the positions `at`; -1 = no bytes."""
         starts, ends = pick(self.ends[:-1], at, 0).tolist(), pick(self.ends[1:], at, 0).tolist()
         cells = zip(starts, ends, strict=True)
         return cells_of([bytes(self.data[start:end]) for start, end in cells])
@@ -130,7 +130,7 @@ class Cells:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Lists:
-    """A column of lists: row i has the next `size[i]` entries, and is null if that is -1."""
+    """A column of lists: row i has the next `size[i]` entries of `of`; size -1 = null."""
 
     size: Int
     of: Texts | TableRows
@@ -139,7 +139,7 @@ class Lists:
         return len(self.size)
 
     def take(self, at: Int) -> Lists:
-        """Return the lists at these positions; -1 = null."""
+        """Return the column at the positions `at`; -1 = null."""
         size, count = pick(self.size, at, -1), np.maximum(self.size, 0)
         first = pick(np.cumsum(count) - count, at, 0)
         _, entries = spread(first, np.maximum(size, 0))
@@ -156,7 +156,7 @@ Column = Union[Numbers, Texts, Cells, Lists, "TableRows"]  # rows of a struct
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TableRows:
-    """The rows of a schema; `columns` are all of its columns, of equal length."""
+    """The rows of a schema: a column of equal length for each of its names."""
 
     schema: Schema
     columns: Mapping[str, Column] = field(repr=False)
@@ -168,54 +168,54 @@ class TableRows:
         return self.columns[name]
 
     def numbers(self, name: str) -> Int:
-        """Return a column of numbers, NONE for null."""
+        """Return the column `name`, which has numbers; NONE = null."""
         column = self.columns[name]
         assert isinstance(column, Numbers)
         return column.values
 
     def texts(self, name: str) -> Texts:
-        """Return a column of texts."""
+        """Return the column `name`, which has texts."""
         column = self.columns[name]
         assert isinstance(column, Texts)
         return column
 
     def cells(self, name: str) -> Cells:
-        """Return a column of bytes."""
+        """Return the column `name`, which has bytes."""
         column = self.columns[name]
         assert isinstance(column, Cells)
         return column
 
     def lists(self, name: str) -> Lists:
-        """Return a column of lists."""
+        """Return the column `name`, which has lists."""
         column = self.columns[name]
         assert isinstance(column, Lists)
         return column
 
     def take(self, at: Int) -> TableRows:
-        """Return the rows at these positions; at -1 all columns are null."""
+        """Return the rows at the positions `at`; at -1 every column is null."""
         return TableRows(
             schema=self.schema, columns={name: of.take(at) for name, of in self.columns.items()}
         )
 
     def select(self, names: Sequence[str]) -> TableRows:
-        """Return a copy with only these columns."""
+        """Return the rows with only the columns `names`."""
         columns = {name: self.columns[name] for name in names}
         return TableRows(schema=self.schema.select(names), columns=columns)
 
     def replace(self, **columns: Column | Int) -> TableRows:
-        """Return a copy with other values in these columns."""
+        """Return the rows with new values in these columns."""
         replaced = {name: _column(self.schema[name], values) for name, values in columns.items()}
         return TableRows(schema=self.schema, columns={**self.columns, **replaced})
 
     def to_pylist(self) -> list[Any]:
-        """Return each row as an object, its columns in order."""
+        """Return each row as a dictionary of Python values."""
         names = self.schema.names
         values = [self.columns[name].to_pylist() for name in names]
         return [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
 
 
 def make_rows(schema: Schema, count: int, columns: Mapping[str, Column | Int]) -> TableRows:
-    """Return `count` rows of a schema; a column that is left out is null in all of them."""
+    """Return `count` rows of a schema with these columns; other columns are null."""
     made = {
         name: _column(kind, columns[name]) if name in columns else nulls(kind, count)
         for name, kind in schema.fields
@@ -231,7 +231,7 @@ def _column(kind: Kind, values: Column | Int) -> Column:
 
 
 def nulls(kind: Kind, count: int) -> Column:
-    """Return a column of nulls."""
+    """Return a column of `count` nulls."""
     if kind is TEXT:
         return Texts(words=(), codes=np.full(count, -1, dtype=np.int64))
     if kind is BYTES:
@@ -246,31 +246,31 @@ def nulls(kind: Kind, count: int) -> Column:
 
 
 def numbers_of(values: Iterable[int | None]) -> Int:
-    """Return a column of these numbers."""
+    """Return numbers as an array for a column; None becomes NONE."""
     return np.array([NONE if value is None else value for value in values], dtype=np.int64)
 
 
 def texts_of(values: Iterable[str | None]) -> Texts:
-    """Return a column of these texts."""
+    """Return texts as a column; None becomes null."""
     place: dict[str, int] = {}
     codes = [-1 if text is None else place.setdefault(text, len(place)) for text in values]
     return Texts(words=[*place], codes=np.array(codes, dtype=np.int64))
 
 
 def lists_of(values: Sequence[Sequence[str]]) -> Lists:
-    """Return a column of these lists of texts."""
+    """Return lists of texts as a column."""
     size = np.array([len(texts) for texts in values], dtype=np.int64)
     return Lists(size=size, of=texts_of(text for texts in values for text in texts))
 
 
 def cells_of(values: Sequence[bytes]) -> Cells:
-    """Return a column of these bytes."""
+    """Return a sequence of bytes as a column."""
     ends = np.cumsum([0, *map(len, values)], dtype=np.int64)
     return Cells(data=b"".join(values), ends=ends)
 
 
 def join_rows(parts: Sequence[TableRows]) -> TableRows:
-    """Return these rows of one schema joined in order; at least one part."""
+    """Return rows of one schema joined in order; there must be at least one part."""
     schema = parts[0].schema
     joined = {name: _join([part[name] for part in parts]) for name in schema.names}
     return TableRows(schema=schema, columns=joined)
@@ -293,7 +293,7 @@ def _join(parts: Sequence[Any]) -> Any:
 
 
 def join_texts(parts: Sequence[Texts]) -> Texts:
-    """Join these columns; words that several of them share are kept once."""
+    """Return columns of texts joined in order; each distinct word is kept once."""
     first: dict[int, int] = {}
     words: list[str] = []
     for part in parts:

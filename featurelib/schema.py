@@ -20,7 +20,7 @@ import numpy as np
 
 
 class Scalar(StrEnum):
-    """A type of one value, with Arrow's name."""
+    """The type of a single value, by Arrow's name."""
 
     BOOL = "bool"
     SHORT = "int16"
@@ -34,20 +34,20 @@ class Scalar(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListOf:
-    """A list of values, or of rows."""
+    """The type of a list of values or of rows."""
 
     of: Scalar | Schema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schema:
-    """The columns of a row in order, each with its type; every value may be null."""
+    """The columns of a row, in order, each with its type; every value may be null."""
 
     fields: tuple[tuple[str, Kind], ...]
 
     @classmethod
     def of(cls, fields: Iterable[tuple[str, Kind]]) -> Schema:
-        """Return a schema of these columns."""
+        """Return a schema with these columns."""
         return cls(fields=tuple(fields))
 
     @property
@@ -58,7 +58,7 @@ class Schema:
         return dict(self.fields)[column]
 
     def select(self, names: Iterable[str]) -> Schema:
-        """Return a schema of some of its columns."""
+        """Return the schema with only the columns `names`, in that order."""
         return Schema.of([(name, self[name]) for name in names])
 
     def with_first(self, name: str, kind: Kind) -> Schema:
@@ -75,7 +75,7 @@ BOOL, SHORT, INT, LONG = Scalar.BOOL, Scalar.SHORT, Scalar.INT, Scalar.LONG
 TEXT, BYTES, TIME, DATE = Scalar.TEXT, Scalar.BYTES, Scalar.TIME, Scalar.DATE
 LEVEL = SHORT
 
-# The type of a column by its name, in every table that has it; the type of any other is TEXT.
+# Column name → its type in every table; columns that are not listed are texts.
 _NAMES = {
     BOOL: "fenced registered voter active_controller stale",
     LEVEL: "finalized_level level min_level min_version max_version target ceiling available "
@@ -93,13 +93,13 @@ _KINDS = {name: kind for kind, names in _NAMES.items() for name in names.split()
 
 
 def columns(names: str, **lists: ListOf | Schema) -> Schema:
-    """Return a schema of the columns `names`, each with the type of its name; `lists` are the types
-    of list columns."""
+    """Return a schema of the columns `names`, each with the type of its name; `lists`: types of
+    columns with lists."""
     kinds: dict[str, Kind] = {**_KINDS, **lists}
     return Schema.of((name, kinds.get(name, TEXT)) for name in names.split())
 
 
-# The parts of a row of silver.cluster_snapshot: snapshot.toml says what each field holds.
+# The parts of a row of silver.cluster_snapshot; snapshot.toml describes each field.
 _TABLE = resources.files(__package__).joinpath("snapshot.toml").read_text(encoding="utf-8")
 _PARTS: dict[str, dict[str, str]] = tomllib.loads(_TABLE)
 _STORED_AS = {"time": "<i8", "line": "<i8", "node": "<i4", "name": "<i4", "text": "<i4"}
@@ -107,7 +107,7 @@ _LISTS = {"name": "names", "text": "texts"}
 
 
 def _stored_as(part: str, field: str) -> str:
-    """Return the storage type of a field of snapshot.toml. Raises ValueError if it has no mark."""
+    """Return the storage type of a field in snapshot.toml. Raises ValueError for a wrong mark."""
     mark, _, kind = _PARTS[part][field].partition(" ")
     if not (kind if mark == "content" else mark in _STORED_AS and not kind):
         marks = f"{', '.join(_STORED_AS)}, or content with a type"
@@ -116,17 +116,17 @@ def _stored_as(part: str, field: str) -> str:
 
 
 LAYOUT = {part: np.dtype([(f, _stored_as(part, f)) for f in of]) for part, of in _PARTS.items()}
-# Fields with a position in a list of texts of the row, -1 = none, and which list: names of
-# features are alike in nearly every cluster.
+# Fields whose value is a position in a list of texts of the row (-1 = none), and that list: most
+# clusters have equal feature names.
 TEXT_FIELDS = {f: _LISTS[m] for of in _PARTS.values() for f, m in of.items() if m in _LISTS}
-# Fields with a time, by part: a result may depend on their age.
+# Fields that hold a time, by part: a result may depend on their age.
 TIME_FIELDS = [(part, f) for part, of in _PARTS.items() for f in of if of[f] == "time"]
 
 _OF_SNAPSHOT = columns("cluster observed_at waiting features_node").fields
 _OF_PARTS = [(name, BYTES) for name in ("names", "texts", *LAYOUT)]
 SNAPSHOT = Schema.of([*_OF_SNAPSHOT, *_OF_PARTS, *columns("checksum state").fields])
 
-# The facts in a finding's texts besides node, feature and levels, and the reason why the usual
+# The facts in findings' texts besides node, feature and levels, and the cause why the usual
 # remedy does not help. findings.toml and rules.toml list them by code.
 _OF_FACTS = "reason response difference effect condition permission setting release levels needs "
 _OF_FACTS += "other_nodes dependants since until waiting_lines gap witness mutes cause principal "

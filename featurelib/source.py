@@ -58,7 +58,7 @@ from featurelib.model import Guards
 from featurelib.planning.requirements import Guarding
 from featurelib.words import microseconds
 
-NEWEST = "newest"  # as of the newest line
+NEWEST = "newest"  # --as-of: the time of the newest line
 RUN_TIME = "run"  # --as-of of a question about a run: the run's own time
 SAMPLES = CHECKOUT.parent / "data" / "samples"
 NIGHTS_BEFORE = CHECKOUT.parent / "data" / "nights" / "tables.tar.gz"  # of the samples
@@ -66,12 +66,12 @@ SAMPLES_MARK = ".featurelib.samples"  # a file in tables that were made from the
 SAMPLE_BUILD = CHECKOUT.parent / "build" / "samples"
 SAMPLE_TABLES = SAMPLE_BUILD / "tables"
 WAYS = ("bootstrap", "controllers", "zookeeper", "file")
-_SHOWN = 3  # quarantined lines that are printed
+_SHOWN = 3  # the most quarantined lines that are printed
 _OTHERS = f"{ADDRESSES}, or name what was read of it (--tables FOLDER, --capture PATH)"
 
 
 class Ways(TypedDict, total=False):
-    """The fields of Wanted that reach a live cluster, and its further files."""
+    """The options of Wanted that reach a live cluster, and those that name files."""
 
     bootstrap: str | None
     controllers: str | None
@@ -84,7 +84,7 @@ class Ways(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """The options that choose a cluster and its evidence."""
+    """The options that choose a cluster and the source of its data."""
 
     cluster: str | None = None
     capture: str | None = None
@@ -102,20 +102,19 @@ class Wanted:
 
     @property
     def addresses(self) -> dict[str, str]:
-        """The given addresses, beside or instead of the inventory's; option → value."""
+        """The addresses in options, which replace the inventory's: option → value."""
         given = {name: getattr(self, name) for name in WAYS}
         return {name: value for name, value in given.items() if value is not None}
 
     @property
     def addresses_anywhere(self) -> dict[str, str]:
-        """The same addresses as they are valid in any folder."""
+        """The addresses in options, with absolute paths, so that they are valid in any folder."""
         return self.addresses | ({"file": os.path.abspath(self.file)} if self.file else {})
 
     @property
     def ways(self) -> tuple[str, str]:
         """The options, each after a blank, with which another command reads the same evidence; and
-        the options for a time after a change, without stored evidence, which cannot show the
-        change."""
+        those for a time after a change, without stored evidence, which cannot show it."""
         later = replace(self, capture=None, tables=None, run=None)
         if later != self:
             later = replace(later, as_of=None)
@@ -123,12 +122,12 @@ class Wanted:
 
     @property
     def of_files(self) -> str:
-        """The options, each after a blank, for the same inventory, settings and overlay."""
+        """The options, each after a blank, that name inventory, settings and overlay."""
         return Wanted(fleet=self.fleet, config=self.config, overlay=self.overlay)._text
 
     def later(self, entry: FleetEntry) -> str:
         """Return the options for a plan after a change: with a live reading or, if the inventory
-        has no address, with what is collected then."""
+        has no address, with landing files that are collected then."""
         now, later = replace(self, run=None).ways
         return later if entry.is_reachable else now
 
@@ -145,7 +144,7 @@ class Wanted:
 
     @property
     def is_stored(self) -> bool:
-        """True if landing files or tables are named. Raises ConfigError for options that exclude
+        """True if options name landing files or tables. Raises ConfigError for options that exclude
         each other."""
         stored = [name for name in ("capture", "tables") if getattr(self, name) is not None]
         named = [f"--{name}" for name in (*stored, *self.addresses)]
@@ -169,8 +168,8 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReachedCluster:
-    """A cluster and its addresses. `entry.id` is empty if only addresses are known: the reading
-    finds it."""
+    """A cluster and how to connect to it. `entry.id` "" = only addresses are known, and the reading
+    finds the id."""
 
     entry: FleetEntry
     fleet: Fleet
@@ -178,12 +177,12 @@ class ReachedCluster:
     timeout: float = TIMEOUT_SECONDS
 
     def open(self) -> Backend:
-        """Return its backend; the caller closes it. Raises ConfigError."""
+        """Return the backend of the cluster; the caller closes it. Raises ConfigError."""
         return open_backend(self.entry, self.catalogue, timeout=self.timeout)
 
     @contextmanager
     def watcher(self, max_age: int, say: Say) -> Iterator[Watcher]:
-        """Yield the watcher that reads and writes the cluster; `max_age` in microseconds."""
+        """Yield a watcher for reading and changing the cluster; `max_age` in microseconds."""
         with closing(self.open()) as backend:
             yield Watcher(
                 backend=backend,
@@ -194,14 +193,14 @@ class ReachedCluster:
             )
 
     def entry_of(self, cluster_id: str) -> FleetEntry:
-        """Return the inventory's entry of the cluster that responded: the owner's declarations
-        apply at any address."""
+        """Return the inventory's entry of the cluster that responded, whatever address was used;
+        without one, the given entry."""
         return self.fleet.of(cluster_id, self.entry)
 
 
 def choose(options: Wanted, fleet: Fleet, source: str, advice: str = ADDRESSES) -> FleetEntry:
-    """Return the entry of the named cluster with the given addresses; without a name a new entry.
-    `source` names the inventory. Raises ConfigError."""
+    """Return the inventory entry of the named cluster, with addresses from options; without a name
+    a new entry. `source`: the inventory's file. Raises ConfigError."""
     cluster = options.cluster
     ways: dict[str, object] = {
         "bootstrap": _split(options.bootstrap),
@@ -216,7 +215,7 @@ def choose(options: Wanted, fleet: Fleet, source: str, advice: str = ADDRESSES) 
         )
     known = None if cluster is None else fleet.named(cluster, f"{source}: ")
     if cluster is None or (known is None and any(ways.values()) and KAFKA_ID.fullmatch(cluster)):
-        entry = FleetEntry(id=cluster or "")  # the responding cluster must have this id
+        entry = FleetEntry(id=cluster or "")  # the cluster that responds must have this id
     else:
         if known is None and not fleet.cluster:
             name = f"No cluster {cluster!r}. Name its address instead (--bootstrap HOST:PORT)."
@@ -236,7 +235,7 @@ def choose(options: Wanted, fleet: Fleet, source: str, advice: str = ADDRESSES) 
 
 
 def lists_none(source: str) -> str:
-    """Return the advice for an inventory without clusters, whose file may not exist."""
+    """Return the advice for an inventory without clusters; its file may not exist."""
     folder, line = Path(source).parent, "featurelib inventory import --bootstrap HOST:PORT"
     make = "" if folder.is_dir() else f"mkdir -p {shlex.quote(str(folder))} && "
     return f"{source} lists no cluster yet. Add one:\n  {make}{line} >> {shlex.quote(source)}"
@@ -284,10 +283,10 @@ def choose_entries(
 
 
 def open_fleet(fleet: str | None, catalogue: Catalogue | None) -> tuple[str, Fleet]:
-    """Return the inventory and its file: the named one, or the first of the usual places
-    (featurelib.config.files). Without a file it is empty. Raises ConfigError.
+    """Return the path of the inventory and its content: the file `fleet`, or the first in the usual
+    places (featurelib.config.files); empty without a file. Raises ConfigError.
 
-    Releases and features are checked with a catalogue only.
+    Only with a catalogue are releases and features checked.
     """
     path = find_file("--fleet", find_place("fleet", fleet)[0], INVENTORY)
     if path is None:
@@ -300,8 +299,8 @@ def _split(text: str | None) -> tuple[str, ...]:
 
 
 def find_tables(tables: str | None) -> str:
-    """Return the folder of the tables: the named one, or that of the settings. Raises ConfigError
-    if there is none."""
+    """Return the folder of the tables, from the option or the settings. Raises ConfigError without
+    one."""
     folder, _ = find_place("tables", tables)
     if folder is None:
         raise ConfigError(
@@ -312,7 +311,7 @@ def find_tables(tables: str | None) -> str:
 
 
 def demo_places() -> dict[str, str]:
-    """Return tables, inventory and settings of the samples."""
+    """Return the paths of the samples' tables, inventory and settings, by option."""
     places = {"tables": SAMPLE_TABLES, "fleet": SAMPLES / INVENTORY, "config": SAMPLES / SETTINGS}
     return {name: str(relative(path)) for name, path in places.items()}
 
@@ -328,54 +327,53 @@ def relative(path: Path) -> Path:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """A reading of one cluster, its inventory entry, and the origin of the reading."""
+    """A reading of one cluster, its inventory entry, and where the data comes from."""
 
     view: ClusterView
     entry: FleetEntry
     made_from: str
-    wanted: Wanted  # the options that chose it
+    wanted: Wanted  # the options that chose the cluster
     inputs: Inputs  # the inputs of the judgement
-    guards: Guards  # for a plan made from it
+    guards: Guards  # for plans from this reading
     mutes: tuple[Mute, ...] = ()  # of conf/audit.toml
     lake: Lake | None = None  # the tables, if it comes from tables
 
     @property
     def muted(self) -> InForce:
-        """The mutes for this cluster as of the reading."""
+        """The mutes that apply to this cluster as of the reading."""
         as_of = self.view.newest if self.inputs.as_of is None else self.inputs.as_of
         return InForce(mutes=self.mutes, cluster=self.view.cluster_id, as_of=as_of)
 
     @property
     def name(self) -> str:
-        """The cluster's name for people."""
+        """The cluster's name in messages."""
         return self.entry.title or self.view.cluster_id
 
     @property
     def argument(self) -> str:
-        """The cluster's name in the commands that follow."""
+        """The cluster's name as an argument of commands."""
         return self.entry.argument or self.view.cluster_id
 
     def places(self, lines: Iterable[tuple[int, int]]) -> dict[int, str]:
-        """Return `file:line` of lines, from their ids and times (microseconds); an empty result for
-        a live reading, which has no file."""
+        """Return line_id → `file:line` for (line_id, time in microseconds); {} for a live reading,
+        which has no file."""
         known = {line: at for line, at in lines if line}
         if self.lake is not None:
             try:
                 return places(self.lake.read, known, self.view.cluster_id)
             except (NoEvidenceError, TableError, SurroundingsError):
-                return {}  # questions work without bronze
+                return {}  # an answer is possible without bronze
         return {} if self.wanted.capture is None else _places_in_files(self.wanted.capture, known)
 
     @property
     def seen_at(self) -> str:
-        """The time of its newest evidence."""
+        """The time of the newest data of the cluster, as text."""
         return say_seconds(self.view.seen // 1_000_000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
-    """A cluster chosen by options; `say` gets a line for each step of a reading, and for
-    quarantined lines."""
+    """A cluster chosen by options; `say` gets the progress of a reading, and quarantined lines."""
 
     wanted: Wanted
     catalogue: Catalogue
@@ -383,12 +381,12 @@ class Chosen:
 
     @property
     def settings(self) -> Settings:
-        """The settings from the file of --config, or from its default."""
+        """The settings from the file in --config, or from the default file."""
         return open_settings(self.wanted.config)
 
     def reached(self, advice: str = ADDRESSES) -> ReachedCluster:
-        """Return the cluster and its addresses. Raises ConfigError for none and contradictions;
-        `advice` ends the message about a name that the inventory lacks."""
+        """Return the cluster with its addresses. Raises ConfigError without any, and for
+        contradicting options; `advice` ends the message about a name that the inventory lacks."""
         options, catalogue = self.wanted, self.catalogue
         source, fleet = open_fleet(options.fleet, catalogue)
         entry, timeout = choose(options, fleet, source, advice), options.timeout
@@ -406,20 +404,20 @@ class Chosen:
 
     @contextmanager
     def watcher(self) -> Iterator[Watcher]:
-        """Yield the watcher that reads and writes the cluster, until the block ends."""
+        """Yield the watcher for reading and changing the cluster."""
         with self.reached().watcher(self.settings.max_age, self.say) as watcher:
             yield watcher
 
     def source(self) -> Source:
-        """Read the cluster: a live one now. Raises ConfigError, InputError, BackendError."""
+        """Read the cluster, live or stored. Raises ConfigError, InputError, BackendError."""
         if self.wanted.is_stored:
             return self._stored()
         with self.live() as (source, _):
             return source
 
     def question(self) -> Source:
-        """Read the cluster for a question, which uses available evidence by default. Ages are
-        judged as of the run's time, or of the newest line of files."""
+        """Read the cluster for a question; without options from the data that is available. Ages
+        are judged as of the run's time, or of the newest line in files."""
         options = self.wanted
         if options.as_of is None and options.tables is not None:
             options = replace(options, as_of=RUN_TIME)
@@ -438,7 +436,7 @@ class Chosen:
 
     @contextmanager
     def live(self) -> Iterator[tuple[Source, Backend]]:
-        """Yield a reading, and the backend of the cluster for a --probe, until the block ends.
+        """Yield a live reading, and the backend for a --probe, which is closed after the block.
         Raises ConfigError for landing files and tables, and the errors of `source`."""
         if self.wanted.is_stored:
             option = "--tables" if self.wanted.capture is None else "--capture"
@@ -447,7 +445,7 @@ class Chosen:
             yield read(), backend
 
     def _stored(self) -> Source:
-        """Read landing files or a run of the tables."""
+        """Return a reading from landing files or from a run of the tables."""
         options = self.wanted
         _, fleet = open_fleet(options.fleet, self.catalogue)
         entry = fleet.named(options.cluster) or FleetEntry(id=options.cluster or "")
@@ -472,9 +470,9 @@ class Chosen:
 
     @contextmanager
     def reader(self) -> Iterator[tuple[Callable[[], Source], Backend]]:
-        """Yield a function that reads the live cluster anew at each call, until the block ends; and
-        its backend. Raises ConfigError."""
-        find_settings(self.wanted.config)  # report a fault before the first query
+        """Yield a function that reads the live cluster at each call, and the backend, which is
+        closed after the block. Raises ConfigError."""
+        find_settings(self.wanted.config)  # report invalid settings first
         reached = self.reached(_OTHERS)
         with closing(reached.open()) as backend:
             yield partial(self._read, reached, backend), backend
@@ -483,12 +481,12 @@ class Chosen:
         entry = reached.entry
         lines = read_cluster(backend, entry, self.say)
         see, place = partial(Inputs.see_lines, lines=lines), backend.where
-        # The data is new, so no age counts.
+        # The data is new, so its age does not matter.
         source = self._make_source(see, None, reached.fleet, entry, "a reading of", place)
         return replace(source, view=replace(source.view, site=self._site(entry)))
 
     def _site(self, entry: FleetEntry) -> Site:
-        """Return the facts for remedies, whose commands reach the cluster as this one does."""
+        """Return the facts for remedies; their commands use the options of this reading."""
         return replace(entry.site, options=self.wanted.later(entry))
 
     def _make_source(
@@ -500,8 +498,7 @@ class Chosen:
         how: str,
         place: str,
     ) -> Source:
-        """Return the source of some evidence, judged by the settings that apply; `say` gets the
-        quarantined lines."""
+        """Return a reading, judged by the settings in use; `say` gets the quarantined lines."""
         settings, file = find_settings(self.wanted.config)
         inputs = Inputs(
             catalogue=self.catalogue,
@@ -541,12 +538,12 @@ def _places_in_files(capture: str, lines: dict[int, int]) -> dict[int, str]:
 
 
 def now() -> int:
-    """Return the time of this machine's clock, in microseconds."""
+    """Return the current time in microseconds."""
     return int(datetime.now(UTC).timestamp() * 1_000_000)
 
 
 def parse_as_of(text: str | None) -> int | None:
-    """Return a time as microseconds: now if empty, None for the newest line's. Raises
+    """Return a time in microseconds from --as-of: now for an empty text, None for `newest`. Raises
     ConfigError."""
     if text == NEWEST:
         return None

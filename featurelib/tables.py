@@ -34,7 +34,7 @@ class Table:
     comment: str
     grain: tuple[str, ...]
     schema: Schema
-    required: frozenset[str]  # columns that are never null
+    required: frozenset[str]  # the columns that are never null
     version: int = 1
     is_rebuilt: bool = False
     skip_by: tuple[str, ...] | None = None
@@ -43,7 +43,7 @@ class Table:
 
     @property
     def path(self) -> str:
-        """The place of the table below the tables' URI."""
+        """The path of the table below the root of all tables."""
         return f"{self.layer}/{self.name}"
 
     @property
@@ -52,8 +52,8 @@ class Table:
 
     @property
     def about(self) -> dict[str, str]:
-        """The sentence about each column, from columns.toml, and about `column.part` of a struct or
-        a list of rows. A part without a sentence of its own has that of its name."""
+        """The sentences that describe columns, from columns.toml: column, or `column.part` of a
+        struct or list → sentence."""
         sentences = _sentences()
         own = sentences["columns"] | sentences.get(self.full_name, {})
         about = {}
@@ -67,17 +67,17 @@ class Table:
 
     @property
     def audited(self) -> Schema:
-        """The columns that an audit makes; a run adds the others."""
+        """The columns that an audit returns; a run adds the rest."""
         return self.schema.select(name for name in self.schema.names if name not in OF_RUN)
 
     @property
     def application(self) -> str:
-        """The name by which Delta counts runs; a rebuilt table counts those of its version."""
+        """The id by which Delta counts runs of the table; a rebuilt table has one per version."""
         return f"featurelib/{self.full_name}{f'@{self.version}' if self.is_rebuilt else ''}"
 
     @property
     def name_in_schema(self) -> str:
-        """The table's name if all tables are in one schema of a catalog."""
+        """The name of the table in a catalog's schema."""
         return f"{self.layer}_{self.name}"
 
 
@@ -89,7 +89,7 @@ def _sentences() -> dict[str, dict[str, str]]:
 
 @cache
 def views() -> dict[str, str]:
-    """Return the query of each view over the tables, with their names in a schema."""
+    """Return view name → SQL query over the tables by their names in a schema."""
     text = resources.files(__package__).joinpath("views.sql").read_text(encoding="utf-8")
     return dict(re.findall(r"CREATE VIEW (\w+) AS\n(.*?);\n", text, re.DOTALL))
 
@@ -101,14 +101,14 @@ def is_name(tables: str) -> bool:
 
 
 def with_run(rows: Schema) -> Schema:
-    """Return `rows` with the run that wrote them, and its day, as the first columns."""
+    """Return `rows` with two new first columns: the run that wrote them, and its day."""
     return rows.with_first("run_date", DATE).with_first("run", LONG)
 
 
 OF_RUN = ("run", "run_date", "first_seen_run")
 _SKIP_BY = ("run", "cluster")
 
-# The reason for a line whose bytes are lost; such a line is no evidence.
+# The reason for a line whose bytes were changed, so that it proves nothing.
 CHANGED = "the line was changed after it was accepted: another writer changed bronze.landing_line"
 
 LANDING_LINE = Table(
@@ -116,7 +116,7 @@ LANDING_LINE = Table(
     name="landing_line",
     comment="Every landing line once, by content. A null reason means valid, a text quarantined.",
     grain=("content_hash",),
-    # line_id: the first 8 bytes of the SHA-256 of raw, as it landed; line_number: from 1
+    # line_id: the first 8 bytes of raw's SHA-256; line_number: from 1
     schema=columns(
         "run content_hash line_id source_file line_number kind cluster observed_at reason raw"
     ),
@@ -142,8 +142,8 @@ _WHO = "run cluster observed_at line_id role node_id epoch"
 
 
 def _history(name: str, comment: str, levels: str) -> Table:
-    """Return a silver table of what sources showed, where it changed: a row per line and feature,
-    null = none."""
+    """Return a silver table with the history of what sources reported: a row per line and feature
+    at each change, null = no feature."""
     return Table(
         layer="silver",
         name=name,
@@ -151,7 +151,7 @@ def _history(name: str, comment: str, levels: str) -> Table:
         grain=("line_id", "feature"),
         schema=columns(f"{_WHO} {levels}"),
         required=frozenset({"run", "cluster", "observed_at", "line_id", "role"}),
-        version=2,  # 2: a row where something changed; the source is `role`
+        version=2,  # 2: rows only where something changed; the source is `role`
         is_rebuilt=True,
         skip_by=_SKIP_BY,
         sort_by=("cluster",),
@@ -183,7 +183,7 @@ CLUSTER_SNAPSHOT = Table(
     version=12,  # 3: one form (schema.LAYOUT); 4 to 9: witnesses; 11: changes; 12: unnumbered
     is_rebuilt=True,
     skip_by=_SKIP_BY,
-    file_rows=_SNAPSHOT_ROWS,  # a fold leaves them sorted by cluster
+    file_rows=_SNAPSHOT_ROWS,  # a fold writes them sorted by cluster
 )
 
 SILVER = (NODE_ADVERTISEMENT, FINALIZED_FEATURES, CLUSTER_SNAPSHOT)

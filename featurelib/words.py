@@ -23,10 +23,10 @@ from featurelib.feature import METADATA_VERSION
 if TYPE_CHECKING:  # numpy's import takes time, and a command's help must be fast
     from featurelib.catalogue import Catalogue
 
-LENGTH = 120  # characters
-LONGEST_PATH = 250  # a shortened name would name no file
+LENGTH = 120  # the most characters of a text
+LONGEST_PATH = 250  # the most characters of a path; a shortened name would name no file
 EMPTY = "(empty)"
-RUNS = 12  # of node ids in one phrase
+RUNS = 12  # the most runs of node ids in a phrase
 # Parts of msgspec's messages, and plain words for them.
 _TYPES = {
     "Object contains unknown field": "no key is called",
@@ -48,7 +48,7 @@ _TYPES = {
     " > ": " above ",
     " got ": " found ",
 }
-NOT_LISTED = "no such feature"  # continues "supports" and "it supports"
+NOT_LISTED = "no such feature"  # after "supports" or "it supports"
 
 
 @lru_cache(maxsize=8192)
@@ -82,16 +82,16 @@ def toml_text(text: str) -> str:
 
 
 def toml_line(text: str, table: str, index: int) -> str:
-    """Return `:12`, the line of the [[table]] at `index` (from 0) of a TOML text; empty for tables
-    in one list."""
+    """Return `:12`, the line of the [[table]] at `index` (from 0) in a TOML text; "" for tables in
+    one list."""
     head = re.compile(rf'\s*\[\[\s*"?{table}"?\s*\]\]')
     lines = [number for number, line in enumerate(text.splitlines(), 1) if head.match(line)]
     return f":{lines[index]}" if index < len(lines) else ""
 
 
 def msgspec_fault(error: Exception) -> tuple[str, int, str]:
-    """Return the table and the index of its entry that an error of msgspec names, or "" and 0; and
-    its sentence, the key first."""
+    """Return the table and the position of its entry in an error of msgspec, or "" and 0; and the
+    error's sentence, which begins with the key."""
     parts = re.fullmatch(r"(.*?)(?: - at (?:`key` in )?`\$\.?(.*)`)?", str(error), re.DOTALL)
     assert parts is not None  # the pattern matches any text
     message, path = parts[1], parts[2] or ""
@@ -109,7 +109,7 @@ def _escape(character: str) -> str:
 
 
 def clean_place(place: str) -> str:
-    """Return `file:line` safe to show; a long path is cut, its number is not."""
+    """Return a place `file:line` as safe text; a long path is cut, the line number is not."""
     path, colon, number = place.rpartition(":")
     if not colon:
         return clean(place, LONGEST_PATH)
@@ -117,24 +117,24 @@ def clean_place(place: str) -> str:
 
 
 def place(line: str) -> str:
-    """Return `payments/landing.jsonl:7`: last folder, file and number of a landing line."""
+    """Return a short place `payments/landing.jsonl:7`: last folder, file and line."""
     return "/".join(line.split("/")[-2:])
 
 
 def count(number: int, noun: str) -> str:
-    """Return `no node`, `1 node`, `2,500 nodes`."""
+    """Return a number with its noun: `no node`, `1 node`, `2,500 nodes`."""
     if number == 0:
         return f"no {noun}"
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def progress(done: int, total: int, noun: str, seconds: float) -> str:
-    """Return `12 of 60 clusters, about 3 minutes left`; `seconds` is the remaining time."""
+    """Return `12 of 60 clusters, about 3 minutes left`; `seconds`: the remaining time."""
     return f"{done:,} of {count(total, noun)}, about {count(ceil(seconds / 60), 'minute')} left"
 
 
 def reporting(number: int, total: int) -> str:
-    """Return `5 of 6 nodes report`, `1 of 1 node reports`."""
+    """Return a share with its verb: `5 of 6 nodes report`, `1 of 1 node reports`."""
     return f"{number:,} of {count(total, 'node')} {'reports' if total == 1 else 'report'}"
 
 
@@ -192,21 +192,21 @@ def nodes(role: str | None, ids: Iterable[int], most: int | None = RUNS) -> str:
 def brokers_and_controllers(
     brokers: Sequence[int], controllers: Sequence[int], most: int | None = RUNS
 ) -> str:
-    """Return `brokers 1-3; controller 100`."""
+    """Return the nodes of a cluster by role: `brokers 1-3; controller 100`."""
     texts = [nodes("broker", brokers, most)] if brokers else []
     texts += [nodes("controller", controllers, most)] if controllers else []
     return "; ".join(texts)
 
 
 def age(span: timedelta) -> str:
-    """Return `47 hours`, `4 days`: whole units that have passed; `under an hour` for none."""
+    """Return the hours or days that have passed: `47 hours`, `4 days`, `under an hour`."""
     hours = int(span.total_seconds() // 3600)
     text = count(hours, "hour") if hours < 48 else count(hours // 24, "day")
     return text if hours else "under an hour"
 
 
 def time_text(time: datetime | None, *, seconds: bool = False) -> str:
-    """Return `2026-11-21 05:52 UTC`, or with its seconds; empty for none."""
+    """Return a time in UTC: `2026-11-21 05:52 UTC`, or with seconds; "" for None."""
     if time is None:
         return ""
     return f"{time.astimezone(UTC):{'%Y-%m-%d %H:%M:%S' if seconds else '%Y-%m-%d %H:%M'} UTC}"
@@ -226,7 +226,7 @@ def microseconds(at: datetime | str) -> int:
 
 
 def level_text(catalogue: Catalogue, feature: str | None, level: int | None) -> str:
-    """Return `25 (4.0-IV3)`, `1`, `0 (not finalized)`, `not known`."""
+    """Return a level with its name: `25 (4.0-IV3)`, `1`, `0 (not finalized)`, `not known`."""
     if level is None:
         return "not known"
     if level == 0:
@@ -258,7 +258,7 @@ def range_text(catalogue: Catalogue, feature: str | None, ends: tuple[int, int] 
 
 
 def releases_text(catalogue: Catalogue, names: Sequence[str]) -> str:
-    """Return releases in the catalogue's order, consecutive ones as `4.0 to 4.4`."""
+    """Return releases in the catalogue's order, consecutive ones joined: `4.0 to 4.4`."""
     order = [release.release for release in catalogue.releases]
     groups: list[list[str]] = []
     for name in names:

@@ -26,62 +26,62 @@ from featurelib.model import NotPassed, Passed, Recipient, Step
 from featurelib.words import OTHER_CLUSTER, clean, some
 
 Say = Callable[[str], None]
-Check = Callable[[], None] | None  # raises the reason not to send
-SHOWN = 3  # clusters in an error message
-OF_A_FILE = "featurelib.extras.sandbox.backend:open_embedded"  # opens a sandbox cluster
-TIMEOUT_SECONDS = 10.0  # to connect to one node, and again for its response
+Check = Callable[[], None] | None  # raises an error if the request must not be sent
+SHOWN = 3  # the most clusters in an error message
+OF_A_FILE = "featurelib.extras.sandbox.backend:open_embedded"  # opens sandbox clusters
+TIMEOUT_SECONDS = 10.0  # seconds to connect to a node, and again for its response
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Abilities:
-    """The guarantees of a backend about its cluster: with `validate_only`, no request that only
-    validates is ever applied."""
+    """The guarantees of a backend. `validate_only`: the cluster never applies a request that only
+    validates."""
 
-    mode: str  # kraft, zk
+    mode: str  # kraft or zk
     validate_only: bool
 
 
 class Backend(Protocol):
-    """A cluster. Close it when done; it may be used from one thread at a time."""
+    """The connection to one cluster. Close it when done; only one thread at a time may use it."""
 
     @property
     def where(self) -> str:
         """The cluster's address for messages, without secrets."""
 
     def describe(self, say: Say) -> tuple[bytes, ...]:
-        """Read every node once, and return landing lines; `say` gets the progress.
+        """Query every node once, and return landing lines; `say` gets the progress.
 
-        A node that does not respond gets a line with the error. Raises UnreachableError when no
-        node answers, ProtocolError.
+        A node that does not respond gets a line with the error. Raises UnreachableError if no node
+        responds, ProtocolError.
         """
 
     def abilities(self) -> Abilities:
-        """Return the guarantees after the last query of the cluster; query it if there was none."""
+        """Return the guarantees, as of the last query; query the cluster if there was none."""
 
     def recipient(self) -> Recipient:
-        """Connect to the node that gets the next `update`, and return the node; the update goes to
-        no other node. Raises UnreachableError if no node can be connected to."""
+        """Connect to the node that will receive the next `update`, and return it; no other node
+        receives that update. Raises UnreachableError if no connection succeeds."""
 
     def passed(self, sent: Recipient | None, features: Collection[str]) -> Passed | NotPassed:
-        """Prove that every node that may hold a request has handled all earlier requests. `sent` is
-        the request's receiver (None: an earlier release sent it, and recorded no receiver),
-        `features` are its features. Nothing is written. Raises no BackendError."""
+        """Return the proof that every node that may hold a request has handled all earlier ones, or
+        what is missing. `sent`: its receiver, None = unknown (of an earlier release); `features`:
+        those in the request. Nothing is written. Raises no BackendError."""
 
     def update(self, step: Step, *, validate_only: bool = False, last_check: Check = None) -> Reply:
-        """Send one UpdateFeatures request to the active controller, once, and return its response.
+        """Send one UpdateFeatures request to the active controller, once, and return the response.
 
-        `last_check` runs after all waiting, right before the bytes are sent. If it raises, nothing
-        was sent. Raises UnreachableError if nothing was sent, OutcomeUnknownError if no answer
-        came, RefusedError for `validate_only` where it would be written.
+        `last_check` runs right before the bytes are sent; if it raises, nothing is sent. Raises
+        UnreachableError if nothing was sent, OutcomeUnknownError without a response, RefusedError
+        for `validate_only` if the cluster would apply it.
         """
 
     def close(self) -> None:
-        """Close connections and files."""
+        """Close all connections and files."""
 
 
 def is_honoured(backend: Backend, dialects: Sequence[str]) -> bool:
-    """Return true if a request that only validates cannot be applied: on KRaft, if all `dialects`
-    that may be used there honour ValidateOnly."""
+    """Return true if a request that only validates cannot be applied: in KRaft mode, if all
+    `dialects` that the controllers may use honour ValidateOnly."""
     abilities = backend.abilities()
     if abilities.mode != "kraft" or not abilities.validate_only or not dialects:
         return False
@@ -99,13 +99,13 @@ def may_prove(backend: Backend, dialects: Sequence[str], step: Step) -> bool:
 
 
 def moves_text(step: Step) -> str:
-    """Return the levels of a request as one line."""
+    """Return the level changes of a request as one line."""
     return ", ".join(f"{u.feature} {u.from_level} to {u.to_level}" for u in step.updates)
 
 
 def validate(backend: Backend, step: Step, say: Say | None = None) -> Reply:
-    """Ask the controller to only validate `step`, and return its response. `say` is called before.
-    Raises UnreachableError if it does not respond, RefusedError if it would write."""
+    """Let the controller only validate `step`, and return the response. `say` is called before.
+    Raises UnreachableError without a response, RefusedError if the step would be applied."""
     if say is not None:
         say(f"asking the controller to validate only: {moves_text(step)} (needs {ALTER})")
     try:
@@ -117,14 +117,14 @@ def validate(backend: Backend, step: Step, say: Say | None = None) -> Reply:
 
 
 def accepts(reply: Reply, step: Step) -> bool:
-    """Return true if the controller accepts every update."""
+    """Return true if a response accepts every update of `step`."""
     return reply.accepts(move.feature for move in step.updates)
 
 
 def open_backend(
     entry: FleetEntry, catalogue: Catalogue, *, timeout: float = TIMEOUT_SECONDS
 ) -> Backend:
-    """Return the backend of one cluster, without a connection. `timeout` in seconds per node.
+    """Return the backend for one cluster, not connected yet. `timeout`: seconds per node.
 
     Raises ConfigError for an entry without a way to reach it, or whose client is not installed.
     """
@@ -142,10 +142,8 @@ def open_backend(
 
 
 def read_cluster(backend: Backend, entry: FleetEntry, say: Say) -> tuple[bytes, ...]:
-    """Read a cluster once, and return landing lines of that cluster.
-
-    Raises ConfigError where another cluster answers, and what `Backend.describe` raises.
-    """
+    """Query a cluster once, and return its landing lines. Raises ConfigError if another cluster
+    responds, and the errors of `Backend.describe`."""
     lines = backend.describe(say)
     ids = sorted(set(map(id_of, lines)))
     if entry.id and ids != [entry.id]:
@@ -162,7 +160,7 @@ class _Envelope(msgspec.Struct):
 
 
 def id_of(line: bytes) -> str:
-    """Return the id of a landing line's cluster."""
+    """Return the cluster id in a landing line."""
     return _ENVELOPE.decode(line).cluster_id
 
 

@@ -28,15 +28,15 @@ import msgspec
 from featurelib.config.security import DIGEST, Security
 from featurelib.errors import ConfigError, CredentialsError, UnreachableError, install_line
 
-RENEW_SECONDS = 30.0  # before the token expires, or after half of its lifetime
-FAILED_SECONDS = 5.0  # after a failure, the time without a new request
-LIFE_SECONDS = 300.0  # of a token without a stated lifetime
+RENEW_SECONDS = 30.0  # before a token expires, or after half of its lifetime
+FAILED_SECONDS = 5.0  # seconds without a new request after a failure
+LIFE_SECONDS = 300.0  # seconds that a token without a stated lifetime is used
 LONGEST_ANSWER_BYTES = 1_000_000
-_SHOWN = 200  # characters of a response
+_SHOWN = 200  # the most characters shown of a response
 
 
 class _Answer(msgspec.Struct, frozen=True):
-    """A token, or the error of a refusal (RFC 6749, sections 5.1 and 5.2)."""
+    """A response of a token endpoint: a token, or an error (RFC 6749, sections 5.1 and 5.2)."""
 
     access_token: str | None = None
     expires_in: float | None = None
@@ -47,7 +47,7 @@ class _Answer(msgspec.Struct, frozen=True):
 def _read(body: bytes) -> _Answer:
     try:
         return msgspec.json.decode(body, type=_Answer)
-    except msgspec.DecodeError:  # the message could show a part of a token
+    except msgspec.DecodeError:  # the message could contain a part of a token
         return _Answer()
 
 
@@ -57,8 +57,8 @@ class _NotFollowed(urllib.request.HTTPRedirectHandler):
 
 
 def opener(*handlers: urllib.request.BaseHandler) -> urllib.request.OpenerDirector:
-    """Return an opener for a URL that receives a secret: the opener follows no redirect, and uses
-    only TLS proxies, which cannot read the data."""
+    """Return an opener for URLs that receive a secret: it follows no redirect, and uses only TLS
+    proxies, which cannot read the data."""
     proxies = {kind: at for kind, at in urllib.request.getproxies().items() if kind == "https"}
     return urllib.request.build_opener(
         urllib.request.ProxyHandler(proxies), _NotFollowed(), *handlers
@@ -69,7 +69,7 @@ Clock = Callable[[], float]
 
 
 class TokenEndpoint:
-    """The token endpoint of one identity provider; safe for many threads.
+    """A token endpoint of an identity provider, with its current token; safe for many threads.
 
     `tls` holds the trusted authorities; `clock` counts seconds.
     """
@@ -83,7 +83,7 @@ class TokenEndpoint:
         self._failure, self._failed_until = "", 0.0
 
     def token(self, secret: str, limit: float) -> str:
-        """Return a valid token; `limit` in seconds. Raises UnreachableError, ConfigError."""
+        """Return a valid token within `limit` seconds. Raises UnreachableError, ConfigError."""
         with self._lock:
             now = self._clock()
             if self._token and now < self._good_until:
@@ -100,7 +100,7 @@ class TokenEndpoint:
             return self._token
 
     def _ask(self, secret: str, limit: float) -> tuple[str, float]:
-        """Request a token, and return it with its lifetime in seconds. Raises UnreachableError."""
+        """Request a token; return it with its lifetime in seconds. Raises UnreachableError."""
         fields = {"grant_type": "client_credentials"}
         if self._known.oauth_scope:
             fields["scope"] = self._known.oauth_scope
@@ -142,7 +142,7 @@ class TokenEndpoint:
 
 
 def plain(text: str) -> str:
-    """Return `text` as one line without control characters for a terminal."""
+    """Return `text` in one short line, without control characters."""
     return "".join(letter if letter.isprintable() else " " for letter in text)[:_SHOWN].strip()
 
 
@@ -151,7 +151,7 @@ _PLAIN = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
 class Credentials:
-    """The credentials for the listeners of one cluster. `key` names the settings in errors.
+    """The credentials for the listeners of one cluster. `key`: the name of the settings in errors.
 
     Every secret is fetched at each use, so a renewed secret counts at once.
     """
@@ -171,7 +171,7 @@ class Credentials:
 
     @property
     def summary(self) -> str:
-        """The protocol, mechanism and user, without secrets."""
+        """The protocol, the mechanism and the user as text, without secrets."""
         known = self.security
         name = known.username or known.oauth_client_id
         user = f" as {name}" if name else ""
@@ -179,8 +179,8 @@ class Credentials:
 
     @property
     def principal(self) -> str:
-        """The user's name as Kafka's own principal builder makes it; "" if it depends on a
-        certificate, a token or a ticket."""
+        """The user's name as Kafka's principal; "" = it depends on a certificate, a token or a
+        ticket."""
         known = self.security
         if known.mechanism in _PLAIN:
             return f"User:{known.username}"
@@ -188,14 +188,12 @@ class Credentials:
 
     @property
     def advice(self) -> str:
-        """The place to check after a refused login."""
+        """The advice after a refused login: which settings to check."""
         return f"Look at [cluster.{self._key}] of the inventory ({self.summary})."
 
     def settings(self) -> dict[str, object]:
-        """Return the settings of a connection, by kafka-python's names, with secrets.
-
-        Raises ConfigError for a secret that is not there.
-        """
+        """Return kafka-python's connection settings, with secrets. Raises ConfigError for a missing
+        secret."""
         known = self.security
         given: dict[str, object] = {"security_protocol": known.protocol}
         if known.is_sasl:
@@ -211,10 +209,8 @@ class Credentials:
         return given
 
     def sasl_options(self) -> dict[str, str] | None:
-        """Return the user and password for ZooKeeper, by kazoo's names; None without SASL.
-
-        Raises ConfigError for a secret that is not there.
-        """
+        """Return kazoo's SASL options for ZooKeeper: user and password; None = no SASL. Raises
+        ConfigError for a missing secret."""
         if self.security.mechanism != DIGEST:
             return None
         self._expect("puresasl", "pure-sasl", f"Install it, {install_line('zookeeper')}")
@@ -222,10 +218,8 @@ class Credentials:
         return {"mechanism": DIGEST, "username": user, "password": self._fetch("password")}
 
     def tls(self) -> ssl.SSLContext | None:
-        """Return TLS with the authorities and the certificate of the settings; None without TLS.
-
-        It is made once. Raises ConfigError for a missing or unusable file.
-        """
+        """Return the TLS context with authorities and certificate of the settings, made once; None
+        = no TLS. Raises ConfigError for a missing or unusable file."""
         known = self.security
         if known.is_tls and self._context is None:
             context = ssl.create_default_context()
@@ -241,10 +235,8 @@ class Credentials:
         return self._context
 
     def token(self, limit: float) -> str | None:
-        """Return OAUTHBEARER's token for a new connection; None without one. `limit` in seconds.
-
-        Raises ConfigError, and UnreachableError where the token endpoint gives none.
-        """
+        """Return the OAUTHBEARER token for a new connection, within `limit` seconds; None = another
+        mechanism. Raises ConfigError, UnreachableError."""
         if self._endpoint is not None:
             token = self._endpoint.token(self._fetch("oauth_client_secret"), limit)
             self._fetched.add(token)
@@ -252,7 +244,7 @@ class Credentials:
         return self._fetch("oauth_token") if self.security.oauth_token else None
 
     def check(self) -> None:
-        """Check that secrets and files exist, before any connection. Raises ConfigError."""
+        """Raise ConfigError for missing secrets and files, before any connection."""
         self.tls()
         if self.security.mechanism == DIGEST:
             self.sasl_options()
@@ -263,13 +255,13 @@ class Credentials:
                 self._fetch(name)
 
     def hide(self, text: str) -> str:
-        """Return `text` without any secret that was fetched."""
+        """Return `text` with every secret that was fetched replaced by a mark."""
         for secret in sorted(self._fetched, key=len, reverse=True):
             text = text.replace(secret, HIDDEN)
         return text
 
     def _tls_of_endpoint(self) -> ssl.SSLContext:
-        """Return TLS that trusts the system's authorities and ca_file, for an identity provider."""
+        """Return TLS for an identity provider: with the system's authorities and ca_file."""
         context = ssl.create_default_context()
         if self.security.ca_file:
             self._load("ca_file", self.security.ca_file, into=context)
@@ -283,7 +275,7 @@ class Credentials:
             )
 
     def _fetch(self, name: str) -> str:
-        """Return the secret that the setting `name` refers to. Raises CredentialsError."""
+        """Return the secret that the setting `name` points to. Raises CredentialsError."""
         scheme, _, place = getattr(self.security, name).partition(":")
         if scheme == "env":
             secret = self._environment.get(place, "")
@@ -293,7 +285,7 @@ class Credentials:
         else:
             try:
                 secret = Path(place).read_text(encoding="utf-8").rstrip("\r\n")
-            except UnicodeDecodeError:  # the message would show bytes of the secret
+            except UnicodeDecodeError:  # the message would contain bytes of the secret
                 raise self._lacks(name, f"text in UTF-8 in {place}", " none.") from None
             except OSError as error:
                 expected = f"a file to read at {place}"
@@ -307,15 +299,15 @@ class Credentials:
         return CredentialsError(f"{self._key}.{name}: expected {expected}, found{actual}")
 
     def _key_password(self) -> str:
-        """Return the password of an encrypted key; without this, OpenSSL asks the terminal."""
+        """Return the password of an encrypted key. Without it OpenSSL would ask at the terminal."""
         if not self.security.key_password:
             expected = "one beside a key that is encrypted"
             raise self._lacks("key_password", expected, " none. Add 'env:NAME' or 'file:PATH'.")
         return self._fetch("key_password")
 
     def _load(self, name: str, *paths: str, into: ssl.SSLContext) -> None:
-        """Load the authorities, or a certificate and its key, of the setting `name`. Raises
-        CredentialsError for unusable files."""
+        """Load the files of the setting `name` into a TLS context: authorities, or a certificate
+        and its key. Raises CredentialsError for unusable files."""
         files = [path for path in paths if path]
         for path in files:
             if not os.access(path, os.R_OK):

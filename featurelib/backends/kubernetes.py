@@ -27,11 +27,12 @@ _LISTS = (
 )
 _PAGE = 250
 _SECONDS = 30.0
-_LONGEST = 200  # characters of the server's message
+_LONGEST = 200  # the most characters of the server's message
 
 
 def list_resources(context: str) -> Iterator[object]:
-    """Yield every Kafka, KafkaNodePool and StrimziPodSet; `context` "" = the current one.
+    """Yield every Kafka, KafkaNodePool and StrimziPodSet resource; `context` "" = the current
+    context.
 
     Raises ConfigError if no settings reach the server, UnreachableError if it does not respond or
     refuses.
@@ -50,7 +51,7 @@ def list_resources(context: str) -> Iterator[object]:
                     yield from _items(partial(lists, group, preferred[group], plural))
         except client.ApiException as error:
             raise _refused(context, error) from None
-        except Exception as error:  # of urllib3, or of a response that is not Kubernetes'
+        except Exception as error:  # of urllib3, or about a response that is not Kubernetes'
             reason = show(str(error.__cause__ or getattr(error, "reason", None) or error))
             raise UnreachableError(
                 f"{PREFIX}{context}: expected Kubernetes' API server at {settings.host}, found: "
@@ -59,11 +60,11 @@ def list_resources(context: str) -> Iterator[object]:
 
 
 def _settings(context: str, client: Any, config: Any) -> Any:
-    """Return the server's settings from a kubeconfig or a service account. Raises ConfigError."""
+    """Return the server's settings from a kubeconfig or service account. Raises ConfigError."""
     settings = client.Configuration()
     try:
         try:
-            # The package reads the variable once, when it is imported.
+            # The package reads the variable only when it is imported.
             file = os.environ.get("KUBECONFIG") or None
             config.load_kube_config(file, context or None, client_configuration=settings)
         except config.ConfigException:
@@ -75,12 +76,12 @@ def _settings(context: str, client: Any, config: Any) -> Any:
             f"{PREFIX}{context}: expected a kubeconfig with that context, or a pod with a service "
             f"account, found: {show(str(error))}. kubectl config get-contexts lists the contexts."
         ) from error
-    settings.retries = False  # a reading ends soon with a reason
+    settings.retries = False  # a failed reading must end soon
     return settings
 
 
 def _items(ask: Callable[..., Any]) -> Iterator[dict[str, object]]:
-    """Yield every object of one list, page by page."""
+    """Yield every object of one kind of resource, page by page."""
     page_token: dict[str, str] | None = {}
     while page_token is not None:
         page = ask(limit=_PAGE, _request_timeout=_SECONDS, **page_token)
@@ -90,7 +91,7 @@ def _items(ask: Callable[..., Any]) -> Iterator[dict[str, object]]:
 
 
 def _refused(context: str, error: Any) -> UnreachableError:
-    """Return the error of a refusal, with the server's message, if any: it names the user."""
+    """Return the error about a refused request, with the server's message, which names the user."""
     try:
         words = json.loads(error.body)["message"].partition(". ")[0]
     except (ValueError, TypeError, KeyError, AttributeError):

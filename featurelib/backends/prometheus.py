@@ -34,7 +34,7 @@ _TOKEN = f"{_KEY}.oauth_token"
 
 
 class _Series(msgspec.Struct):
-    """A series: `value` of an instant, `values` of a range, each (seconds, text)."""
+    """A time series: `value` at one time, `values` of a time range, each (seconds, text)."""
 
     metric: dict[str, str]
     value: tuple[float, str] | None = None
@@ -46,7 +46,7 @@ class _Data(msgspec.Struct):
 
 
 class _Answer(msgspec.Struct):
-    """The response of /api/v1/query."""
+    """The response of Prometheus to /api/v1/query."""
 
     status: str = ""
     data: _Data | None = None
@@ -54,10 +54,8 @@ class _Answer(msgspec.Struct):
 
 
 class Prometheus:
-    """A server with Prometheus' query API. `token` refers to its secret: env:NAME, file:PATH.
-
-    Raises ConfigError for an invalid URL, or one with a secret.
-    """
+    """A connection to Prometheus' query API. `token` points to its secret: env:NAME, file:PATH.
+    Raises ConfigError for an invalid URL, or one with a secret."""
 
     def __init__(self, url: str, *, timeout: float, token: str | None = None) -> None:
         parts = urllib.parse.urlsplit(url)
@@ -75,14 +73,14 @@ class Prometheus:
         self._credentials = Credentials(known, _KEY) if token else None
 
     def describe(self, entry: FleetEntry) -> tuple[bytes, ...]:
-        """Return the landing lines of one cluster, for each scraped node and role. Raises
-        NoEvidenceError if the server does not respond or has no trustworthy lines."""
+        """Return the landing lines of one cluster's metrics, one per scraped node and role. Raises
+        NoEvidenceError without a response or without trustworthy samples."""
         labels = [f"{name}={json.dumps(value)}" for name, value in sorted(entry.metrics.items())]
         chosen = "{" + ",".join([f"__name__=~{json.dumps(QUERY)}", *labels]) + "}"
         now = self._ask(chosen)
         samples: list[Sample] = []
         if now:
-            # The same query for the times of the scrapes, as of the same moment.
+            # The times of these samples' scrapes, as of the same moment.
             at = max(s.value[0] for s in now if s.value is not None)
             current = {frozenset(s.metric.items()) for s in now}
             ranges = self._ask(f"{chosen}[{LOOKBACK}]", at)
@@ -97,7 +95,7 @@ class Prometheus:
         return tuple(write_line(KIND, entry.id, at, keys) for at, keys in nodes)
 
     def _ask(self, query: str, at: float | None = None) -> list[_Series]:
-        """Return the series that match a query, now or as of `at`, seconds."""
+        """Return the time series that match a query, now or as of `at` (seconds)."""
         fields = {"query": query} | ({} if at is None else {"time": f"{at:.3f}"})
         headers = {"Accept": "application/json"}
         if self._credentials is not None:
@@ -146,7 +144,7 @@ def _read(body: bytes) -> _Answer | None:
 
 
 def _sample(series: _Series) -> Sample:
-    """Return the newest sample of a series."""
+    """Return the newest sample of a time series."""
     labels = dict(series.metric)
     at, text = series.values[-1]
     return Sample(labels.pop("__name__", ""), labels, _number(text), round(at * 1000) * 1000)
@@ -160,8 +158,8 @@ def _number(text: str) -> float:
 
 
 def metrics_lines(lines: Iterable[bytes], source: ToolOutput) -> Iterator[bytes]:
-    """Yield landing lines from a scrape in a file, in Prometheus' text format. Raises LandingError,
-    and ConfigError if the parser is not installed."""
+    """Yield landing lines from a scrape in Prometheus' text format. Raises LandingError, and
+    ConfigError if the parser is not installed."""
     with needing("--kind metrics: expected the package prometheus-client, found none", "metrics"):
         import prometheus_client  # noqa: F401
     try:
@@ -173,7 +171,7 @@ def metrics_lines(lines: Iterable[bytes], source: ToolOutput) -> Iterator[bytes]
 
 
 def _parsed(lines: Iterable[bytes], source: ToolOutput) -> Iterator[Sample]:
-    """Yield every sample of a text; a sample without a time has the time of the file."""
+    """Yield every sample in a text; a sample without a time has the time of the file."""
     from prometheus_client.parser import text_fd_to_metric_families
 
     def texts() -> Iterator[str]:

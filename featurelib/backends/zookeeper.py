@@ -33,10 +33,10 @@ with needing("Clusters in ZooKeeper mode need the client kazoo, found none", "zo
     from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
     from kazoo.retry import KazooRetry
 
-# This module reports failures itself.
+# This module reports failures itself, so kazoo's log is off.
 logging.getLogger("kazoo").setLevel(logging.CRITICAL)
 
-# kazoo's states for a refused user: which one comes first depends on timing.
+# kazoo's states after a refused login: timing decides which comes first.
 _REFUSED = {
     "AuthFailedError",
     "ConnectionClosedError",
@@ -54,27 +54,25 @@ _NO_ANSWER = (
 
 
 class Door:
-    """The connections of one client, opened one after another. Its secrets are never shown.
-
-    `sasl`: the user's settings by kazoo's names; None without SASL.
-    """
+    """The connections of one ZooKeeper client, one after another; its secrets are never shown.
+    `sasl`: the user's settings by kazoo's names; None = no SASL."""
 
     def __init__(self, credentials: Credentials, timeout: float) -> None:
-        """Read the secrets. `timeout` in seconds. Raises ConfigError."""
+        """Read the secrets for connections. `timeout`: seconds. Raises ConfigError."""
         self._credentials, self._timeout = credentials, timeout
         self._tls, self.sasl = credentials.tls(), credentials.sasl_options()
-        self._failures: dict[str, str] = {}  # host:port → why it could not be opened
+        self._failures: dict[str, str] = {}  # host:port → why no connection was opened
         self._is_tried = self._is_open = self._has_session = False
-        self.is_in = False  # a request got a response, so the client may read
+        self.is_in = False  # true once a request got a response: the client may read
         self._settled = Event()
 
-    # Called by kazoo: create_connection and spawn of a handler, a listener of a client.
+    # kazoo calls these: create_connection and spawn of its handler, and its state listener.
 
     def open(
         self, address: tuple[str, int], hostname: str, timeout: float, **_: object
     ) -> socket.socket:
-        """Connect to `address`, which belongs to the inventory's host; kazoo's own TLS options are
-        ignored. Raises OSError."""
+        """Return a socket connected to `address`, which belongs to the inventory's host; kazoo's
+        own TLS options are ignored. Raises OSError."""
         self._is_tried = True
         try:
             connection = self._connect(address, hostname, timeout)
@@ -87,8 +85,8 @@ class Door:
         return connection
 
     def spawn(self, work: Callable[..., object], *given: object, **named: object) -> Thread:
-        """Run `work` in a thread. An error ends the wait and reaches the thread that waits for a
-        response; nothing is printed."""
+        """Run `work` in a thread. An error ends the wait, and is raised in the thread that waits
+        for a response."""
 
         def run() -> None:
             with suppress(Exception):
@@ -100,19 +98,19 @@ class Door:
         return thread
 
     def learn(self, state: str) -> None:
-        """Record that a server granted a session."""
+        """Record in which state kazoo is: whether a server granted a session."""
         if state == "CONNECTED":
             self._has_session = True
             self._settled.set()
 
-    # Called by read_znodes.
+    # read_znodes calls these.
 
     def wait(self) -> None:
         """Wait until a server grants a session, all servers failed, or the time is over."""
         self._settled.wait(self._timeout)
 
     def why(self, error: Exception) -> str:
-        """Return the reason why the read failed, as one line without secrets."""
+        """Return why the znodes could not be read, in one line without secrets."""
         name, advice = type(error).__name__, self._credentials.advice
         if self._has_session and not self.is_in and self.sasl is not None and name in _REFUSED:
             return f"{REFUSED_LOGIN}. {advice}"
@@ -138,38 +136,38 @@ class Door:
             raise
 
 
-# Kafka's code has /feature, KIP-584 has /features; all paths are below the chroot.
+# Kafka's code uses /feature, KIP-584 /features; all paths are below the chroot.
 PATHS = ("/cluster/id", "/feature", "/features", "/controller", "/controller_epoch", "/migration")
 PLAINTEXT = Security()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
-    """The result of reading one path: the content of the landing line besides kind, cluster and
-    time; `data` None = there is no such znode."""
+    """The read of one znode: the content of its landing line without kind, cluster and time; `data`
+    None = the znode does not exist."""
 
     path: str
     at: datetime
     data: str | None
     content: dict[str, object]
-    children: list[int] | None = None  # of BROKER_IDS: the registered brokers
+    children: list[int] | None = None  # only of BROKER_IDS: the registered brokers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Znodes:
-    """The results of reading all znodes once."""
+    """The reads of all znodes in one round."""
 
     reads: tuple[Read, ...]
 
     @property
     def cluster_id(self) -> str:
-        """The id in `/cluster/id`; empty if the znode has none."""
+        """The cluster id in `/cluster/id`; "" = none."""
         return next((_read_json(read).id for read in self.reads if read.path == "/cluster/id"), "")
 
     @property
     def brokers(self) -> dict[int, tuple[str, ...]]:
-        """The addresses: broker id → host:port, from the registrations that can be read; a listener
-        SSL://host:9093 reads host:9093 (BrokerIdZNode)."""
+        """The addresses of brokers, id → host:port, in readable registrations. A listener
+        SSL://host:9093 gives host:9093 (BrokerIdZNode)."""
         return {
             int(read.path.rsplit("/", 1)[1]): tuple(
                 url.partition("://")[2] for url in _read_json(read).endpoints
@@ -180,7 +178,7 @@ class Znodes:
 
 
 class _Text(msgspec.Struct):
-    """The used keys of a znode's text."""
+    """The used keys in the JSON text of a znode."""
 
     id: str = ""
     endpoints: list[str] = []
@@ -197,10 +195,10 @@ def _read_json(read: Read) -> _Text:
 
 
 def read_znodes(ensemble: str, timeout: float, security: Security = PLAINTEXT) -> Znodes:
-    """Read all paths once at `ensemble` (host:port,…/chroot), `timeout` in seconds per request.
+    """Read all znodes once from `ensemble` (host:port,…/chroot); `timeout`: seconds per request.
 
     Raises UnreachableError if no server responds or allows reading, ConfigError for a missing
-    chroot, or for unusable files and secrets of `security`.
+    chroot, and for unusable files or secrets of `security`.
     """
     hosts, _, below = ensemble.partition("/")
     chroot = f"/{below}".rstrip("/")
@@ -211,7 +209,7 @@ def read_znodes(ensemble: str, timeout: float, security: Security = PLAINTEXT) -
         door.wait()
         if not client.connected:
             raise ConnectionClosedError("no session")
-        # A rejected SASL login shows only in this request, which then gets no response.
+        # Only this request shows a rejected SASL login: it then gets no response.
         stat = client.exists_async(chroot or "/").get(timeout=timeout)
         door.is_in = True
         if stat is None:
@@ -232,10 +230,10 @@ def read_znodes(ensemble: str, timeout: float, security: Security = PLAINTEXT) -
 
 
 def _client(hosts: str, timeout: float, door: Door) -> KazooClient:
-    """Return a client that tries each server once, without a wait between servers."""
+    """Return a kazoo client that tries each server once, without a pause."""
     once, handler = KazooRetry(max_tries=1), SequentialThreadingHandler()  # 0 would mean no limit
     handler.create_connection, handler.spawn = door.open, door.spawn
-    client = KazooClient(  # without the chroot: kazoo warns where it is missing, we refuse
+    client = KazooClient(  # without the chroot, which is checked here
         hosts=hosts,
         timeout=timeout,
         handler=handler,
@@ -255,7 +253,7 @@ def _round(client: KazooClient, chroot: str) -> Iterator[Read]:
 
 
 def _list_brokers(client: KazooClient, chroot: str) -> Read:
-    """Return the ids of all registered brokers."""
+    """Return the read of `/brokers/ids` with the ids of registered brokers."""
     version = czxid = children = None
     with suppress(NoNodeError):
         names, stat = client.get_children(chroot + BROKER_IDS, include_data=True)

@@ -31,9 +31,9 @@ from featurelib.feature import METADATA_VERSION, SILENT_METADATA_VERSION, releas
 
 DATED = "2026-11-21"
 NEWEST_RELEASE: Final = newest_release()
-ANY = "any"  # the union of all releases
+ANY = "any"  # stands for the union of all releases
 CLASSIC_PARTS, EARLY_PARTS = 2, 3  # 3.9.1 means 3.9; 0.10.2.1 means 0.10.2
-FEATURE_RECORDS_FROM = 4  # 3.3-IV0: any level above 0 needs it (KIP-1022; Feature.java)
+FEATURE_RECORDS_FROM = 4  # 3.3-IV0: needed by any level above 0 (KIP-1022; Feature.java)
 HIGHEST_LEVEL = 2**15 - 1
 LEAST_WIDTH = 64  # the tables have levels 0 to 63, more if a catalogue has a higher one
 UNKNOWN = -1
@@ -58,25 +58,25 @@ class FeatureLevel:
 
     feature: str
     level: int
-    default_from: int  # the metadata.version from which new clusters get it
-    stable: bool  # a production level; others need unstable.feature.versions.enable
+    default_from: int  # the metadata.version from which it is the default of new clusters
+    stable: bool  # true for production levels; others need unstable.feature.versions.enable
     irreversible: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseCatalogue:
-    """The levels that a release's software knows, also unstable ones; `stable` marks production
+    """The levels that one release's software has, also unstable ones; `stable` marks production
     levels."""
 
     release: str
     based_on: str  # the Apache release whose version mapping applies
-    oldest: int  # metadata.version
+    oldest: int  # the oldest metadata.version
     newest_stable: int
     newest_unstable: int
     oldest_bootstrap: int
     names: dict[int, str]  # metadata.version → 4.0-IV3; oldest first
     loses_metadata_below: frozenset[int]  # a downgrade from such a level may lose metadata
-    features: tuple[str, ...]  # other than metadata.version, in the order Kafka lists them
+    features: tuple[str, ...]  # without metadata.version, in Kafka's order
     levels: tuple[FeatureLevel, ...]
     dependencies: tuple[Dependency, ...]
     _by_text: dict[str, int]
@@ -89,21 +89,19 @@ class ReleaseCatalogue:
         return tuple(v.level for v in rows if unstable or v.stable)
 
     def ranges(self, *, unstable: bool = False) -> dict[str, tuple[int, int]]:
-        """Return the advertised ranges, feature → range: production levels, or all of them with
-        unstable.feature.versions.enable. A feature whose highest would be 0 is not listed."""
+        """Return feature → advertised range: of production levels, or of all with
+        unstable.feature.versions.enable. A feature whose maximum would be 0 is not listed."""
         names = (METADATA_VERSION, *self.features)
         levels = {name: self.known_levels(name, unstable=unstable) for name in names}
         return {name: (known[0], known[-1]) for name, known in levels.items() if any(known)}
 
     def knows(self, feature: str, level: int, *, unstable: bool = True) -> bool:
-        """Return true if this release has that level of that feature."""
+        """Return true if this release has this level of the feature."""
         return level in self.known_levels(feature, unstable=unstable)
 
     def level_of(self, text: str, *, unstable: bool = True) -> int | None:
-        """Return the metadata.version of a release version (`3.9`, `3.9.1`, `3.7-IV2`), or None.
-
-        A release's name means its highest production level (MetadataVersion.fromVersionString).
-        """
+        """Return the metadata.version of a release version (`3.9`, `3.9.1`, `3.7-IV2`), or None. A
+        release's name means its highest production level (MetadataVersion.fromVersionString)."""
         count = EARLY_PARTS if text.startswith("0.") else CLASSIC_PARTS
         level = self._by_text.get(text, self._by_text.get(".".join(text.split(".")[:count])))
         known = level is not None and self.knows(METADATA_VERSION, level, unstable=unstable)
@@ -125,12 +123,12 @@ class ReleaseCatalogue:
         return level
 
     def defaults(self, metadata_version: int) -> dict[str, int]:
-        """Return every feature's level for a metadata.version, in the order of version-mapping."""
+        """Return every feature's default at a metadata.version, as version-mapping orders them."""
         names = (METADATA_VERSION, *self.features)
         return {name: self.default(name, metadata_version) for name in names}
 
     def needs(self, feature: str, level: int) -> tuple[Dependency, ...]:
-        """Return the declared dependencies of a level (`feature-dependencies`)."""
+        """Return the dependencies that a level declares (`feature-dependencies`)."""
         return tuple(d for d in self.dependencies if (d.feature, d.level) == (feature, level))
 
     def unmet(self, levels: Mapping[str, int], of: str = "") -> tuple[Dependency, ...]:
@@ -155,26 +153,26 @@ class ReleaseCatalogue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tables:
-    """The levels of every release as arrays, to judge clusters of many releases at once.
+    """The levels of all releases as arrays, for judging clusters of many releases at once.
 
-    Axis 0 is the release, axis 1 the feature, the last one a level; one look-up per row, no loop.
-    Use `release_code` and `feature_code` once per distinct name. -1 = the release does not know the
-    feature. The caller must mask such a look-up, because index -1 is the last element. `width` =
-    the first level no table has a place for.
+    Axis 0 is the release, axis 1 the feature, the last axis a level. Use `release_code` and
+    `feature_code` once per distinct name. -1 = the release does not know the feature; the caller
+    must mask it, because index -1 is the last element. `width`: the first level that the arrays do
+    not have.
     """
 
     releases: tuple[str, ...]
     features: tuple[str, ...]  # metadata.version first, then in the order Kafka lists them
     width: int
     level_known: Bools  # [release, feature, level]
-    changes: Levels  # [release, level, 0 to width]: lossy steps up to a metadata.version
+    changes: Levels  # [release, level, 0 to width] number of lossy levels up to a metadata.version
     oldest: Levels  # [release, feature]
     newest_stable: Levels  # [release, feature]
     newest_unstable: Levels  # [release, feature]
     dependencies: Levels  # a row each: in `release`, `feature` at `level` needs `other` at `least`
 
     def release_code(self, release: str) -> int:
-        """Return the position of the release of a version (`4.1.2` is 4.1); -1 if there is none."""
+        """Return the position of a version's release (`4.1.2` is 4.1); -1 = unknown."""
         known = [text for text in (release, release_line(release)) if text]
         return next((self.releases.index(n) for n in known if n in self.releases), UNKNOWN)
 
@@ -183,14 +181,14 @@ class Tables:
         return self.features.index(feature) if feature in self.features else UNKNOWN
 
     def lossy(self, release: npt.NDArray[np.integer], level: Levels, other: Levels) -> Bools:
-        """Return true where the downgrade between two metadata.versions may lose metadata, by each
+        """Return a mask of downgrades between two metadata.versions that may lose metadata, by each
         release's catalogue. Shapes broadcast; levels from 0 to `width`."""
         changed = self.changes[release, level] != self.changes[release, other]
         return np.asarray(changed, dtype=np.bool_)
 
 
 def _tables(all_of: Sequence[ReleaseCatalogue], features: Iterable[str]) -> Tables:
-    """Return the arrays of these releases, with `features` in order, without metadata.version."""
+    """Return the levels of these releases as arrays; `features` without metadata.version."""
     names = (METADATA_VERSION, *features)
     highest = max(n for c in all_of for name in names for n in c.known_levels(name))
     width = max(LEAST_WIDTH, highest + 1)
@@ -231,20 +229,20 @@ def _fixed(values: npt.NDArray[G]) -> npt.NDArray[G]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overlay:
-    """The overlay of a catalogue: its name, its rows, and a summary."""
+    """The overlay that a catalogue contains: its name, its rows, and their digest."""
 
     name: str
-    rows: frozenset[tuple[str, tuple[Cell, ...]]]  # table, and the key of the row
-    digest: str  # sha256 of the rows, whatever their order and layout in the file
+    rows: frozenset[tuple[str, tuple[Cell, ...]]]  # (table, key) of each row
+    digest: str  # SHA-256 of the rows, independent of order and layout
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalogue:
-    """The known features and releases, by name and level."""
+    """The features, levels and releases that featurelib knows."""
 
     rows: Rows = field(repr=False)
     overlay: Overlay | None
-    whole: ReleaseCatalogue = field(repr=False)  # every level, as in the newest release that has it
+    whole: ReleaseCatalogue = field(repr=False)  # every level, from the newest release that has it
     releases: tuple[ReleaseCatalogue, ...] = field(repr=False)
     tables: Tables = field(repr=False, compare=False)
     _of: dict[str, ReleaseCatalogue] = field(repr=False, compare=False)
@@ -289,24 +287,24 @@ class Catalogue:
         return f"{self.dated} + overlay {self.overlay.name} ({rows}, {self.overlay.digest[:12]})"
 
     def of(self, release: str) -> ReleaseCatalogue:
-        """Return the catalogue of one release. KeyError for an unknown release: pass texts of
-        people and collectors to `release_named` first."""
+        """Return the catalogue of one release. Raises KeyError for an unknown release, so use
+        `release_named` first for texts from outside."""
         return self._of[release]
 
     def release_named(self, text: str) -> str | None:
-        """Return the release of a version (`4.1.2` is 4.1), or None if the catalogue has none."""
+        """Return the release of a version (`4.1.2` is 4.1); None = not in the catalogue."""
         known = self._of.keys() - {ANY}
         return next((name for name in (text, release_line(text)) if name in known), None)
 
     def level_name(self, feature: str, level: int | None) -> str:
-        """Return the written form of `level`: 4.0-IV3 for metadata.version 25, else the number."""
+        """Return the name of `level`: 4.0-IV3 for metadata.version 25, else the number."""
         if level is None:
             return "?"
         return self.names.get(level, str(level)) if feature == METADATA_VERSION else str(level)
 
     def level_of(self, text: str) -> int | None:
-        """Return the metadata.version of a tool's text (`4.0-IV3`, `UNKNOWN 33`, `7`), or None. A
-        level is an int16 (FeatureLevelRecord)."""
+        """Return the metadata.version in a tool's text (`4.0-IV3`, `UNKNOWN 33`, `7`); None =
+        another text. A level is an int16 (FeatureLevelRecord)."""
         if text in self.names.values():
             return next(level for level, name in self.names.items() if name == text)
         number = re.fullmatch(r"(?:UNKNOWN )?\[?(\d{1,5})\]?", text)
@@ -317,8 +315,8 @@ class Catalogue:
         return max(self.whole.known_levels(feature), default=0)
 
     def newest_of_vendor(self, feature: str) -> int:
-        """Return the highest known level of a feature that only overlays have; of any other feature
-        the highest level that there can be."""
+        """Return the highest known level of a feature that only overlays have; for another feature
+        the highest possible level."""
         own = (r.features for r in self.releases if r.based_on == r.release)
         is_apache = feature == METADATA_VERSION or any(feature in names for names in own)
         known = self.whole.known_levels(feature)
@@ -340,8 +338,8 @@ class Catalogue:
     def ceiling(
         self, feature: str, metadata_version: npt.NDArray[np.int64], current: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.int64]:
-        """Return the default level of `feature` at each metadata.version, limited to levels above
-        `current` that can be reached without an opt-in level. int64, equal shapes.
+        """Return the production default of `feature` at each metadata.version, without levels above
+        `current` that only an opt-in level leads to. int64, equal shapes.
 
         Kafka scans the levels in order and stops at the first whose bootstrap version is higher
         (Feature.java, defaultLevel).
@@ -382,7 +380,7 @@ class Catalogue:
 
 
 def build(rows: Rows, overlay: Overlay | None = None) -> Catalogue:
-    """Build a catalogue from consistent rows; overlay.py checks them."""
+    """Return the catalogue of these rows, which overlay.py has checked."""
     releases = release_catalogues(rows)
     of = {own.release: own for own in (*releases, _union(releases))}
     every = {row.feature: row.level for row in sorted(rows.feature_level, key=lambda v: v.level)}
@@ -408,7 +406,7 @@ def build(rows: Rows, overlay: Overlay | None = None) -> Catalogue:
 
 
 def release_catalogues(rows: Rows) -> tuple[ReleaseCatalogue, ...]:
-    """Return each release's own catalogue, in the order of the releases."""
+    """Return the catalogue of each release, in the order of releases."""
     ends: dict[str, dict[str, tuple[int, int]]] = {row.release: {} for row in rows.release}
     for row in rows.release_feature:
         ends[row.release][row.feature] = row.newest_stable, row.newest_unstable
@@ -416,8 +414,7 @@ def release_catalogues(rows: Rows) -> tuple[ReleaseCatalogue, ...]:
 
 
 def _release(rows: Rows, row: ReleaseRow, ends: Mapping[str, tuple[int, int]]) -> ReleaseCatalogue:
-    """Build the catalogue of one release; `ends` are the newest stable and the newest level of each
-    feature."""
+    """Return the catalogue of one release; `ends`: feature → its newest stable and newest level."""
     named = {version.name: version.level for version in rows.metadata_version}
     own = {
         (d.feature, d.level, d.what): d.value
@@ -472,7 +469,7 @@ def _release(rows: Rows, row: ReleaseRow, ends: Mapping[str, tuple[int, int]]) -
 
 
 def _union(all_of: Sequence[ReleaseCatalogue]) -> ReleaseCatalogue:
-    """Return the levels of all releases; where releases differ, the newest release's rows."""
+    """Return the levels of all releases; where they differ, the newest release's."""
     last = {(v.feature, v.level): c for c in all_of for v in c.levels}
     last |= {(METADATA_VERSION, level): c for c in all_of for level in c.names}
     names = {level: name for c in all_of for level, name in c.names.items()}
@@ -494,5 +491,5 @@ def _union(all_of: Sequence[ReleaseCatalogue]) -> ReleaseCatalogue:
 
 @cache
 def load() -> Catalogue:
-    """Return the catalogue that ships with this release."""
+    """Return the catalogue that this release of featurelib contains."""
     return build(read_rows())

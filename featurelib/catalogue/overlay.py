@@ -1,4 +1,4 @@
-"""An overlay: rows of a vendor's builds laid over the catalogue, as TOML.
+"""Add the rows of a vendor's builds, an overlay in TOML, to the catalogue.
 
 A row with the key of another replaces it; any other row is added. A contradiction in the overlay,
 or with the catalogue, is a ConfigError that names the row: first what a row says by itself and of
@@ -52,32 +52,32 @@ class Contradiction:
 
 
 def contradictions(rows: Rows) -> Iterator[Contradiction]:
-    """Yield every contradiction in the rows, table by table."""
+    """Yield every contradiction between the rows of a catalogue, table by table."""
     known, is_whole = _Known(rows), True
     for _, row in rows.every():
         for fits, column, expected, value in _checks(row, known):
             if not fits:
                 is_whole = False
                 yield Contradiction(row=row, column=column, expected=expected, found=str(value))
-    if is_whole:  # otherwise the rest cannot be computed
+    if is_whole:  # otherwise a release cannot be built
         every = {own.release: own for own in release_catalogues(rows)}
         for row in rows.release:
             yield from _of_release(every[row.release], row, rows)
 
 
-Check = tuple[bool, str, str, object]  # whether the cell fits; its column, expected, found
+Check = tuple[bool, str, str, object]  # (true if the cell is valid; column, expected, found)
 
 
 class _Known:
-    """The names in the rows, and the checks that use these names."""
+    """The names that the rows of a catalogue define, with checks of references to them."""
 
     def __init__(self, rows: Rows) -> None:
         self.names: dict[
             str, int
-        ] = {}  # of metadata.version; if two rows have one name, the first row counts
+        ] = {}  # metadata.version by name; of two equal names the first counts
         self.levels: dict[str, set[int]] = {METADATA_VERSION: set()}
         self.releases = [row.release for row in rows.release]
-        # Release ("" = the level's own row), feature, level and column of what levels say.
+        # Release ("" = the level's own row), feature, level and column of facts about levels.
         self.cells: dict[tuple[str, str, int, str], str] = {}
         for version in rows.metadata_version:
             self.names.setdefault(version.name, version.level)
@@ -119,7 +119,7 @@ class _Known:
             yield fits, column, expected, f"{other}={least}"
 
     def late_enough(self, column: str, release: str, feature: str, level: int) -> Check:
-        """Require that a level is the default only where its own dependency is met."""
+        """Return the check that a level is a default only where its dependency is met."""
         name, text = (
             self.cells.get(
                 (release, feature, level, name), self.cells.get(("", feature, level, name), "")
@@ -129,14 +129,14 @@ class _Known:
         try:
             least = dict(pairs(text)).get(METADATA_VERSION, 0)
         except ValueError:
-            least = 0  # `dependency` has its own check
+            least = 0  # the column `dependency` has its own check
         default = self.names.get(name, least)
         expected = f"a default_from at or above what the level needs, {METADATA_VERSION}={least}"
         return default >= least, column, expected, f"default_from {name} ({default})"
 
 
 def _checks(row: Row, known: _Known) -> Iterator[Check]:
-    """Yield the violations of a row, alone and together with other rows."""
+    """Yield the checks of a row, by itself and against other rows."""
     match row:
         case VersionRow():
             fits = known.names[row.name] == row.level
@@ -174,7 +174,7 @@ def _checks(row: Row, known: _Known) -> Iterator[Check]:
             yield fits, "newest_stable", expected, row.newest_stable
         case DifferenceRow():
             yield from _of_difference(row, known)
-        case _:  # 0 means not finalized, and metadata.version changes without a request by name
+        case _:  # level 0 is not finalized; metadata.version is never by name
             if row.feature == METADATA_VERSION:
                 yield False, "feature", f"another feature than {METADATA_VERSION}", row.feature
             else:
@@ -205,15 +205,15 @@ def _of_difference(row: DifferenceRow, known: _Known) -> Iterator[Check]:
 
 
 def _of_release(own: ReleaseCatalogue, release: ReleaseRow, rows: Rows) -> Iterator[Contradiction]:
-    """Yield violations of Kafka's own rules for a release: a new cluster of production software has
-    only production levels, and all levels are consistent."""
+    """Yield violations of Kafka's own rules for one release: its defaults are production levels,
+    and all levels are consistent."""
     of = {row.feature: row for row in rows.release_feature if row.release == own.release}
     differences = [row for row in rows.release_difference if row.release == own.release]
     versions = sorted(row.level for row in rows.metadata_version)
     versions = versions[: versions.index(own.newest_unstable) + 1]
 
     def saying(feature: str, level: int) -> list[DifferenceRow | LevelRow]:
-        """Return the rows about a level, differences first."""
+        """Return the rows about one level, differences between releases first."""
         every: list[DifferenceRow | LevelRow] = [*differences, *rows.feature_level]
         return [row for row in every if (row.feature, row.level) == (feature, level)]
 
@@ -241,11 +241,11 @@ def _of_release(own: ReleaseCatalogue, release: ReleaseRow, rows: Rows) -> Itera
             )
 
 
-Unmet = tuple[int, str, str, str]  # the level, the other feature; expected, found
+Unmet = tuple[int, str, str, str]  # the level, the other feature, expected, found
 
 
 def _needs_unstable(own: ReleaseCatalogue, feature: str, level: int) -> Iterator[Unmet]:
-    """Require that the newest production level depends only on production levels."""
+    """Yield levels of production that depend on levels that are not in production."""
     for need in own.needs(feature, level):
         newest = max(own.known_levels(need.other, unstable=False), default=None)
         if newest is None or need.least > newest:
@@ -258,8 +258,8 @@ def _needs_unstable(own: ReleaseCatalogue, feature: str, level: int) -> Iterator
 def _needs_more_than_defaults(
     own: ReleaseCatalogue, feature: str, versions: list[int]
 ) -> Iterator[Unmet]:
-    """Require that a default depends at most on the other feature's default at that
-    metadata.version; each level is named once. `late_enough` checks metadata.version itself."""
+    """Yield a violation for each default that depends on more than the other feature's default at
+    that metadata.version. `late_enough` checks metadata.version itself."""
     named = set()
     for version in versions:
         level = own.default(feature, version)
@@ -276,15 +276,15 @@ def _needs_more_than_defaults(
                 yield level, need.other, expected, f"{need.other}={need.least}: {actual}"
 
 
-Keyed = dict[tuple[str, tuple[Cell, ...]], Row]  # table and key → row
+Keyed = dict[tuple[str, tuple[Cell, ...]], Row]  # (table, key) → row
 NEXT = "conf/catalogue-overlay.toml explains every table and key."
 
 
 def with_overlay(base: Catalogue, text: str | bytes, name: str) -> Catalogue:
-    """Lay the overlay in `text` over `base`; return `base` itself if the overlay has no rows.
+    """Return `base` with the overlay in `text`; `base` itself if the overlay has no rows.
 
-    Raises ConfigError for an overlay that contradicts itself or the catalogue, with `name`, the
-    line, what was expected and found, and a page.
+    Raises ConfigError for an overlay that contradicts itself or the catalogue: `name`, line,
+    expected and found values, and a page.
     """
     placed = _read(text, name)
     if not placed:
@@ -296,7 +296,7 @@ def with_overlay(base: Catalogue, text: str | bytes, name: str) -> Catalogue:
         overlay_rows = [row for row in (fault.row, *fault.others) if id(row) in places]
         place = places[id(overlay_rows[0])] if overlay_rows else f"{name}: {_key_text(fault.row)}"
         column = f"{fault.column}: "
-        if overlay_rows and overlay_rows[0] is not fault.row:  # another row's cell is at fault
+        if overlay_rows and overlay_rows[0] is not fault.row:  # the fault is in another row
             column = f"{_key_text(fault.row)}: {column}"
         raise ConfigError(
             f"{place}: {column}expected {fault.expected}, found {fault.found}. {NEXT}"
@@ -305,7 +305,7 @@ def with_overlay(base: Catalogue, text: str | bytes, name: str) -> Catalogue:
 
 
 def _read(text: str | bytes, name: str) -> list[tuple[str, str, Row]]:
-    """Return each row of the file with its position for messages and its table."""
+    """Return (place for messages, table, row) for each row of an overlay file."""
     try:
         content = text if isinstance(text, str) else text.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -328,7 +328,7 @@ def _read(text: str | bytes, name: str) -> list[tuple[str, str, Row]]:
 
 
 def _unique(placed: list[tuple[str, str, Row]]) -> Keyed:
-    """Return the rows by table and key. Raises ConfigError for two different rows of one key."""
+    """Return (table, key) → row. Raises ConfigError for two different rows with one key."""
     first: dict[tuple[str, tuple[Cell, ...]], tuple[str, Row]] = {}
     for place, table, row in placed:
         earlier, same = first.setdefault((table, key_of(row)), (place, row))
@@ -344,7 +344,7 @@ def _merge(base: Rows, overlay: Keyed) -> Rows:
     merged: Keyed = {(table, key_of(row)): row for table, row in base.every()}
     shared = (ReleaseFeatureRow, DifferenceRow)
     for build_ in overlay.values():
-        if isinstance(build_, ReleaseRow) and build_.based_on:  # it has what its base release has
+        if isinstance(build_, ReleaseRow) and build_.based_on:  # it has its base's features
             for table, row in base.every():
                 if isinstance(row, shared) and row.release == build_.based_on:
                     copied = msgspec.structs.replace(row, release=build_.release)

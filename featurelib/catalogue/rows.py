@@ -1,4 +1,4 @@
-"""Define the written form of the catalogue's tables: one type per table, one object per row.
+"""Define the rows of the catalogue's tables: one type per table, one object per row.
 
 CSV files and overlays hold the same tables with the same columns. Nothing is looked up or defaulted
 here. The requests that a listener offers (`api_keys` of ApiVersions) tell its release; supported
@@ -23,7 +23,7 @@ Cell = str | int | bool
 
 
 class _Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A row of a table."""
+    """A row of a table of the catalogue."""
 
 
 class VersionRow(_Row, frozen=True, kw_only=True):
@@ -33,7 +33,7 @@ class VersionRow(_Row, frozen=True, kw_only=True):
     level: Level
     name: Name  # 4.0-IV3
     release: str  # the release this level belongs to
-    loses_metadata_below: bool  # didMetadataChange: a downgrade from it may lose metadata
+    loses_metadata_below: bool  # true: a downgrade from it may lose metadata (didMetadataChange)
     purpose: str = ""
     source: str = ""
 
@@ -44,8 +44,8 @@ class LevelRow(_Row, frozen=True, kw_only=True):
     KEY: ClassVar[tuple[str, ...]] = ("feature", "level")
     feature: Name
     level: Level
-    default_from: str  # the name of the metadata.version whose new clusters get it
-    dependency: str = ""  # metadata.version=23, several with ;
+    default_from: str  # the name of the metadata.version from which new clusters have it
+    dependency: str = ""  # such as metadata.version=23; several separated by ;
     stable_since: str
     irreversible: bool = False
     source: str = ""
@@ -57,15 +57,15 @@ class ReleaseRow(_Row, frozen=True, kw_only=True):
     KEY: ClassVar[tuple[str, ...]] = ("release",)
     release: str
     oldest_metadata_version: Level
-    oldest_bootstrap: Level  # below it no new cluster is formatted (BootstrapMetadata.java)
+    oldest_bootstrap: Level  # new clusters are never below it (BootstrapMetadata.java)
     newest_stable: Level
     newest_unstable: Level
-    based_on: str = ""  # a vendor build: the release whose features and differences it shares
+    based_on: str = ""  # a vendor build's Apache release: it has its features and differences
     source: str = ""
 
 
 class ReleaseFeatureRow(_Row, frozen=True, kw_only=True):
-    """The levels of one feature in a release's software, from level 0 up."""
+    """The levels of one feature in a release's software, from 0 to the newest."""
 
     KEY: ClassVar[tuple[str, ...]] = ("release", "feature")
     release: str
@@ -76,13 +76,13 @@ class ReleaseFeatureRow(_Row, frozen=True, kw_only=True):
 
 
 class DifferenceRow(_Row, frozen=True, kw_only=True):
-    """The value of a level in one release's catalogue, if it differs from the newest catalogue."""
+    """The value of a column of a level in one release, if it differs from the newest release."""
 
     KEY: ClassVar[tuple[str, ...]] = ("release", "feature", "level", "what")
     release: str
     feature: Name
     level: Level
-    what: str  # loses_metadata_below, default_from or dependency
+    what: str  # the column: loses_metadata_below, default_from or dependency
     value: str
     source: str = ""
 
@@ -98,16 +98,16 @@ class SideEffectRow(_Row, frozen=True, kw_only=True):
     KEY: ClassVar[tuple[str, ...]] = ("feature", "level", "key")
     feature: Name
     level: Level
-    key: str = ""  # the configuration it changes; empty = none that has a name
+    key: str = ""  # the configuration that it changes; empty = none
     from_controller: bool = False
-    what: str  # the effect, for people
-    afterwards: str = ""  # what is impossible while it is finalized
-    restored: bool  # a downgrade restores the old value
+    what: str  # the effect, as a phrase
+    afterwards: str = ""  # what is impossible while the level is finalized
+    restored: bool  # true: a downgrade restores the old value
     source: str = ""
 
 
 Row = VersionRow | LevelRow | ReleaseRow | ReleaseFeatureRow | DifferenceRow | SideEffectRow
-# The table's name in an overlay → its row; with an s, its file in this package.
+# Name of a table in overlays → type of its rows; with an s, the file in this package.
 TABLES: dict[str, type[Row]] = {
     "metadata_version": VersionRow,
     "feature_level": LevelRow,
@@ -119,8 +119,8 @@ TABLES: dict[str, type[Row]] = {
 
 
 class Rows(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The rows of a catalogue, in the order of the files; an overlay's new rows come last. An
-    overlay's file has some of these tables."""
+    """The rows of a catalogue, or of an overlay, which has some of these tables; an overlay's new
+    rows come last."""
 
     metadata_version: tuple[VersionRow, ...] = ()
     feature_level: tuple[LevelRow, ...] = ()
@@ -130,19 +130,19 @@ class Rows(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     side_effect: tuple[SideEffectRow, ...] = ()
 
     def every(self) -> Iterator[tuple[str, Row]]:
-        """Yield each row with the name of its table."""
+        """Yield (table, row) for each row."""
         for table in TABLES:
             for row in getattr(self, table):
                 yield table, row
 
 
 def key_of(row: Row) -> tuple[Cell, ...]:
-    """Return the key that is unique in the row's table."""
+    """Return the values that identify a row in its table."""
     return tuple(getattr(row, name) for name in row.KEY)
 
 
 def pairs(dependency: str) -> list[tuple[str, int]]:
-    """Return `metadata.version=23;other=1` as names and levels. Raises ValueError otherwise."""
+    """Return the pairs in `metadata.version=23;other=1`. Raises ValueError for another text."""
     levels = []
     for text in filter(None, dependency.split(";")):
         name, equals, level = text.partition("=")
@@ -153,13 +153,13 @@ def pairs(dependency: str) -> list[tuple[str, int]]:
 
 
 def read_rows() -> Rows:
-    """Return the rows that ship with this package."""
+    """Return the rows of the CSV files in this package."""
     tables = {table: _read(kind, f"{table}s.csv") for table, kind in TABLES.items()}
     return Rows(**tables)  # type: ignore[arg-type]  # each table holds rows of its own kind
 
 
 def newest_release() -> str:
-    """Return the release of the last row of releases.csv, the default of `--software`."""
+    """Return the newest release in releases.csv, the default of `--software`."""
     return _lines("releases.csv")[-1].partition(",")[0]
 
 
@@ -175,7 +175,7 @@ def _lines(name: str) -> list[str]:
     return path.read_text(encoding="utf-8").splitlines()
 
 
-# --- What listeners offer -------------------------------------------------------------------------
+# --- Requests that listeners offer ----------------------------------------------------------------
 
 BROKER: Final = Role.BROKER.text
 CONTROLLER: Final = Role.CONTROLLER.text
@@ -184,7 +184,7 @@ ApiKeys = tuple[tuple[int, int, int], ...]  # (api_key, min_version, max_version
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """The versions of a request that one release offers; -1 = not offered.
+    """The versions of a request that nodes of one release offer; -1 = not offered.
 
     A node with `unstable.api.versions.enable` goes up to `newest_unstable`. `may_be_less`: a broker
     offers what it forwards no further than the active controller does, which may be older, and
@@ -197,7 +197,7 @@ class Offer:
     may_be_less: bool = False
 
     def allows(self, low: int, high: int) -> bool:
-        """Return true if a node of the release may offer the request in these versions."""
+        """Return true if the release's nodes may offer versions `low` to `high`."""
         if self.may_be_less:
             return low >= self.min_version and high <= self.newest_unstable
         return low == self.min_version and self.max_version <= high <= self.newest_unstable
@@ -205,7 +205,7 @@ class Offer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfferRow(Offer):
-    """A line of release_apis.csv: the requests that a listener offers from a release line on."""
+    """A line of release_apis.csv: a request that listeners offer from this release line on."""
 
     release: str
     listener: str
@@ -215,10 +215,8 @@ class OfferRow(Offer):
 
 @cache
 def releases_offering(role: Role, offered: ApiKeys) -> tuple[str, ...]:
-    """Return the release lines whose listeners of `role` offer exactly this, oldest first.
-
-    () = no measured one: ZooKeeper mode, a vendor's build or a newer release.
-    """
+    """Return the release lines whose listeners of `role` offer exactly this, oldest first. () = no
+    measured one: ZooKeeper mode, a vendor's build or a newer release."""
     ranges = {key: (low, high) for key, low, high in offered}
     return tuple(release for release, known in _offers()[role.text].items() if _fits(known, ranges))
 
@@ -231,7 +229,7 @@ def _fits(known: dict[int, OfferRow], ranges: dict[int, tuple[int, int]]) -> boo
 
 
 def read_release_apis() -> tuple[OfferRow, ...]:
-    """Return the rows of release_apis.csv, in order."""
+    """Return the rows of release_apis.csv, in the order of the file."""
     return _read(OfferRow, "release_apis.csv")
 
 

@@ -1,1 +1,1 @@
-"""Commands and entrances: parse, call one thing, print, end with a code."""
+"""Provide the command line: parse, call one API function, print, end with a code."""

@@ -30,7 +30,7 @@ OTHER_WORDS = GROUPS.pop("other words")
 COMMANDS = {name: place for commands in GROUPS.values() for name, place in commands.items()}
 SENDING = {*GROUPS["Change"], "collect", "inventory", "rules", "conformance", "sandbox"}
 COMPLETING = "_FEATURELIB_COMPLETE"
-READ_ONLY = COMMANDS.keys() - SENDING  # after an interrupt of these no work has to be repeated
+READ_ONLY = COMMANDS.keys() - SENDING  # after an interrupt of these nothing has to be repeated
 
 
 def sentence_of(place: str) -> str:
@@ -57,7 +57,7 @@ def make_app(only: str | None = None) -> typer.Typer:
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
     )
-    app.callback()(_entrance)  # Typer drops the name of a single command
+    app.callback()(_entrance)  # without a callback Typer would drop the name of a single command
     panels = {name: title for title, names in GROUPS.items() for name in names}
     for name, place in COMMANDS.items():
         panel = panels[name]
@@ -75,7 +75,7 @@ def make_app(only: str | None = None) -> typer.Typer:
 
 
 class _Commands(CommandGroup):
-    """The group of all commands. A word that is no command is answered with the likely command."""
+    """The group of all commands. For an unknown word it suggests the nearest command."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         try:
@@ -105,7 +105,7 @@ def _entrance(
 
 
 class _WithoutPandas(MetaPathFinder):
-    """A finder that hides pandas from pyarrow: pyarrow imports pandas with its first array (half a
+    """An import finder that hides pandas: pyarrow would import it with its first array (half a
     second), and no command uses it."""
 
     def find_spec(self, fullname: str, path: object, target: object = None) -> None:

@@ -34,7 +34,7 @@ _LEVEL_OPTIONS = {
 
 
 def chosen(options: Wanted) -> Chosen:
-    """Return the chosen cluster; a reading prints its progress on standard error."""
+    """Return the cluster that options choose; a reading prints its progress on standard error."""
     return Chosen(wanted=options, catalogue=open_catalogue(options.overlay, say), say=say)
 
 
@@ -46,7 +46,7 @@ def nights(
     config: str | None = None,
     overlay: str | None = None,
 ) -> NightTables:
-    """Return the chosen run of the tables. Raises ConfigError, NoEvidenceError."""
+    """Return the run of the tables that options choose. Raises ConfigError, NoEvidenceError."""
     options = Wanted(
         tables=find_tables(tables), run=run, fleet=fleet, config=config, overlay=overlay
     )
@@ -60,8 +60,8 @@ def several(
     choice: Choice,
     options: Wanted,
 ) -> list[Chosen]:
-    """Return the chosen clusters: without names all clusters of the landing files, with --all also
-    the expected clusters of the inventory. Raises ConfigError."""
+    """Return the clusters that options choose: without names all clusters in the landing files,
+    with --all also those of the inventory. Raises ConfigError."""
     catalogue, ids = open_catalogue(options.overlay, say), list[str | None](clusters or [])
     file, inventory = open_fleet(options.fleet, catalogue)
     if not (ids or options.addresses or options.capture or every or choice != Choice()):
@@ -97,7 +97,7 @@ def _level_of(words: list[str]) -> str:
 
 
 def _split(words: list[str]) -> tuple[str | None, str, str]:
-    """Return the cluster, the feature and the level as written. Raises ConfigError."""
+    """Return cluster, feature and level of `[CLUSTER] FEATURE=LEVEL`. Raises ConfigError."""
     feature, sign, level = words[-1].partition("=")
     if not (sign and feature and level) or len(words) > 2:
         raise ConfigError(
@@ -110,7 +110,7 @@ def _split(words: list[str]) -> tuple[str | None, str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelOptions:
-    """The options of `plan` that name levels."""
+    """The options of `plan` that request levels."""
 
     feature: list[str] | None = None
     metadata: str | None = None
@@ -125,7 +125,7 @@ def _command_of(words: list[str]) -> str:
 
 
 def _levels_of(words: list[str], given: LevelOptions) -> RequestedLevels:
-    """Return the levels to plan. Raises ConfigError for an option of another command."""
+    """Return the levels in the options of `plan`. Raises ConfigError for misplaced options."""
     command, release = _planned(words)[1], given.release_version
     for option in ("feature", "metadata", "upgrade", "downgrade", "delete"):
         if getattr(given, option) and option not in _LEVEL_OPTIONS.get(command, ()):
@@ -147,7 +147,7 @@ def _levels_of(words: list[str], given: LevelOptions) -> RequestedLevels:
 
 
 def _planned(words: list[str]) -> tuple[str | None, Command]:
-    """Return the cluster and the command. Raises ConfigError."""
+    """Return cluster and kind of plan in the arguments `[CLUSTER] COMMAND`. Raises ConfigError."""
     commands = [str(command) for command in Command]
     if words[-1] in commands and len(words) < 3:
         return words[0] if len(words) == 2 else None, Command(words[-1])
@@ -182,7 +182,7 @@ def _plan_file(out: str = "", as_json: bool = False) -> str:
 
 
 def _print_plan(answer: PlanAnswer, *, as_json: bool) -> int:
-    """Print the answer; with --out - the plan's file, and the answer on standard error."""
+    """Print a plan's answer; with --out - the plan's file, and the answer on standard error."""
     is_file = answer.path == STANDARD_OUTPUT
     with redirect_stdout(sys.stderr if is_file else sys.stdout):
         code = print_answer(answer, as_json=as_json)
@@ -192,7 +192,7 @@ def _print_plan(answer: PlanAnswer, *, as_json: bool) -> int:
 
 
 def typed() -> str:
-    """Return the command line, quoted to be typed again."""
+    """Return the command line of this process, quoted for a shell."""
     return shlex.join(["featurelib", *sys.argv[1:]])
 
 
@@ -220,7 +220,7 @@ def _speaker() -> Callable[[str], None]:
     return say
 
 
-# By parameter of a function of the API: the options that make its value; None: its own. Extras add
+# Parameter of an API function → options that make its value; None: the options' own. Extras add
 # those of their commands to this table and the next.
 CHOOSING: dict[str, Callable[..., Any] | None] = {
     "cluster": chosen,
@@ -239,5 +239,5 @@ CHOOSING: dict[str, Callable[..., Any] | None] = {
     "plan.out": _plan_file,
     "person": _asking,
 }
-# By command that prints more than its answer: the function that prints and returns the exit code.
+# Command that prints more than its answer → function that prints it and returns the exit code.
 PRINTING: dict[str, Callable[..., int]] = {"plan": _print_plan}

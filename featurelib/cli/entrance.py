@@ -36,13 +36,13 @@ from featurelib.view.documents import ERROR_WORDS, ErrorDocument, fill
 from featurelib.words import clean
 
 RUN_FORMAT = "%Y%m%d%H%M%S"
-INTERNAL_ERROR = 70  # EX_SOFTWARE of sysexits.h; 1 would tell a scheduler "findings"
-TRACE = "FEATURELIB_TRACE"  # set it to see where an unexpected error comes from
-MOST_OF_A_FAULT, MOST_OF_A_MESSAGE = 300, 10_000  # characters
+INTERNAL_ERROR = 70  # EX_SOFTWARE of sysexits.h; 1 would mean "findings" to a scheduler
+TRACE = "FEATURELIB_TRACE"  # the variable that shows the stack trace of an unexpected error
+MOST_OF_A_FAULT, MOST_OF_A_MESSAGE = 300, 10_000  # the most characters
 
 
 def print_json_error(message: str, code: int, facts: Mapping[str, object] | None = None) -> None:
-    """Print one JSON object on standard output."""
+    """Print an error as one JSON object on standard output."""
     error = fill(
         ErrorDocument, error=ERROR_WORDS.get(code, "usage"), message=message, exit_code=code
     )
@@ -51,14 +51,14 @@ def print_json_error(message: str, code: int, facts: Mapping[str, object] | None
 
 
 def _end(command: Any, args: tuple[Any, ...], options: dict[str, Any], whole: bool) -> Any:
-    """Run the `main` of a Typer command, and end the process unless another command called it."""
+    """Run the `main` of a Typer command, and end the process, unless another command called it."""
     try:
         code = command(*args, standalone_mode=False, **options)
     except typer.TyperException as error:
         _show(error)
         code = error.exit_code
         given = options.get("args") or next(iter(args), None) or sys.argv
-        if "--json" in given:  # options are not parsed yet
+        if "--json" in given:  # the options are not parsed yet
             print_json_error(_text(error), code)
     except typer.Abort:
         print("error: Stopped before anything was done.", file=sys.stderr)
@@ -69,10 +69,10 @@ def _end(command: Any, args: tuple[Any, ...], options: dict[str, Any], whole: bo
 
 
 def _show(error: typer.TyperException) -> None:
-    """Print the error, the command's usage, and the page that explains the options."""
+    """Print a usage error: its text, the command's usage, and the page about options."""
     context = getattr(error, "ctx", None)  # of an invalid command line
     if context is not None and error.format_message() == context.get_help():
-        print(context.get_help(), file=sys.stderr)  # no arguments are no error
+        print(context.get_help(), file=sys.stderr)  # a call without arguments is no error
         return
     print(f"error: {_text(error)}", file=sys.stderr)
     if context is not None:
@@ -81,8 +81,8 @@ def _show(error: typer.TyperException) -> None:
 
 
 def _text(error: typer.TyperException) -> str:
-    """Return the error text; for an option without a value also the allowed values. A command in
-    the last line stays in one line."""
+    """Return the text of a usage error; for an option without a value also the allowed values. A
+    command in its last line stays in one line."""
     context, name = getattr(error, "ctx", None), getattr(error, "option_name", None)
     note = ""
     if name and context is not None and hasattr(error, "possibilities"):
@@ -97,8 +97,8 @@ def _text(error: typer.TyperException) -> str:
 
 
 def _suggest(error: Any, own: set[str]) -> str:
-    """Add the nearest option of the command in an error about an unknown option; return a note if
-    only other commands have the nearest option."""
+    """Put the nearest option of the command into an error about an unknown option; return a note if
+    only other commands have it."""
     near = get_close_matches(error.option_name, own | FLAGS, n=1, cutoff=0.75)
     error.possibilities = near if own.issuperset(near) else []
     return "" if near == error.possibilities else f" ({near[0]} is an option of other commands)"
@@ -126,19 +126,19 @@ class CommandGroup(TyperGroup):
         return _end(super().main, args, extra, standalone_mode)
 
 
-# In ZooKeeper mode a cluster's id may begin with a hyphen (Kafka's CoreUtils.generateUuidAsBase64),
-# and is no option. The mark stands before it while the command line is parsed.
+# In ZooKeeper mode a cluster id may begin with a hyphen (Kafka's
+# CoreUtils.generateUuidAsBase64). This mark hides it from the option parser.
 _HYPHENED_ID, _MARK = re.compile(r"-\w[\w-]{20}", re.ASCII), "\u2060"
 HELP_ALL, PANEL = "--help-all", "rich_help_panel"
-PANELS = ("Arguments", "Options", "Where to read", "Judging", "Output")  # a help's parts, in order
+PANELS = ("Arguments", "Options", "Where to read", "Judging", "Output")  # parts of a help text
 
 
 class JobCommand(TyperCommand):
-    """A single command or job, or a command of a group."""
+    """A single command or job, or a command of a group, with featurelib's help and errors."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Print the options of the command first, then shared options by panel. Less common ones
-        are only named, unless --help-all asks for them."""
+        """Print the command's own options in a help text, then shared options by panel. Less common
+        options are only named, unless --help-all is given."""
         panels: dict[str, list[tuple[str, str]]] = {panel: [] for panel in PANELS}
         named = list[str]()
         for parameter in self.get_params(ctx):
@@ -157,8 +157,8 @@ class JobCommand(TyperCommand):
                     formatter.write_dl(records)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments, also a cluster's id that begins with a hyphen. Add the name of the
-        command to a parser error, which lacks it."""
+        """Parse arguments, also a cluster id that begins with a hyphen. Add the command's name to
+        parser errors, which lack it."""
         if HELP_ALL in args:
             ctx.meta[HELP_ALL], args = True, ["--help"]
         flags = {flag for parameter in self.params for flag in parameter.opts}
@@ -183,15 +183,15 @@ def _unmarked(value: Any) -> Any:
 
 
 def run_job(main: Callable[..., int]) -> None:
-    """Make `main`'s parameters options, call it, and end the process with its return value."""
+    """Run a job: `main`'s parameters become options, its result the exit code."""
     take_over()
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     app.command(help=main.__doc__, cls=JobCommand)(guard(with_options(main, "job")))
-    leave(partial(app, prog_name=f"./spark-submit.sh {Path(sys.argv[0]).stem}"))  # as it is typed
+    leave(partial(app, prog_name=f"./spark-submit.sh {Path(sys.argv[0]).stem}"))  # as typed
 
 
 def choose_run(run: int | None) -> int:
-    """Return `run` if it is a run number, else a number made from the current second in UTC."""
+    """Return `run` if it is a valid run number, else a new one from the current second in UTC."""
     if run is None:
         return int(datetime.now(UTC).strftime(RUN_FORMAT))
     try:
@@ -207,12 +207,12 @@ def choose_run(run: int | None) -> int:
 
 
 def say(text: str) -> None:
-    """Print one line of progress on stderr at once."""
+    """Print one progress line on standard error at once."""
     print(text, file=sys.stderr, flush=True)
 
 
 def guard(main: Callable[..., int]) -> Callable[..., None]:
-    """Return `main` as a command that ends with its return value or its error's code."""
+    """Return `main` as a command that ends with its result, or with the exit code of its error."""
 
     @functools.wraps(main)
     def guarded(**options: object) -> None:
@@ -222,7 +222,7 @@ def guard(main: Callable[..., int]) -> Callable[..., None]:
 
 
 def _end_line(main: Callable[..., int], options: dict[str, object]) -> int:
-    # The user interrupted the command, so py4j's log of broken sockets is not shown.
+    # After an interrupt, py4j's log of broken sockets is not shown.
     logging.disable(logging.CRITICAL)
     try:
         return main(**options)
@@ -238,7 +238,7 @@ def _say_error(error: Exception, *, as_json: bool) -> int:
     known = explain(error)
     if known is None:
         return _say_unexpected(error, as_json=as_json)
-    lines = str(known).split("\n")  # ours; what others say is one line where it comes in
+    lines = str(known).split("\n")  # other programs' texts are one line already
     message = "\n".join(clean(line, MOST_OF_A_MESSAGE) if line.strip() else line for line in lines)
     say(f"error: {message}{_kept(error)}")
     if as_json:
@@ -247,7 +247,7 @@ def _say_error(error: Exception, *, as_json: bool) -> int:
 
 
 def _kept(error: Exception) -> str:
-    """Return the file with Spark's messages about an error, or ""; Spark's job is not run again."""
+    """Return a note with the file that has Spark's messages about an error; "" = no note."""
     cause = error.__cause__ or error
     if not type(cause).__module__.startswith(("pyspark", "py4j")) or "\n" not in str(cause):
         return ""
@@ -262,7 +262,7 @@ def _kept(error: Exception) -> str:
 
 
 def _say_unexpected(error: Exception, *, as_json: bool) -> int:
-    """Print one line about an unexpected error, with class and place for a report."""
+    """Print one line about an unexpected error, with its class and place; return the exit code."""
     frames = traceback.extract_tb(error.__traceback__)
     traced = [frame for frame in frames if "featurelib" in frame.filename] or frames
     first = next(iter(str(error).strip().splitlines()), "")

@@ -1,4 +1,4 @@
-"""The parts that nightly and audit share: options, places, and the end of a run."""
+"""Provide what the jobs nightly and audit share: options, places, the end of a run."""
 
 from __future__ import annotations
 
@@ -64,14 +64,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
-    """The places where a run reads and writes, and its settings. `as_of` None = the newest line."""
+    """The places and settings of a run. `as_of` None = the newest line's time."""
 
     landing: str
     tables: str
     out: str | None
     fleet: Fleet
-    listed_in: str  # the inventory's file
-    wanted: Wanted  # for the next command
+    listed_in: str  # the file of the inventory
+    wanted: Wanted  # for commands in messages
     settings: Settings
     mutes: tuple[Mute, ...]
     as_of: int | None
@@ -87,7 +87,7 @@ def choose_places(
     as_of: str | None,
     overlay: str | None,
 ) -> Places:
-    """Combine options and defaults into places. Raises ConfigError for unusable values."""
+    """Return a run's places from options and defaults. Raises ConfigError if unusable."""
     samples = landing is None
     if samples and not (tables is None or are_samples(tables)):
         raise ConfigError(
@@ -95,7 +95,7 @@ def choose_places(
             "none. Add --landing FOLDER, the folder of your clusters' landing files."
         )
     if samples and tables is None:
-        build = relative(SAMPLE_BUILD)  # relative, so that pages show no folder of this machine
+        build = relative(SAMPLE_BUILD)  # relative, so that pages do not show this machine's folders
         tables, out = str(build / "tables"), out or str(build / "out")
     if tables is None:
         raise ConfigError(
@@ -130,7 +130,7 @@ def choose_places(
 
 
 def are_samples(tables: str) -> bool:
-    """Return False for a local folder with tables that were not made from the samples."""
+    """Return false if a local folder has tables that were not made from the samples."""
     path = None if is_name(tables) else local_path(tables)
     if path is None or not os.path.isdir(path) or not os.listdir(path):
         return True
@@ -138,8 +138,8 @@ def are_samples(tables: str) -> bool:
 
 
 def expect_landing(landing: str) -> None:
-    """Check the landing folder before Spark starts: LandingError if a local folder does not exist,
-    NoEvidenceError without a landing file, SurroundingsError if it cannot be read."""
+    """Check the landing folder before Spark starts. Raises LandingError if a local folder does not
+    exist, NoEvidenceError without a landing file, SurroundingsError if it cannot be read."""
     path = local_path(landing)
     if path is None:
         return
@@ -155,7 +155,7 @@ def expect_landing(landing: str) -> None:
 
 
 def expect_folder(option: str, uri: str) -> None:
-    """Raise ConfigError, before Spark starts, if a local `uri` or a folder above it is a file."""
+    """Raise ConfigError, before Spark starts, if a local `uri` or a folder above is a file."""
     path = None if option == "--tables" and is_name(uri) else local_path(uri)
     while path is not None and not os.path.isdir(path):
         if os.path.exists(path):
@@ -167,9 +167,9 @@ def expect_folder(option: str, uri: str) -> None:
 
 
 def go_on(store: Store, run: int | None, number: int) -> int:
-    """Return this run's number: `number`, or the next after the newest in the tables if that is
-    higher because an earlier run had a wrong clock. A requested number is kept here, and rejected
-    later if it is too low."""
+    """Return this run's number: `number`, or the next after the newest in the tables, if that is
+    higher because an earlier run had a wrong clock. A requested number is kept here; if it is too
+    low, it is rejected later."""
     known = (LANDING_LINE, CLUSTER_SNAPSHOT, AUDIT_RUN)
     newest = max(store.newest_run(table) or 0 for table in known)
     if run is not None or number > newest:
@@ -182,7 +182,7 @@ def go_on(store: Store, run: int | None, number: int) -> int:
 
 
 def expect_tables(store: Store) -> None:
-    """Raise TableError for a table of another release or schema, before the first write."""
+    """Raise TableError, before the first write, for a table of another release or schema."""
     with ThreadPoolExecutor(max_workers=4) as pool:
         list(pool.map(lambda table: store.exists(table) and store.check(table), ALL))
 
@@ -198,8 +198,8 @@ def judge_and_publish(
     limit: int,
     last: LastRun | None = None,
 ) -> int:
-    """Run the audit, write its files, print its report, and return the exit code. `last`: the run
-    before, whose pages may stay; this run is recorded there."""
+    """Judge all clusters, write and print the reports, and return the exit code. `last`: the last
+    run, whose unchanged pages stay; this run is recorded there."""
     from featurelib.spark.auditing import audit
     from featurelib.spark.judging import CORE_COLUMNS
 
@@ -216,7 +216,7 @@ def judge_and_publish(
     days, vacuum = places.settings.retention_days, places.settings.vacuum
     with ThreadPoolExecutor(max_workers=4) as pool:
         list(pool.map(lambda table: store.maintain(table, days, vacuum), ALL))
-    # Commands without Spark accept these: no catalog names.
+    # Commands without Spark accept these tables: no catalog names.
     tables = (store.is_named and store.folder.removeprefix("file:")) or places.tables
     order = AuditInputs(
         fleet=places.fleet,
@@ -235,7 +235,7 @@ def judge_and_publish(
         listed_in=places.listed_in,
         find_line=find_places(store.rows, lines_of(audited.judged.findings)).get,
     )
-    if places.out is not None or limit == 0:  # a caller that shows every row
+    if places.out is not None or limit == 0:  # for a caller that shows every row
         max_age, inventory = places.settings.max_age, places.fleet.inventory
         report = detail_worst(
             report,
@@ -258,7 +258,7 @@ def judge_and_publish(
 
 
 def say_failed(fail_on: Severity | None, code: int) -> int:
-    """Return the exit code of a run, and print the reason of exit code 1."""
+    """Return the exit code of a run; for code 1 print the reason."""
     if fail_on is not None and code:
         say(f"exit code 1: some finding is {fail_on.value} or worse (--fail-on {fail_on.value})")
     return code
@@ -272,10 +272,10 @@ def publish(
     pages: Iterable[tuple[str, str]] = (),
     last: LastRun | None = None,
 ) -> list[str]:
-    """Write reports, plan files and pages, and return their names; delete files of other runs,
+    """Write reports, plan files and pages, and return their names; delete the files of other runs,
     except unchanged pages of the `last` run.
 
-    An approval stays next to its plan, because it is valid for that plan only.
+    An approval stays next to its plan, because it is only valid for that plan.
     """
     from featurelib.spark.files import Folder
 

@@ -28,13 +28,14 @@ if TYPE_CHECKING:
     from featurelib.view.layout import Page
 
 YES = ("y", "yes")
-# What Kafka's tools strip of NAME and LEVEL (FeatureCommand.parseNameAndLevel; Java's String.trim).
+# Characters that Kafka's tools strip from NAME and LEVEL (FeatureCommand.parseNameAndLevel; Java's
+# String.trim).
 _BLANKS = "".join(map(chr, range(0x21)))
 
 
 class OptionWords(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The help of an option: `flag` if it differs from the parameter's name, and the allowed
-    numbers."""
+    """The texts of an option in options.toml: `flag` if it differs from the parameter's name,
+    `least` and `most` are the allowed numbers."""
 
     help: str | None = None
     metavar: str | None = None
@@ -45,7 +46,7 @@ class OptionWords(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     is_argument: bool = False
 
     def as_typer(self, name: str) -> Any:
-        """Return an option in typer's form; `name` is the parameter's name."""
+        """Return the typer object of an option; `name` is the parameter's name."""
         words: dict[str, Any] = {"metavar": self.metavar, "help": self.help}
         if self.is_argument:
             return typer.Argument(rich_help_panel="Arguments", **words)
@@ -68,7 +69,7 @@ FLAGS = {
 
 
 def _words(name: str, command: str) -> OptionWords | str | bool | None:
-    """Return the texts of a command's parameter: None without a row, False if it is no option."""
+    """Return the texts of a parameter in options.toml; None = no row, False = no option."""
     rows = (f"{word}.{name}" for word in reversed(command.split()))
     row = OPTIONS.get(next((word for word in rows if word in OPTIONS), name))
     return OPTIONS[row] if isinstance(row, str) else row
@@ -77,9 +78,8 @@ def _words(name: str, command: str) -> OptionWords | str | bool | None:
 def with_options(
     command: Callable[..., Any], name: str, **makers: Callable[..., Any]
 ) -> Callable[..., int]:
-    """Return the command `name` with a typer option for every parameter; `makers` make the values
-    of the parameters with these names. A function of the API chooses its clusters by options, and
-    its answer is printed."""
+    """Return a function as the command `name`, with a typer option for every parameter; `makers`
+    make the values of the parameters with these names. The answer of an API function is printed."""
     hints = get_type_hints(command)
     is_api = hints["return"] is not int
     printing = print_answer
@@ -92,7 +92,7 @@ def with_options(
     options, call = _options(command, name, makers)
     if is_api:
         options += _options(_as_json, name, {})[0]
-    options = [*{option.name: option for option in options}.values()]  # makers may share options
+    options = [*{option.name: option for option in options}.values()]  # makers may share an option
 
     def run(**given: Any) -> int:
         if not is_api:
@@ -106,12 +106,12 @@ def with_options(
 
 
 def _demo(demo: bool = False) -> None:
-    """The option of every command that reads tables: use the samples' tables."""
+    """The option of every command that reads tables: use the samples."""
 
 
 def _samples(given: Mapping[str, Any]) -> dict[str, str]:
-    """Return the paths of the samples. Raises ConfigError beside another place, and if
-    ./spark-submit.sh has not made their tables."""
+    """Return the paths of the samples. Raises ConfigError if another place is given, or if the
+    samples' tables do not exist."""
     from featurelib.source import SAMPLE_TABLES, demo_places
 
     places = demo_places()
@@ -124,15 +124,15 @@ def _samples(given: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _as_json(as_json: bool = False) -> bool:
-    """The option of every function of the API."""
+    """The option --json of every API function."""
     return as_json
 
 
 def _options(
     make: Callable[..., Any], command: str, groups: Mapping[str, Callable[..., Any]]
 ) -> tuple[list[inspect.Parameter], Callable[[Mapping[str, Any]], Any]]:
-    """Return the parameters of a function or the fields of a dataclass with their texts, groups
-    expanded; and a function that takes the option values."""
+    """Return the options for a function's parameters or a dataclass's fields, with groups expanded;
+    and a function that makes the value from option values."""
     hints, options = get_type_hints(make, include_extras=True), list[inspect.Parameter]()
     own, inner = set[str](), dict[str, Callable[[Mapping[str, Any]], Any]]()
     for parameter in inspect.signature(make).parameters.values():
@@ -141,7 +141,7 @@ def _options(
             below, inner[name] = _options(groups.get(name, kind), command, {})
             options += below
             continue
-        if isinstance(kind, UnionType) and str in get_args(kind):  # a command is given the text
+        if isinstance(kind, UnionType) and str in get_args(kind):  # a command takes the text form
             kind = str | None if NoneType in get_args(kind) else str
         words = _words(name, command)
         if isinstance(words, OptionWords):
@@ -170,8 +170,8 @@ def read_pairs(
     fits: Callable[[str, str], bool] = lambda name, value: True,
     advice: str = "",
 ) -> dict[str, str]:
-    """Return the texts before and after the `sign` of each text. Raises ConfigError if a text is
-    not as `expected` (`advice` explains that), or comes twice."""
+    """Return name → value from texts `NAME=LEVEL` with the given `sign`. Raises ConfigError for
+    another form (with `expected` and `advice`), or for a repeated name."""
     pairs: dict[str, str] = {}
     for text in texts:
         name, _, value = (part.strip(_BLANKS) for part in text.rpartition(sign))
@@ -184,15 +184,13 @@ def read_pairs(
 
 
 def at_terminal() -> bool:
-    """Return true if a person can be asked: standard input and standard error are terminals."""
+    """Return true if a person can confirm: standard input and standard error are terminals."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Ask for a yes, unless `yes` was given.
-
-    Raises ConfigError if nobody can be asked, RefusedError for any other answer.
-    """
+    """Ask for a confirmation, unless `yes` was given. Raises ConfigError if nobody can answer,
+    RefusedError for any answer but yes."""
     if yes:
         return
     if not at_terminal():
@@ -207,7 +205,7 @@ def confirm(question: str, *, yes: bool) -> None:
 
 
 def print_answer(answer: Answer[Any], *, as_json: bool) -> int:
-    """Print an answer of featurelib.api as text for this terminal, or as JSON. Return its code."""
+    """Print an answer of the API as text or as JSON, and return its exit code."""
     if as_json:
         print(answer.json())
     else:
@@ -216,7 +214,7 @@ def print_answer(answer: Answer[Any], *, as_json: bool) -> int:
 
 
 def print_page(page: Page, *, on_errors: bool = False) -> None:
-    """Print a page on standard output or standard error, with its styles if a terminal shows
+    """Print a page on standard output or standard error, with styles if it is a terminal that shows
     them."""
     stream = sys.stderr if on_errors else sys.stdout
     print(page.painted if has_styles(stream) else page, file=stream, flush=True)

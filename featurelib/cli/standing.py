@@ -1,4 +1,4 @@
-"""The record of the last nightly beside its tables: a nightly with nothing new ends by it at once.
+"""Record the last nightly beside its tables, so that a nightly without new data ends at once.
 
 Input: the places and options of a run. Output: the record of the last run if that run still holds.
 No Spark is needed. A run writes its record last, so a run that did not end has none. Only local
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 NAME = ".featurelib.run.json"
 DAY = 86_400_000_000  # microseconds
-Stamps = dict[str, tuple[int, int]]  # file → size and time of its last change, nanoseconds
+Stamps = dict[str, tuple[int, int]]  # file → size, and time of its last change in nanoseconds
 
 
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A finished run: a digest of its inputs, its table versions, and its files.
+    """A finished run: the digest of its inputs, its table versions, and its files.
 
     `as_of`, and `ended_at` by this machine's clock, are in microseconds. `pages`: file → key of a
     cluster's page (see view.html.render_pages) and digest of featurelib's own files.
@@ -54,10 +54,10 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LastRun:
-    """The record of the last run and the record of the present run."""
+    """The record of the last run, and the inputs for the record of this run."""
 
     def __init__(self, places: Places, as_of: str | None, fail_on: Severity | None) -> None:
-        """Read the inputs before the run does. `as_of` is the option."""
+        """Read the inputs of this run before it reads data. `as_of`: the option."""
         self._is_as_of_now = as_of is None and places.as_of is not None
         paths = [None if uri is None else local_path(uri) for uri in (places.tables, places.out)]
         self._tables, self._out = (Path(path or "") for path in paths)
@@ -67,7 +67,7 @@ class LastRun:
         if landing and is_local and self._code:
             self._inputs = _digest(landing, places, fail_on, self._code)
         self._record = self._read() if self._inputs else None
-        self.pages: dict[str, str] = {}  # pages of this run that stay unchanged
+        self.pages: dict[str, str] = {}  # the pages of this run, with their keys
 
     def _read(self) -> RunRecord | None:
         try:
@@ -76,29 +76,29 @@ class LastRun:
             return None
 
     def find(self) -> RunRecord | None:
-        """Return the last record if a new run would judge equal data by equal rules, and the report
-        still exists; None = a run is needed."""
+        """Return the last run's record if a new run would judge equal data by equal rules, and its
+        report still exists; None = a run is needed."""
         record = self._record
         if record is None or record.inputs != self._inputs or self._is_as_of_now:
             return None
         try:
             lake = Lake(str(self._tables))
             versions = {table.full_name: lake.version_if_whole(table) for table in ALL}
-        except FeatureLibError:  # the run itself reports the fault
+        except FeatureLibError:  # the run will report this error
             return None
         is_there = versions == record.versions and record.files == self._stamps(record.files)
         return record if is_there and 0 <= now() - record.ended_at < DAY else None
 
     def keeps(self, page: str, key: str) -> bool:
-        """Return True if a cluster's page was made from this key and not changed since."""
+        """Return true if a page was written with this key before and is unchanged since."""
         self.pages[page], record = f"{key} {self._code}", self._record
         if record is None or record.pages.get(page) != self.pages[page]:
             return False
         return self._stamps([page]) == {page: record.files.get(page)}
 
     def write(self, store: Store, run: Audited, files: Iterable[str], exit_code: int) -> None:
-        """Write the record of this run; `files` are the files of its report. A run has no record if
-        lines wait for their time, if another writer changed a table, or if it cannot be written."""
+        """Write the record of this run; `files`: those of its report. A run has no record if lines
+        wait for their time, if another writer changed a table, or if writing fails."""
         try:
             waiting = store.rows(CLUSTER_SNAPSHOT, [("waiting", ">", 0)], ["cluster"])
             if self._inputs is None or len(waiting) or any(map(store.find_change, ALL)):
@@ -114,20 +114,20 @@ class LastRun:
                 pages=self.pages,
             )
             write_whole(str(self._tables / NAME), msgspec.json.encode(record), "--tables FOLDER")
-        except Exception as error:  # the run is finished, and its exit code stays
+        except Exception as error:  # the run is finished; its exit code stays
             say(f"warning: this run left no record, so the next one runs: {in_a_line(str(error))}")
             with suppress(OSError):
                 (self._tables / NAME).unlink(missing_ok=True)
 
     def _stamps(self, files: Iterable[str]) -> Stamps:
-        """Return the stamps of existing files in --out."""
+        """Return file → (size, time of change) of existing files in the folder of --out."""
         paths = {name: self._out / name for name in files}
         stats = {name: path.stat() for name, path in paths.items() if path.is_file()}
         return {name: (stat.st_size, stat.st_mtime_ns) for name, stat in stats.items()}
 
 
 def _digest(landing: str, places: Places, fail_on: Severity | None, code: str) -> str:
-    """Return a digest of everything that decides a run, except its tables."""
+    """Return a digest of everything that decides the result of a run, except its tables."""
     inputs = (
         sorted(list_local(landing, quietly)),
         (places.fleet, places.settings, places.catalogue.label, places.as_of, fail_on, code),

@@ -23,40 +23,40 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, NoReturn
 
-OUTPUT, ERRORS = 1, 2  # file descriptors
+OUTPUT, ERRORS = 1, 2  # numbers of file descriptors
 OUTPUT_LOST = 74  # EX_IOERR of sysexits.h
-READER_GONE = 141  # the shell's code for SIGPIPE
+READER_GONE = 141  # the shell's exit code for SIGPIPE
 INTERRUPTED = 130
 MESSAGE = "error: interrupted; run it again, nothing is done twice"
 ONLY_READ = "error: interrupted; no cluster was changed"
 _says = [MESSAGE]
 _interrupted = threading.RLock()
 _PARTS = re.compile(r"(\x1b\[[0-7;]{1,6}m)|[^\n]")  # a style of view.layout.paint, or a character
-_ESCAPED = "featurelib.escaped"  # the name of the error handler that writes escapes as in JSON
+_ESCAPED = "featurelib.escaped"  # the name of an error handler that escapes as in JSON
 
 
 class Sink(io.FileIO):
-    """A standard stream of the process. `fault` is why a write failed."""
+    """A standard stream of the process; `fault` is the error of a failed write."""
 
     def __init__(self, number: int, fault: OSError | None = None) -> None:
         super().__init__(number, "w", closefd=False)
         self.fault = fault
 
     def is_lost(self) -> bool:
-        """Return true if nothing can be written any more, also after a pipe's reader ended."""
+        """Return true if the stream is lost, for example after a pipe's reader ended."""
         poll = select.poll()
-        poll.register(self, 0)  # errors are always reported
+        poll.register(self, 0)  # errors are reported in any case
         if self.fault is None and any(event & select.POLLERR for _, event in poll.poll(0)):
             self.fault = BrokenPipeError()
         return self.fault is not None
 
     def write(self, data: Any, /) -> int:
-        """Write all data, or remember why that failed."""
+        """Write all data, or keep the error in `fault`."""
         rest_bytes = memoryview(data).cast("B")
         whole = len(rest_bytes)
         while rest_bytes and self.fault is None:
             try:
-                # None: another process made the pipe non-blocking, and it is full.
+                # None: the pipe is full, and another process made it non-blocking.
                 if (count := super().write(rest_bytes)) is None:
                     select.select([], [self], [])
                 rest_bytes = rest_bytes[count or 0 :]
@@ -66,8 +66,8 @@ class Sink(io.FileIO):
 
 
 class CleanText(io.TextIOWrapper):
-    """A text stream without control characters for a terminal; line ends are kept, and with
-    `has_styles` colours and bold."""
+    """A text stream that escapes control characters; it keeps line ends and, with `has_styles`,
+    styles."""
 
     has_styles = False
 
@@ -83,12 +83,12 @@ class CleanText(io.TextIOWrapper):
 
 
 def has_styles(stream: object) -> bool:
-    """Return true if a standard stream is a terminal that shows colours."""
+    """Return true if a standard stream is a terminal that shows styles."""
     return isinstance(stream, CleanText) and stream.has_styles
 
 
 def _escape(text: str) -> str:
-    """Return characters escaped as in ASCII JSON."""
+    """Return a text with every character escaped as in ASCII JSON."""
     units = text.encode("utf-16-be", "surrogatepass").hex()
     return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
 
@@ -99,9 +99,10 @@ def _escape_what_is_lacking(error: UnicodeError) -> tuple[str, int]:
 
 
 def take_over(*, is_json: bool = False) -> None:
-    """Replace Python's two output streams; `is_json`: standard output gets JSON."""
+    """Replace standard output and standard error by streams that escape control characters;
+    `is_json`: standard output will be JSON."""
     closed = [number for number in (0, OUTPUT, ERRORS) if not _is_open(number)]
-    for _ in closed:  # in order; otherwise the next opened file would get a descriptor of 0 to 2
+    for _ in closed:  # in this order, so that no opened file gets a descriptor from 0 to 2
         os.open(os.devnull, os.O_RDWR)
     fault = OSError(errno.EBADF, os.strerror(errno.EBADF)) if OUTPUT in closed else None
     codecs.register_error(_ESCAPED, _escape_what_is_lacking)
@@ -119,7 +120,7 @@ def _is_open(number: int) -> bool:
 
 def _text(sink: Sink, before: object, errors: str) -> CleanText:
     encoding = getattr(before, "encoding", None) or "utf-8"
-    # Flush every line also into a pipe: a log of both streams must keep their order.
+    # Flush every line, also into a pipe: a log of both streams must keep their order.
     stream = CleanText(io.BufferedWriter(sink), encoding, errors, line_buffering=True)
     is_dumb = os.environ.get("TERM", "dumb") == "dumb" or os.environ.get("NO_COLOR")
     stream.has_styles = sink.isatty() and not is_dumb
@@ -127,7 +128,7 @@ def _text(sink: Sink, before: object, errors: str) -> CleanText:
 
 
 def leave(run: Callable[[], object]) -> NoReturn:
-    """Run a command line, and end the process with its exit code after all output is written."""
+    """Run a command line, write all output, and end the process with the exit code."""
     try:
         run()
         code: object = 0
@@ -137,7 +138,7 @@ def leave(run: Callable[[], object]) -> NoReturn:
 
 
 def output_is_lost() -> bool:
-    """Return true if standard output is lost, for an endless command."""
+    """Return true if standard output is lost, so that an endless command can end."""
     sink = _sink()
     return sink is not None and sink.is_lost()
 
@@ -149,7 +150,7 @@ def _sink() -> Sink | None:
 
 
 class Screen:
-    """A page on a terminal that is redrawn in place; lines above it stay."""
+    """The part of a terminal where a page is redrawn in place; lines above it stay."""
 
     def __init__(self) -> None:
         self._size, self._drawn = os.terminal_size((0, 0)), 0
@@ -160,15 +161,15 @@ class Screen:
         return sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
 
     def draw(self, lines: list[str]) -> None:
-        """Draw these lines over the previous lines, as many as the terminal has room for."""
+        """Draw lines over the previous ones, as many as the terminal can show."""
         size = shutil.get_terminal_size()
         if (excess := len(lines) - (size.lines - 1)) > 0:
             lines = [*lines[: -excess - 1], f"… {excess + 1} more lines: make the window higher"]
         back = f"\x1b[{self._drawn}F\x1b[J" if self._drawn else ""
-        if self._drawn and size != self._size:  # a resize has wrapped the drawn lines
+        if self._drawn and size != self._size:  # a resize has wrapped the old lines
             back = "\x1b[2J\x1b[H"
         sys.stdout.flush()
-        # Bypasses CleanText, which would escape the control sequence.
+        # Not through CleanText, which would escape this control sequence.
         sys.stdout.buffer.write(back.encode())
         print("\n".join(lines), flush=True)
         self._size, self._drawn = size, len(lines)
@@ -187,24 +188,24 @@ def _end(code: int) -> int:
 
 
 def leave_at_interrupt() -> None:
-    """End the process with one line at SIGINT from now on, unless the caller ignores it."""
+    """End the process with one line at SIGINT from now on, unless the caller ignores SIGINT."""
     if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
         signal.signal(signal.SIGINT, _at_interrupt)
 
 
 def set_only_reads() -> None:
-    """Record that no cluster was changed, so no work has to be repeated after an interrupt."""
+    """Record for interrupts: no cluster was changed, so nothing has to be repeated."""
     _says.append(ONLY_READ)
 
 
 def ignore_interrupts() -> None:
-    """Ignore interrupts in the last moments of a process with a known exit code."""
+    """Ignore interrupts while the process ends with a known exit code."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 @contextmanager
 def raising_at_interrupt() -> Iterator[None]:
-    """Raise KeyboardInterrupt at SIGINT during the block, so that it can report its progress."""
+    """Raise KeyboardInterrupt at SIGINT in the block, so that it can report how far it came."""
     before = signal.getsignal(signal.SIGINT)
     if before is not _at_interrupt:
         yield
@@ -221,8 +222,8 @@ def _at_interrupt(number: int, frame: object) -> None:
 
 
 def say_interrupted() -> int:
-    """Print one line on stderr, once per process; return the exit code."""
-    # Main thread and driver's thread: the second waits until the line is written.
+    """Print one line about an interrupt, once per process; return the exit code."""
+    # The main thread and the driver's thread may both print: the second waits for the line.
     with _interrupted:
         if _says:
             with suppress(OSError):  # the disk may be full

@@ -8,19 +8,19 @@ from importlib import resources
 
 from featurelib.words import some
 
-NEAR = 3  # names in an error
+NEAR = 3  # the most names in an error
 
 
 def example(name: str) -> str:
-    """Return the path of the example that explains every key of the settings file `name`: in the
-    checkout, or in the installed package (pyproject.toml puts the copy there)."""
+    """Return the path of the example file that explains every key of the settings file `name`: in
+    the checkout, or in the installed package (pyproject.toml puts the copy there)."""
     packed = resources.files(__package__).joinpath("examples", name)
     return str(packed) if packed.is_file() else f"conf/{name}"
 
 
 def nearest(word: str, known: Collection[str], most: int | None = None) -> str:
-    """Return `Did you mean a, or b?`, or the known words: all words, or the first `most`."""
-    near = get_close_matches(word, known, n=1, cutoff=0.85)  # others are no help beside it
+    """Return `Did you mean a, or b?`; without a similar word the known words, at most `most`."""
+    near = get_close_matches(word, known, n=1, cutoff=0.85)  # a nearly equal word is enough
     near = near or get_close_matches(word, known, n=NEAR, cutoff=0.5)
     if near:
         return f"Did you mean {', or '.join(near)}?"

@@ -32,31 +32,31 @@ SYSTEM = Path("/etc/featurelib")
 HERE = Path("conf")
 CHECKOUT = Path(__file__).parents[2] / "conf"
 SETTINGS, INVENTORY, OVERLAY = "audit.toml", "fleet.toml", "catalogue-overlay.toml"
-PART = ".part"  # of a file that is being written; its name begins with a dot, too
-LONGEST_FILE = 64 << 20  # bytes of a plan, approval, overlay, inventory or settings file
+PART = ".part"  # the ending of a file that is being written; its name begins with a dot
+LONGEST_FILE = 64 << 20  # the most bytes of a plan, approval, overlay, inventory or settings file
 NO_FILE = "no settings file was found; built-in defaults"
 
 
 def open_settings(config: str | None) -> Settings:
-    """Return the settings that apply; `allowed_signers` as a path from here. Raises ConfigError."""
+    """Return the settings in use; `allowed_signers` as a path from here. Raises ConfigError."""
     return find_settings(config)[0]
 
 
 def find_settings(config: str | None) -> tuple[Settings, str]:
-    """Return the valid settings and their file; without a file the defaults. Raises ConfigError."""
+    """Return the settings in use and their file; without one the defaults. Raises ConfigError."""
     path = find_file("--config", config, SETTINGS)
     if path is None:
         return Settings(), NO_FILE
     settings, usual = _parse(path), CHECKOUT / SETTINGS
-    if config is None and not path.is_absolute():  # the current folder decides which file that is
+    if config is None and not path.is_absolute():  # the current folder decides which file it is
         installed = _parse(usual) if _is_there(usual) else Settings(allowed_signers="")
         settings = _stricter(settings, installed)
     return settings, str(path.absolute())
 
 
 def find_place(name: str, given: str | None) -> tuple[str | None, str]:
-    """Return a path and its source: the option, the variable FEATURELIB_NAME, or the settings file;
-    None and "" without a source. Raises ConfigError."""
+    """Return a path, and where it was set: by the option, by the variable FEATURELIB_NAME, or in
+    the settings file; None and "" = not set. Raises ConfigError."""
     variable = f"FEATURELIB_{name.upper()}"
     if given is not None:
         return given, f"--{name}"
@@ -68,18 +68,16 @@ def find_place(name: str, given: str | None) -> tuple[str | None, str]:
 
 
 def find_file(option: str, named: str | None, name: str) -> Path | None:
-    """Return the file an option names, else the first file `name` in the usual places.
-
-    None if there is none. Raises ConfigError if FEATURELIB_CONFIG is no folder, or if a place
-    cannot be read: its file could have the stricter rule.
-    """
+    """Return the file that an option names, else the first file `name` in the usual places; None =
+    none. Raises ConfigError if FEATURELIB_CONFIG is no folder, or if a place cannot be read: its
+    file could have the stricter rule."""
     if named is not None:
         return Path(named)
     return next((place / name for place in _places(option) if _is_there(place / name)), None)
 
 
 def read_limited(path: Path) -> bytes:
-    """Return the bytes of a file. Raises OSError, also for an endless one such as /dev/zero."""
+    """Return the bytes of a file. Raises OSError, also for an endless file such as /dev/zero."""
     with path.open("rb") as file:
         content = file.read(LONGEST_FILE + 1)
     if len(content) > LONGEST_FILE:
@@ -88,7 +86,7 @@ def read_limited(path: Path) -> bytes:
 
 
 def read_file(option: str, path: Path) -> str:
-    """Read a settings file or an inventory. Raises ConfigError naming the option."""
+    """Return the text of settings or an inventory. Raises ConfigError with the option."""
     content = read_bytes(f"{path}", "a file", f"Name another with {option} FILE.", option)
     try:
         return content.decode("utf-8")
@@ -133,7 +131,7 @@ def _parse(path: Path) -> Settings:
 
 
 def _stricter(own: Settings, installed: Settings) -> Settings:
-    """Return the settings `own` with approval rules at least as strict as those of the checkout."""
+    """Return the settings `own`, with approval rules not weaker than those of the checkout."""
     return msgspec.structs.replace(
         own,
         require_signature=own.require_signature or installed.require_signature,
@@ -144,14 +142,14 @@ def _stricter(own: Settings, installed: Settings) -> Settings:
 
 
 def named_journal(journal: str | None) -> str | None:
-    """Return the absolute path of the journal in the option, the variable or the settings; None for
+    """Return the absolute path of the journal from the option, the variable or the settings; None =
     the user's default journal. Raises ConfigError."""
     named, _ = find_place("journal", journal)
     return named if named is None or named == journal else str(Path(named).absolute())
 
 
 def journal_path(journal: str | None) -> Path:
-    """Return the journal's file: the one named, or this user's. Raises ConfigError."""
+    """Return the path of the journal that is set, or of this user's default. Raises ConfigError."""
     if (named := named_journal(journal)) is not None:
         return Path(named)
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
@@ -159,13 +157,13 @@ def journal_path(journal: str | None) -> Path:
 
 
 def quietly(text: str) -> None:
-    """Ignore a progress message, for callers that show none."""
+    """Ignore a progress message; for callers that show none."""
 
 
 def open_catalogue(overlay: str | None, say: Callable[[str], None] = quietly) -> Catalogue:
-    """Return the catalogue, with an overlay from a file or a shipped overlay by name (automq).
-    `say` gets the overlay's name, because the output looks like that of Kafka's own tools, which
-    know no overlay. Raises ConfigError."""
+    """Return the catalogue, with an overlay from a file or a shipped one by name (automq). `say`
+    gets the overlay's name, because the output looks like that of Kafka's own tools, which have no
+    overlay. Raises ConfigError."""
     if overlay is None:
         return load()
     path, shipped = Path(overlay), CHECKOUT.parent / example(f"overlays/{overlay}.toml")
@@ -182,7 +180,7 @@ def open_catalogue(overlay: str | None, say: Callable[[str], None] = quietly) ->
 
 
 def write_whole(path: str, content: bytes | Iterable[bytes], option: str = "--out FILE") -> int:
-    """Write a file whole or not at all, synced to the disk; return the number of its parts.
+    """Write a file, all or nothing, synced to the disk; return the number of parts in `content`.
     Messages name `option`. Raises ConfigError."""
     target = Path(path)
     unfinished = target.with_name(f".{target.name}.{os.getpid()}{PART}")
@@ -196,7 +194,7 @@ def write_whole(path: str, content: bytes | Iterable[bytes], option: str = "--ou
         os.replace(unfinished, target)
         folder = os.open(target.parent, os.O_RDONLY)
         try:
-            os.fsync(folder)  # the new name, too
+            os.fsync(folder)  # the new name is synced, too
         finally:
             os.close(folder)
     except BaseException as error:
@@ -212,7 +210,7 @@ def write_whole(path: str, content: bytes | Iterable[bytes], option: str = "--ou
 
 
 def read_bytes(path: str, expected: str, next_step: str = "", option: str = "") -> bytes:
-    """Read a file. Raises ConfigError naming the option, if any."""
+    """Return a file's bytes. Raises ConfigError with the option and the `expected` kind."""
     try:
         return read_limited(Path(path))
     except OSError as error:
@@ -221,8 +219,8 @@ def read_bytes(path: str, expected: str, next_step: str = "", option: str = "") 
 
 
 def digest_code(package: str = "featurelib") -> str:
-    """Return a digest of the release and of the package's files, also of those in an archive;
-    empty where its modules are not there as source."""
+    """Return a digest of the release and of the package's files, also in an archive; "" = the
+    modules are not available as source."""
     digests, folders = {"": __version__}, [resources.files(package)]
     for folder in folders:
         for entry in folder.iterdir():

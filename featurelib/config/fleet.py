@@ -33,10 +33,10 @@ from featurelib.landing.strimzi import KIND as STRIMZI
 from featurelib.landing.strimzi import RESOURCE
 from featurelib.words import clean, msgspec_fault, toml_line
 
-# How listeners are written in the inventory: HOST:PORT, a controller's also as ID@HOST:PORT.
-# An IPv6 address is in brackets, with its zone if it has one: [fe80::1%eth0]:9092.
+# Listeners in the inventory: HOST:PORT, a controller's also ID@HOST:PORT.
+# An IPv6 address is in brackets, with a zone if needed: [fe80::1%eth0]:9092.
 
-KAFKA_ID = re.compile("[A-Za-z0-9_-]{22}")  # of a cluster, as Kafka makes them
+KAFKA_ID = re.compile("[A-Za-z0-9_-]{22}")  # a cluster id that Kafka generated
 _ADDRESS = re.compile(r"(?:\[[0-9A-Fa-f:.]+(?:%[\w.~-]+)?\]|[^\s,/:@\[\]]+):(\d{1,5})", re.ASCII)
 _WITH_ID = re.compile(r"(?:(\d{1,10})@)?(.*)", re.ASCII | re.DOTALL)
 _CHROOT = re.compile(r"(?:/[^/\s,]+)*/?")
@@ -49,82 +49,82 @@ def is_address(text: str) -> bool:
 
 
 def is_controller_address(text: str) -> bool:
-    """Return true if `text` is HOST:PORT, with or without a node id, as 100@[::1]:9093."""
+    """Return true if `text` is HOST:PORT or ID@HOST:PORT, such as 100@[::1]:9093."""
     node, address = split_id(text)
     return (node is None or node <= HIGHEST_INT32) and is_address(address)
 
 
 def split_id(text: str) -> tuple[int | None, str]:
-    """Return the node id before an address (None without an id), and the address."""
+    """Return the node id in `ID@HOST:PORT` (None = no id), and the address."""
     match = _WITH_ID.fullmatch(text)
-    assert match is not None  # the pattern takes any text
+    assert match is not None  # the pattern matches any text
     return (None if match[1] is None else int(match[1])), match[2]
 
 
 def is_ensemble(text: str) -> bool:
-    """Return true if `text` is HOST:PORT[,HOST:PORT …][/CHROOT], as ZooKeeper is written."""
+    """Return true if `text` is HOST:PORT[,HOST:PORT …][/CHROOT], the form for ZooKeeper."""
     hosts, slash, chroot = text.partition("/")
     return all(map(is_address, hosts.split(","))) and _CHROOT.fullmatch(slash + chroot) is not None
 
 
-_SHOWN = 5  # names in an error
+_SHOWN = 5  # the most names in an error
 ADDRESSES = "say how it is reached (--bootstrap HOST:PORT, --zookeeper HOST:PORT, --file PATH)"
-_SECURED = ("security", "controller_security", ZOOKEEPER)  # keys of security settings
+_SECURED = ("security", "controller_security", ZOOKEEPER)  # the keys with security settings
 _NO_ID = (
     'expected an id, found none. Add the cluster\'s id, id = "…": kafka-cluster.sh cluster-id '
     "--bootstrap-server HOST:PORT prints it, and featurelib inventory import --bootstrap HOST:PORT "
     "--fleet /dev/null prints the whole entry"
 )
-# The features that each manager is known to finalize.
+# Manager → the features that it finalizes.
 _MANAGED = {STRIMZI: (METADATA_VERSION,)}
 _LABEL = re.compile(r"(?!__)[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 Value = TypeVar("Value", str, int)
 
 
 class FleetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A cluster that is expected in the fleet."""
+    """An entry [[cluster]] of the inventory: a cluster that is expected in the fleet."""
 
     id: Name  # the cluster id in the landing lines
     name: str = ""  # the name for people; "" = the id
-    release: str = ""  # of the software that runs there, as 3.9 or 4.1.2, if known
-    brokers: tuple[NodeId, ...] = ()  # node ids that are expected
+    release: str = ""  # of the running software, such as 3.9 or 4.1.2; "" = unknown
+    brokers: tuple[NodeId, ...] = ()  # the expected node ids
     controllers: tuple[NodeId, ...] = ()
     registrations_complete: bool = False  # the owner declares that no fenced broker is hidden
-    controllers_complete: bool = False  # … that controllers nobody can ask fit what is asked
+    controllers_complete: bool = False  # the owner declares unreachable controllers compatible
     bootstrap: tuple[str, ...] = ()  # host:port of brokers
     controller_bootstrap: tuple[str, ...] = ()  # host:port of controllers' listeners
     zookeeper: str = ""  # host:port,host:port/chroot
     file: str = ""  # a sandbox cluster
     security: Security = Security()
     controller_security: Security | None = None  # of controllers' listeners, if different
-    zookeeper_security: Security = Security()  # of ZooKeeper, which never uses Kafka's
+    zookeeper_security: Security = Security()  # of ZooKeeper's servers
     owner: str = ""
     contact: str = ""
     managed_by: str = ""  # who finalizes levels instead of us: strimzi, msk, …
     managed_features: tuple[str, ...] | None = None  # its features; None = see `managed`
-    managed_as: str = ""  # its name of the cluster: NAMESPACE/NAME with strimzi, an ARN with msk
+    managed_as: str = ""  # its name for the cluster: NAMESPACE/NAME with strimzi, an ARN with msk
     labels: dict[str, str] = {}
-    metrics: dict[str, str] = {}  # the labels of its series in Prometheus
+    metrics: dict[str, str] = {}  # the labels of the cluster's series in Prometheus
 
     @property
     def title(self) -> str:
-        """The name for people."""
+        """The cluster's name for people; without a name its id."""
         return self.name or self.id
 
     @property
     def argument(self) -> str:
-        """The name for commands; the id if a shell could not take the name unchanged."""
+        """The cluster's name in commands; its id if a shell cannot take it unchanged."""
         is_plain = clean(self.title) == self.title and not self.title.startswith("-")
         return self.title if is_plain else self.id
 
     @property
     def address(self) -> str:
-        """The brokers' addresses in the form of Kafka's tools; "" = unknown."""
+        """The brokers' addresses as one text for Kafka's tools; "" = unknown."""
         return ",".join(self.bootstrap)
 
     @property
     def site(self) -> Site:
-        """The facts that remedies depend on."""
+        """The facts about the cluster that its remedies need."""
         return Site(
             name=self.argument,
             address=self.address,
@@ -159,16 +159,16 @@ class FleetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return any(getattr(self, key) not in (None, Security()) for key in _SECURED)
 
 
-# A part of the fleet: what --owner, --label and --view choose, and the pages of owners and views.
+# A part of the fleet: the choice of --owner, --label and --view, and of pages for owners and views.
 #
-# This is the only filter there is. A cluster that landed and is not listed has neither owner nor
-# labels.
+# This is the only filter of clusters. A cluster with data that is not listed has neither owner
+# nor labels.
 
-STRANGER = FleetEntry(id="")  # the entry of every cluster that is not listed
+STRANGER = FleetEntry(id="")  # the entry of any cluster that is not listed
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A named choice of clusters: its keys work like the options of their names."""
+    """A named choice of clusters ([[view]]); its keys work like the options of these names."""
 
     name: Name
     owner: tuple[str, ...] = ()
@@ -177,9 +177,9 @@ class View(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """The options that choose clusters; a cluster must match all, and no option chooses all.
-    `owner`: one of these, `""` = no owner. `label`: `key=value` or `key`; for each key one of the
-    given values. `view`: the name of a [[view]] of the inventory."""
+    """The options that choose clusters. A cluster must match all of them; no option chooses all
+    clusters. `owner`: one of these, `""` = no owner. `label`: `key=value` or `key`; for each key
+    one of the given values. `view`: the name of a [[view]] of the inventory."""
 
     owner: list[str] | None = None
     label: list[str] | None = None
@@ -188,32 +188,32 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetPart:
-    """The chosen clusters, for `in`; `text` describes the choice for people, `options` for a
-    command, each after a blank."""
+    """The chosen clusters, a container of ids; `text` describes the choice, `options` are those of
+    a command, each after a blank."""
 
     text: str
     options: str
     ids: frozenset[str]
-    unlisted: Collection[str] | None  # None: no other cluster; else all but these
+    unlisted: Collection[str] | None  # None: listed clusters only; else also all but these
 
     def __contains__(self, cluster: object) -> bool:
         return cluster in self.ids or (self.unlisted is not None and cluster not in self.unlisted)
 
 
 class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The expected clusters, in the order of the file, and their named views."""
+    """The inventory: the expected clusters, in the order of the file, and named views."""
 
     cluster: tuple[FleetEntry, ...] = ()
     view: tuple[View, ...] = ()
 
     @property
     def names(self) -> dict[str, str]:
-        """The names of clusters for people, by id."""
+        """The cluster names for people, by id."""
         return {entry.id: entry.title for entry in self.cluster}
 
     @property
     def inventory(self) -> dict[str, Expected]:
-        """The facts of each expected cluster that the core needs."""
+        """The core's facts about each expected cluster, by id."""
         return {
             entry.id: Expected(
                 brokers=entry.brokers,
@@ -233,9 +233,9 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return tuple(sorted({entry.owner for entry in self.cluster if entry.owner}))
 
     def choose(self, choice: Choice, source: str, *, named: bool = False) -> FleetPart | None:
-        """Return the chosen clusters; None if the choice is empty. Raises ConfigError with the
-        nearest name for an unknown owner, label or view, if no cluster matches all, and if a
-        cluster is `named` too."""
+        """Return the chosen clusters; None = no choice was made. Raises ConfigError, with the
+        nearest name, for an unknown owner, label or view, if no cluster matches all, and if a
+        cluster is `named`, too."""
         parts: list[str] = []
         rows: list[tuple[str, Sequence[str], Sequence[str]]]
         rows = [("--", choice.owner or (), choice.label or ())]
@@ -294,12 +294,12 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             _expect_name(subject, f"{source}: no cluster has {key} =", value, values)
 
     def of(self, cluster_id: str, otherwise: FleetEntry) -> FleetEntry:
-        """Return the cluster with that id, or `otherwise`."""
+        """Return the entry of the cluster with this id, or `otherwise`."""
         return next((entry for entry in self.cluster if entry.id == cluster_id), otherwise)
 
     def named(self, text: str | None, prefix: str = "") -> FleetEntry | None:
-        """Return the cluster with that id or name, if any; ConfigError for a name of several. A
-        message begins with `prefix`."""
+        """Return the entry of the cluster with this id or name, if any. Raises ConfigError for a
+        name of several clusters; the message begins with `prefix`."""
         entries = [entry for entry in self.cluster if entry.id == text]
         entries = entries or [entry for entry in self.cluster if entry.name and entry.name == text]
         if len(entries) > 1:
@@ -310,7 +310,8 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return entries[0] if entries else None
 
     def find(self, text: str, source: str, *, advice: str = ADDRESSES) -> FleetEntry:
-        """Return the cluster like `named`; ConfigError also for none, with `advice` at its end."""
+        """Return the entry of the cluster with this id or name. Raises ConfigError for several, and
+        for none, with `advice` at the end."""
         if (entry := self.named(text, f"{source}: ")) is not None:
             return entry
         titles = [entry.title for entry in self.cluster]
@@ -324,14 +325,14 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 def _expect_name(
     subject: str, fault: str, name: str, known: Collection[str], hint: str = ""
 ) -> None:
-    """Raise ConfigError with the nearest known name, or the `hint` if none is known."""
+    """Raise ConfigError for an unknown name, with the nearest known one, or else `hint`."""
     if name not in known:
         near = nearest(name, known, _SHOWN) if known else hint
         raise ConfigError(f"{subject}: {fault} {name!r}. {near}")
 
 
 def _is_of(entry: FleetEntry, owners: Sequence[str], labels: Sequence[str]) -> bool:
-    """Return true if a cluster has one of these owners, and one of the values of each label key."""
+    """Return true if a cluster has one of the owners and, for each label key, one of the values."""
     if owners and entry.owner not in owners:
         return False
     labels_by_key = defaultdict[str, list[str]](list)
@@ -376,7 +377,7 @@ def parse_fleet(text: str, source: str, catalogue: Catalogue | None = None) -> F
 
 
 def faults(entry: FleetEntry, catalogue: Catalogue | None = None) -> Iterator[str]:
-    """Yield the faults of an entry as sentences that begin with the key."""
+    """Yield the faults of an inventory entry, as sentences that begin with the key."""
     checks = chain(
         _address_checks(entry), _owner_checks(entry), _catalogue_checks(entry, catalogue)
     )
@@ -411,7 +412,7 @@ def _address_checks(entry: FleetEntry) -> Iterator[Check]:
 
 
 def _owner_checks(entry: FleetEntry) -> Iterator[Check]:
-    """Yield the checks of the keys about the owner of the cluster's levels."""
+    """Yield the checks of the keys about the manager that finalizes levels."""
     resource, names = entry.managed_as, entry.managed_features
     is_strimzi = entry.managed_by.casefold() == STRIMZI
     text = "it needs managed_by, the manager that uses this name. Add managed_by, or take it out."
@@ -429,7 +430,7 @@ def _owner_checks(entry: FleetEntry) -> Iterator[Check]:
 
 
 def _catalogue_checks(entry: FleetEntry, catalogue: Catalogue | None) -> Iterator[Check]:
-    """Yield the checks of names that only a catalogue, with its overlay, knows."""
+    """Yield the checks of release and feature names against the catalogue with its overlay."""
     if catalogue is None:
         return
     if entry.release and not is_known(entry.release, catalogue):
@@ -448,19 +449,19 @@ def _catalogue_checks(entry: FleetEntry, catalogue: Catalogue | None) -> Iterato
 
 
 def is_known(release: str, catalogue: Catalogue) -> bool:
-    """Return true for a known release, with or without a patch version."""
+    """Return true if a release is known, with or without a patch version."""
     named = catalogue.release_named(release)
     return named is not None or release_line(release) in known_releases(catalogue)
 
 
 def known_releases(catalogue: Catalogue) -> tuple[str, ...]:
-    """Return releases of both modes: the catalogue's with its overlay, and ZooKeeper mode's."""
+    """Return the known releases: ZooKeeper mode's, and the catalogue's with its overlay."""
     of_dialects = (name for generation in GENERATIONS for name in load(generation).releases)
     return tuple(dict.fromkeys((*of_dialects, *(r.release for r in catalogue.releases))))
 
 
 def zookeeper_generation(release: str) -> Generation | None:
-    """Return the generation of `release` that reads the znode; None if not known."""
+    """Return the generation of ZooKeeper-mode brokers of a release; None = unknown."""
     match = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", release)
     if match is None:
         return None
@@ -472,7 +473,7 @@ def zookeeper_generation(release: str) -> Generation | None:
 
 
 def _anchored(entry: FleetEntry, folder: str) -> FleetEntry:
-    """Return `entry` with relative paths made absolute from `folder`."""
+    """Return an inventory entry whose relative paths are made absolute from `folder`."""
     changes: dict[str, object] = {}
     if entry.file:
         changes["file"] = posixpath.join(folder, entry.file)
@@ -484,5 +485,5 @@ def _anchored(entry: FleetEntry, folder: str) -> FleetEntry:
 
 
 def _repeated(values: Sequence[Value]) -> Value | None:
-    """Return the first repeated value."""
+    """Return the first value that occurs twice; None = all are distinct."""
     return next((value for i, value in enumerate(values) if value in values[:i]), None)

@@ -18,15 +18,15 @@ Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 Mechanism = Literal[
     "", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI", "DIGEST-MD5"
 ]
-ZOOKEEPER = "zookeeper_security"  # the key whose settings are ZooKeeper's
-DIGEST = "DIGEST-MD5"  # the mechanism of ZooKeeper; no listener of Kafka has it
+ZOOKEEPER = "zookeeper_security"  # the key with ZooKeeper's settings
+DIGEST = "DIGEST-MD5"  # the SASL mechanism of ZooKeeper; Kafka's listeners do not have it
 
 REFERENCE = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*|file:.+")
 _FILE_KEYS = ("ca_file", "certificate_file", "key_file")
 _SECRETS = ("password", "key_password", "oauth_token", "oauth_client_secret")
 _CLIENT_KEYS = ("oauth_token_url", "oauth_client_id", "oauth_client_secret")
 _LOGIN_KEYS = ("username", "password", "oauth_token", *_CLIENT_KEYS, "kerberos_service_name")
-# Allowed URLs for a client's secret: TLS or this machine, without a user in the address.
+# The URLs to which a client's secret may be sent: with TLS or on this machine, without a user.
 _TOKEN_URL = re.compile(
     r"(?:https://(?:\[[0-9A-Fa-f:.]+\]|[\w.-]+)|http://(?:localhost|127\.0\.0\.1|\[::1\]))"
     r"(?::\d{1,5})?(?:/[!-\"$-~]*)?",
@@ -35,24 +35,24 @@ _TOKEN_URL = re.compile(
 
 
 class Security(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The security settings of a cluster's listeners. A secret is a reference, `env:NAME` or
-    `file:PATH`, whose text without the line end is the secret."""
+    """The security settings of listeners. A secret is given as `env:NAME` or `file:PATH`; its text
+    without the line end is the secret."""
 
     protocol: Protocol = "PLAINTEXT"
     mechanism: Mechanism = ""
-    username: str = ""  # PLAIN, SCRAM and DIGEST-MD5
-    password: str = ""  # a reference
-    ca_file: str = ""  # PEM; default: the system's own authorities
+    username: str = ""  # for PLAIN, SCRAM and DIGEST-MD5
+    password: str = ""  # env:NAME or file:PATH
+    ca_file: str = ""  # PEM; empty: the system's authorities
     certificate_file: str = ""  # PEM, for listeners with client authentication
     key_file: str = ""
-    key_password: str = ""  # a reference
+    key_password: str = ""  # env:NAME or file:PATH
     check_hostname: bool = True
-    kerberos_service_name: str = ""  # GSSAPI: of the brokers' principals, mostly kafka
+    kerberos_service_name: str = ""  # GSSAPI: the service in the brokers' principals, usually kafka
     kerberos_domain_name: str = ""  # the brokers' host, if it differs from the address
-    oauth_token: str = ""  # a reference; read for each connection
-    oauth_token_url: str = ""  # or: the token endpoint for the following client
+    oauth_token: str = ""  # env:NAME or file:PATH; read for each connection
+    oauth_token_url: str = ""  # or: the token endpoint for the client below
     oauth_client_id: str = ""
-    oauth_client_secret: str = ""  # a reference
+    oauth_client_secret: str = ""  # env:NAME or file:PATH
     oauth_scope: str = ""
 
     @property
@@ -65,17 +65,17 @@ class Security(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 def security_faults(security: Security, key: str) -> Iterator[str]:
-    """Yield the faults of the settings under `key`, as sentences that begin with the key."""
+    """Yield the faults of settings under `key`, as sentences that begin with the key."""
     for name, is_wrong, text in _checks(security, is_zookeeper=key == ZOOKEEPER):
         if is_wrong:
             yield f"{key}.{name}: {text}"
 
 
-Check = tuple[str, bool, str]  # a key, whether it is wrong, and the sentence for that
+Check = tuple[str, bool, str]  # (key, true if it is wrong, sentence about that)
 
 
 def _checks(security: Security, *, is_zookeeper: bool) -> Iterator[Check]:
-    """Yield every check. A sentence never shows a value that may be a secret."""
+    """Yield the checks of security settings. No sentence shows a value that may be a secret."""
     given = {name for name in security.__struct_fields__ if getattr(security, name)}
     protocol, mechanism = security.protocol, security.mechanism
     for name in _SECRETS:
@@ -108,7 +108,7 @@ def _checks(security: Security, *, is_zookeeper: bool) -> Iterator[Check]:
 
 
 def _needed(security: Security) -> tuple[str, ...]:
-    """Return the keys that the mechanism needs for a login."""
+    """Return the keys that a login with the mechanism of `security` needs."""
     if security.mechanism in ("PLAIN", DIGEST) or security.mechanism.startswith("SCRAM-"):
         return ("username", "password")
     if security.mechanism == "OAUTHBEARER":
@@ -118,7 +118,7 @@ def _needed(security: Security) -> tuple[str, ...]:
 
 
 def anchored(security: Security, folder: str) -> Security:
-    """Return `security` with relative paths made absolute from `folder`."""
+    """Return security settings whose relative paths are made absolute from `folder`."""
     changes = {
         name: posixpath.join(folder, path)
         for name in _FILE_KEYS

@@ -19,15 +19,15 @@ from featurelib.errors import ConfigError
 from featurelib.feature import Name, NodeId, Severity
 from featurelib.words import msgspec_fault, toml_line
 
-# A mute needs a reason and a last day. A code that no finding has is refused, for it would hold
-# nothing back and nobody would know.
+# A mute needs a reason and a last day. A code without findings is refused, because such a mute
+# would silently have no effect.
 
 
 class MuteEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A [[mute]]. An empty key means any."""
+    """An entry [[mute]] of the settings. An empty key matches any value."""
 
-    code: str  # of the muted findings
-    reason: str  # for whoever asks why
+    code: str  # the code of the muted findings
+    reason: str  # shown with muted findings
     by: str = ""  # the person to ask
     until: date  # the last day of the mute, in UTC
     cluster: str = ""  # an id, or a name of the inventory
@@ -55,7 +55,7 @@ def mutes_of(entries: Iterable[MuteEntry], fleet: Fleet, source: str) -> tuple[M
             code=entry.code,
             reason=entry.reason.strip() + (f" ({entry.by.strip()})" if entry.by.strip() else ""),
             until=entry.until,
-            # A cluster outside the inventory may have data: then it is an id.
+            # A cluster outside the inventory may have data, so the text may be an id.
             cluster=meant.id if meant else entry.cluster,
             feature=entry.feature,
             node=entry.node,
@@ -74,33 +74,33 @@ MICROSECONDS_AN_HOUR = 3_600_000_000
 class NamedPlaces(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The default places, [places]. A relative path begins at the folder of the settings file."""
 
-    tables: str | None = None  # of commands that read; a job writes to its options' place
-    journal: str | None = None  # not taken from a settings file of the current folder
+    tables: str | None = None  # for commands that read; a job writes to the place in its options
+    journal: str | None = None  # ignored in a settings file of the current folder
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The keys of conf/audit.toml."""
 
-    max_age_hours: Hours = 72.0  # older evidence does not count; a long weekend is 72 hours
+    max_age_hours: Hours = 72.0  # older evidence does not count; a long weekend has 72 hours
     retention_days: Annotated[int, Meta(ge=7)] = 90  # how long old versions of tables stay readable
-    vacuum: bool = False  # older files are deleted, and small ones joined
-    require_signature: bool = False  # an approval must be signed
-    allowed_signers: Name = "allowed_signers"  # whose signatures count; beside the settings' file
-    longest_approval_hours: Hours = 168.0  # how long an approval may last; a week is 168 hours
-    forgotten_nights: Nights = 14  # READY for so many days is forgotten; 0 = never
-    min_ready_days: Nights = 0  # READY for so many days before a plan is offered; 0 = at once
+    vacuum: bool = False  # true: delete older files, and join small ones
+    require_signature: bool = False  # true: approvals need a signature
+    allowed_signers: Name = "allowed_signers"  # accepted signers; beside the settings' file
+    longest_approval_hours: Hours = 168.0  # the longest validity; a week has 168 hours
+    forgotten_nights: Nights = 14  # days of READY until an upgrade counts as forgotten; 0 = never
+    min_ready_days: Nights = 0  # days of READY before a plan is offered; 0 = at once
     severities: dict[str, Severity] = {}  # finding code → severity
     mute: tuple[MuteEntry, ...] = ()
     places: NamedPlaces = NamedPlaces()
 
     @property
     def longest_approval(self) -> timedelta:
-        """The longest time that an approval may last."""
+        """The longest time for which an approval may be valid."""
         return timedelta(hours=self.longest_approval_hours)
 
     @property
     def max_age(self) -> int:
-        """The oldest age that still counts, in microseconds."""
+        """The age, in microseconds, from which evidence does not count."""
         return int(self.max_age_hours * MICROSECONDS_AN_HOUR)
 
     @property
@@ -109,11 +109,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return self.forgotten_nights * 24 * MICROSECONDS_AN_HOUR
 
 
-_KEYS = {"mute": MuteEntry, "places": NamedPlaces}  # a table → its type
+_KEYS = {"mute": MuteEntry, "places": NamedPlaces}  # table in the file → its type
 
 
 def parse_settings(text: str, source: str) -> Settings:
-    """Return the settings in `text`; ConfigError names `source`, key and expected value."""
+    """Return the settings in `text`. Raises ConfigError with `source`, key and expected value."""
     try:
         settings = msgspec.toml.decode(text, type=Settings)
     except msgspec.MsgspecError as error:

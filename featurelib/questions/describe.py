@@ -25,7 +25,7 @@ from featurelib.words import level_text, metadata_first, newer_than
 
 
 class Ends(NamedTuple):
-    """The ends of one supported range."""
+    """The minimum and maximum of a supported range."""
 
     min_version: int
     max_version: int
@@ -36,9 +36,9 @@ Ranges = dict[str, Ends]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeShown:
-    """A half of a process. `profile` is a position in the description's profiles; None = its ranges
-    are not known; `seen_at` is when they were seen. `is_voter` None = no quorum was seen. `epoch`
-    is that of its finalized features."""
+    """A broker or controller half in a description. `profile`: position of its ranges in the
+    description, None = unknown; `seen_at`: when they were read. `is_voter` None = no quorum was
+    read. `epoch`: of its finalized features."""
 
     role: str
     node_id: int
@@ -57,19 +57,19 @@ class NodeShown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelShown:
-    """A feature. `level` None = no trustworthy source; 0 = not finalized."""
+    """A feature in a description. `level` None = no trustworthy source; 0 = not finalized."""
 
     feature: str
     level: int | None
     min_level: int | None
     text: str  # the level with its name; also a level that only kafka-features.sh printed
     is_disputed: bool
-    offended: tuple[int, ...]  # profiles of nodes that do not support it
+    offended: tuple[int, ...]  # profiles of the nodes that do not support it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WitnessShown:
-    """A kind of source of finalized levels, at its highest epoch."""
+    """A kind of source of finalized levels, with its highest epoch."""
 
     witness: str
     epoch: int
@@ -86,13 +86,13 @@ class FindingShown:
     role: str | None
     node_id: int | None
     message: str
-    of_any: str  # the message without the node, equal for equal nodes
+    of_any: str  # the message without the node's name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Description:
-    """A cluster. `controller` None = the active controller is not known. `configured_voters`: the
-    ids in its own controller.quorum.voters, if known and different from the voters."""
+    """The description of a cluster. `controller` None = unknown active controller.
+    `configured_voters`: the ids in its controller.quorum.voters, if they differ from the voters."""
 
     cluster_id: str
     mode: str
@@ -108,7 +108,7 @@ class Description:
 
     @property
     def answered(self) -> bool:
-        """True unless the only data is that nodes did not respond."""
+        """True if any node responded or any source shows levels."""
         return any(node.profile is not None for node in self.nodes) or bool(self.witnesses)
 
 
@@ -130,7 +130,7 @@ def describe(view: ClusterView, catalogue: Catalogue) -> Description:
     subjects, member, read = evidence.subjects, evidence.membership, evidence.configured.get(0)
     voters = set(subjects.node_id[subjects.voter].tolist())
     findings: list[Row] = view.judged.findings.to_pylist()
-    # The most common range comes first.
+    # The most common ranges come first.
     used = Counter(p for p in subjects.profile.tolist() if p >= 0)
     order = {p: i for i, p in enumerate(sorted(used, key=lambda p: (-used[p], p)))}
     ranges = (ranges_of(evidence.snapshots, position) for position in order)
@@ -158,7 +158,7 @@ def describe(view: ClusterView, catalogue: Catalogue) -> Description:
 def _newer_software(
     order: Mapping[int, int], profiles: Sequence[Ranges], catalogue: Catalogue
 ) -> dict[int, str]:
-    """Return the software of nodes whose profile ends at a metadata.version of no known release."""
+    """Return node position → text, for a maximum metadata.version that no release has."""
     ends = {i: profiles[at].get(METADATA_VERSION) for i, at in order.items()}
     text = newer_than(catalogue)
     return {i: text for i, end in ends.items() if end and end[1] not in catalogue.names}
@@ -174,7 +174,7 @@ def _nodes(
     nodes, member = evidence.subjects, evidence.membership
     releases = {(n.role, n.node_id): n.release for n in view.cluster.nodes}
     called, leader = _states_of(findings), (_leading_role(evidence), view.cluster.active)
-    # A node without a proven role leads if it is the only candidate and responds.
+    # A node leads if it is the only candidate and responds.
     is_named = bool(evidence.controller[0] >= 0)
     halves = zip(nodes.role.tolist(), nodes.node_id.tolist(), strict=True)
     for i, (number, node_id) in enumerate(halves):
@@ -200,25 +200,25 @@ def _nodes(
 
 
 def _states_of(findings: Sequence[Row]) -> dict[tuple[str, int], str]:
-    """Return by role and id the states of nodes that have such a finding."""
+    """Return (role, node id) → state, for nodes with a finding whose row has a state."""
     return {
         (row["role"], row["node_id"]): known.state
-        for code, known in reversed(finding_rows().items())  # the first that fits is assigned last
+        for code, known in reversed(finding_rows().items())  # the first wins
         for row in findings
         if known.state and row["code"] == code
     }
 
 
 def _leading_role(evidence: Evidence) -> Role | None:
-    """Return the role of the node that leads; None if the cluster's mode is not known."""
+    """Return the role of the node that leads the cluster; None = unknown mode."""
     if evidence.membership.kraft[0]:
         return Role.CONTROLLER
     return Role.BROKER if evidence.membership.zookeeper[0] else None
 
 
 class _Answer(NamedTuple):
-    """The last response of a node: the epoch of its finalized features, its last error, and the
-    releases that offer its requests, if another tool listed them."""
+    """The newest response of a node: the epoch of its finalized features, its last error, and the
+    releases that offer its requests, as another tool listed them."""
 
     epoch: int | None = None
     error: str = ""
@@ -226,7 +226,7 @@ class _Answer(NamedTuple):
 
 
 def _answer(evidence: Evidence, subject: int) -> _Answer:
-    """Return the last response of a node; empty for one that was never queried."""
+    """Return the newest response of the node `subject`; empty if it was never queried."""
     nodes = evidence.subjects
     listener = int(nodes.listener[subject])
     if listener < 0:
@@ -288,7 +288,7 @@ def _witnesses(evidence: Evidence) -> Iterator[WitnessShown]:
 
 
 def _findings(findings: Sequence[Row], catalogue: Catalogue) -> Iterator[FindingShown]:
-    """Yield findings, worst first, without those that only block a level: plans list them."""
+    """Yield the findings of a description, worst first, without those that only block a level."""
     words = FindingWords(catalogue)
     for row in sorted(findings, key=lambda row: _SEVERITIES.index(Severity(row["severity"]))):
         if row["severity"] != Severity.BLOCKER:

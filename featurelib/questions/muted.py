@@ -16,8 +16,8 @@ from featurelib.planning.goal import GOAL
 
 
 def over_reason(mutes: InForce, reason: Reason) -> SetAside | None:
-    """Return the mute of a reason's finding."""
-    if reason.judge == GOAL:  # the request itself is invalid: no finding
+    """Return the mute of the finding behind a reason; None = none."""
+    if reason.judge == GOAL:  # an invalid request is no finding
         return None
     if reason.judge in GENERATIONS:
         return mutes.over(code_of("own_dialect"), feature=reason.feature)
@@ -25,13 +25,13 @@ def over_reason(mutes: InForce, reason: Reason) -> SetAside | None:
 
 
 def over_row(mutes: InForce, row: Mapping[str, Any]) -> SetAside | None:
-    """Return the mute of a row of featurelib.schema.FINDING."""
+    """Return the mute of a row of featurelib.schema.FINDING; None = none."""
     about = {name: row[name] for name in ("role", "node_id", "feature")}
     return mutes.over(row["code"], **about)
 
 
 def as_json(muted: SetAside | None) -> dict[str, Any]:
-    """Return the keys for JSON: the reason and the last day of a mute."""
+    """Return the JSON keys of a mute: its reason and its last day."""
     if muted is None:
         return {"muted": None, "muted_until": None}
     return {"muted": muted.muted, "muted_until": muted.muted_until.isoformat()}

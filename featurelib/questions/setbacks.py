@@ -17,16 +17,16 @@ from featurelib.snapshot.history import LevelMove
 from featurelib.tables import AUDIT_RUN, FEATURE_READINESS
 from featurelib.words import ask_why_lower, level_text
 
-REMEMBERED = timedelta(days=180)  # earlier runs do not count
-Moved = dict[str, dict[int, dict[str, tuple[int, int]]]]  # cluster → night → feature → from, to
-Lowered = list[tuple[LevelMove, datetime]]  # what went down last, and when that was seen
+REMEMBERED = timedelta(days=180)  # older runs do not count
+Moved = dict[str, dict[int, dict[str, tuple[int, int]]]]  # cluster → run → feature → (from, to)
+Lowered = list[tuple[LevelMove, datetime]]  # the last downgrades, with the time each was read
 
 
 def warn_lowered(
     planned: Planned, lake: Lake | None, run: int | None, catalogue: Catalogue
 ) -> Planned:
-    """Return the plan with a warning if it raises levels that were last downgraded, by the runs up
-    to `run`, None = all."""
+    """Return the plan with a warning about levels that it upgrades and whose last change was a
+    downgrade; by the runs up to `run`, None = all."""
     if lake is None or planned.plan is None:
         return planned
     cluster, moves = planned.plan.cluster, planned.plan.moves
@@ -36,7 +36,7 @@ def warn_lowered(
 
 
 def find_lowered(read: Read, run: int, raised: Set[tuple[str, str]]) -> dict[str, Lowered]:
-    """Return by cluster the levels to be `raised` that were last downgraded, by the runs up to
+    """Return cluster → levels in `raised` whose last change was a downgrade, by the runs up to
     `run`."""
     nights = remembered_runs(read, run)
     if not raised or len(nights) == 1:
@@ -52,7 +52,7 @@ def find_lowered(read: Read, run: int, raised: Set[tuple[str, str]]) -> dict[str
 
 
 def remembered_runs(read: Read, run: int) -> dict[int, datetime]:
-    """Return the runs up to this one that count, and the time of each."""
+    """Return run → time of the runs up to `run` that are recent enough."""
     rows = read(AUDIT_RUN, [("run", "<=", run)], ["run", "as_of"]).to_pylist()
     nights = {row["run"]: row["as_of"] for row in rows}
     return {n: at for n, at in sorted(nights.items()) if at >= nights[run] - REMEMBERED}
@@ -61,14 +61,14 @@ def remembered_runs(read: Read, run: int) -> dict[int, datetime]:
 def went_down(
     moved: Mapping[int, Mapping[str, tuple[int, int]]], nights: Mapping[int, datetime]
 ) -> Lowered:
-    """Return the levels of one cluster whose last change was a downgrade."""
+    """Return the levels of one cluster whose last change was a downgrade, with its time."""
     last = {name: (ends, nights[n]) for n in sorted(moved) for name, ends in moved[n].items()}
     kept = ((LevelMove(name, *ends), at) for name, (ends, at) in sorted(last.items()))
     return [(move, at) for move, at in kept if move.to_level < move.from_level]
 
 
 def ask_why(went: Lowered, catalogue: Catalogue) -> str:
-    """Return the question about these downgrades before an upgrade, "" = there are none."""
+    """Return the question about these downgrades, to answer before an upgrade; "" = none."""
     return ask_why_lower(
         (name, level_text(catalogue, name, was), level_text(catalogue, name, now), at)
         for (name, was, now), at in went
@@ -76,8 +76,8 @@ def ask_why(went: Lowered, catalogue: Catalogue) -> str:
 
 
 def moved_levels(read: Read, nights: Mapping[int, datetime], *conditions: Wanted) -> Moved:
-    """Return every level that differs from the one in the previous run that knew it, of the rows
-    that meet all `conditions`."""
+    """Return every change of a finalized level between two runs that knew it, in rows that meet all
+    `conditions`."""
     columns = ["run", "cluster", "feature", "finalized_level"]
     span = ("run", ">=", min(nights)), ("run", "<=", max(nights))
     rows = read(FEATURE_READINESS, [*span, *conditions], columns)

@@ -58,23 +58,23 @@ Moves = dict[str, int]
 
 
 class LevelStatus(StrEnum):
-    """The status of a level; `nothing` = nothing blocks it."""
+    """The status of a level in `why-not`; `nothing` = nothing blocks it."""
 
     NOTHING = "nothing"
-    FINALIZED = "finalized"  # it is finalized at that level
+    FINALIZED = "finalized"  # it is finalized at this level
     BLOCKED = "blocked"
     UNKNOWN = "unknown"
 
 
 class LevelOf(NamedTuple):
-    """A feature's level."""
+    """A feature and a level of it."""
 
     feature: str
     level: int
 
 
 class NodeOf(NamedTuple):
-    """A half of a node."""
+    """A broker or controller half of a node."""
 
     role: Role
     node_id: int
@@ -82,11 +82,10 @@ class NodeOf(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof(Reason):
-    """A reason with its place: the `source` of its rule, and its landing line.
+    """A reason with its evidence: the `source` of its rule, and its landing line.
 
-    `needed` is the range that the node must support, None if only the level counts, or if its start
-    is not known. `seen_at` is in microseconds, 0 = not seen. `line` is the place of the line
-    `line_id`.
+    `needed`: the range that the node must support, None if only the level matters, or if its start
+    is unknown. `seen_at`: microseconds, 0 = never. `line`: place of the line `line_id`.
     """
 
     level: int = 0
@@ -97,25 +96,25 @@ class Proof(Reason):
 
     @property
     def seen(self) -> datetime | None:
-        """The time when it was seen."""
+        """The time when the evidence was read."""
         return moment(self.seen_at)
 
     @property
     def min_version(self) -> int | None:
-        """The lower end of the node's range."""
+        """The minimum of the node's range."""
         return self.supported and self.supported[0]
 
     @property
     def max_version(self) -> int | None:
-        """The upper end of the node's range."""
+        """The maximum of the node's range."""
         return self.supported and self.supported[1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WayOut:
-    """The smallest change that unlocks a level: nodes to fix, those that only its controllers
-    refuse over, and rules that refuse it anyway. `release`: the first that supports it, None =
-    unknown."""
+    """The smallest change that makes a level possible: nodes to fix, nodes that only the
+    controllers' own rules refuse, and rules that refuse it anyway. `release`: the first that
+    supports it, None = unknown."""
 
     release: str | None
     fixes: tuple[Fix, ...]
@@ -125,10 +124,10 @@ class WayOut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhyNot:
-    """The answer. `current` None = not known; 0 = not finalized.
+    """The answer of `why-not`. `current` None = unknown; 0 = not finalized.
 
-    `moves` are all levels of the request, with dependencies; `words` plan them, after `featurelib
-    plan CLUSTER`.
+    `moves`: all levels of the request, with dependencies; `words`: the arguments that plan them,
+    after `featurelib plan CLUSTER`.
     """
 
     cluster_id: str
@@ -140,14 +139,15 @@ class WhyNot:
     moves: tuple[LevelOf, ...] = ()
     proofs: tuple[Proof, ...] = ()
     unknown: tuple[Proof, ...] = ()
-    agreed: Proof | None = None  # the controller itself agreed, by a probe of all moves
-    unlock: WayOut | None = None  # None: nothing blocks it, or it is a downgrade
+    agreed: Proof | None = None  # the controller accepted all moves in a probe
+    unlock: WayOut | None = None  # None: nothing blocks it, or a downgrade
     words: str | None = None
-    ahead: tuple[StepOutlook, ...] = ()  # the effects of the plan, if nothing blocks it
+    ahead: tuple[StepOutlook, ...] = ()  # the effects of the plan if nothing blocks it
 
 
 def why_not(view: ClusterView, feature: str, level: int, catalogue: Catalogue) -> WhyNot:
-    """Find what blocks `level` of `feature` on the cluster (KIP-584, KIP-778, KIP-1022).
+    """Return the answer about `level` of `feature` on a cluster: all that blocks it (KIP-584,
+    KIP-778, KIP-1022).
 
     A level below the finalized one is judged as a lossless downgrade. For the finalized level the
     proofs are the nodes that do not support it.
@@ -186,7 +186,7 @@ def why_not(view: ClusterView, feature: str, level: int, catalogue: Catalogue) -
 
 
 def _is_unsure(proof: Proof) -> bool:
-    """Return true for a finding of the policy about missing data."""
+    """Return true for a proof that data is missing."""
     words = wordings(load(STRICT)).get(proof.code) if proof.judge == STRICT else None
     return words is not None and words.severity is Severity.UNKNOWN
 
@@ -194,7 +194,7 @@ def _is_unsure(proof: Proof) -> bool:
 def _unlock(
     cluster: Cluster, feature: str, moves: Moves, proofs: Sequence[Proof], catalogue: Catalogue
 ) -> WayOut:
-    """Return the changes that unlock all moves. A node that only one controller refuses counts."""
+    """Return the changes that make all moves possible, by policy and every controller."""
     ways = {name: unlock(cluster, catalogue, name, level) for name, level in moves.items()}
     fixes = {fix for route in ways.values() for fix in route.fixes}
     own = {
@@ -211,7 +211,7 @@ def _unlock(
 
 
 def _moves(view: ClusterView, feature: str, level: int, catalogue: Catalogue) -> Moves:
-    """Return the level with the lowest levels that it needs: of its dependencies, and of
+    """Return the level together with the lowest levels it needs: of its dependencies, and of
     metadata.version in a controller's release (KIP-1022)."""
     moves = {feature: level}
     needs = unlock(known_cluster(view, moves), catalogue, feature, level).needs
@@ -241,7 +241,7 @@ def _intent(moves: Moves, up: bool) -> Intent:
 
 
 def _objections(view: ClusterView, moves: Moves, up: bool, catalogue: Catalogue) -> Iterator[Proof]:
-    """Yield the objections to these levels together: of policy, controllers and the request."""
+    """Yield the refusals of these levels, by policy, controllers and the request."""
     kind = UpgradeType.UPGRADE if up else UpgradeType.SAFE_DOWNGRADE
     cluster, reasons = view.cluster, Reasons(view, catalogue)
     updates = tuple(
@@ -266,7 +266,7 @@ def _proof_of(reason: Reason, **fields: Any) -> Proof:
 
 
 def _agreement(view: ClusterView, moves: Moves, times: _Seen) -> Proof | None:
-    """Return the controller's own agreement to these levels, if a probe had all of them."""
+    """Return the controller's acceptance of these levels, if one probe had all of them."""
     for row in view.judged.findings.to_pylist():
         code = row["code"]
         if code in tagged("accepted") and moves.items() <= agreed_levels(view.evidence):
@@ -284,7 +284,7 @@ def _missing(view: ClusterView, reasons: Reasons, moves: Moves) -> Iterator[Proo
 
 
 def _current(view: ClusterView, feature: str) -> int | None:
-    """Return the finalized level that the audit read; 0 if no source has the feature."""
+    """Return the finalized level of a feature; 0 = no source has it, None = unknown."""
     for row in view.judged.readiness.to_pylist():
         if row["feature"] == feature:
             level: int | None = row["finalized_level"]
@@ -296,8 +296,8 @@ _Seen = dict[tuple[object, ...], tuple[int, int]]
 
 
 def _evidence_of(view: ClusterView) -> _Seen:
-    """Return time and line of each finding, by code, role, node and feature; and, by role and node,
-    of each node's range, and of the finalized levels (None, None)."""
+    """Return time and line of the evidence: by (code, role, node, feature) of each finding, by
+    (role, node) of each node's range, and by (None, None) of the finalized levels."""
     nodes, levels, rows = view.evidence.subjects, view.evidence.levels, view.judged.findings
     roles = (Role(role).text for role in nodes.role.tolist())
     ranges = zip(roles, *(c.tolist() for c in (nodes.node_id, nodes.at, nodes.line)), strict=True)
@@ -311,14 +311,14 @@ def _evidence_of(view: ClusterView) -> _Seen:
 
 
 def _dated(proof: Proof, times: _Seen) -> Proof:
-    """Return the proof with its place: that of the audit's finding, if there is one."""
+    """Return the proof with its time and line: those of the finding, else of the node or levels."""
     half = proof.role, proof.node_id
     at, line = times.get((proof.code, *half, proof.feature or None)) or times.get(half, (0, 0))
     return replace(proof, seen_at=at, line_id=line)
 
 
 def _own_proofs(view: ClusterView, moves: Sequence[Move], catalogue: Catalogue) -> Iterator[Proof]:
-    """Yield the refusals by controllers of each possible release, with all blocking nodes."""
+    """Yield the refusals by controllers of each possible release, naming all blocking nodes."""
     cluster, mode = view.cluster, mode_of(view)
     levels = {update.feature: update.to_level for update in moves}
     supported = {NodeOf(n.role, n.node_id): n.supported for n in cluster.nodes}
@@ -347,11 +347,11 @@ def _own_proofs(view: ClusterView, moves: Sequence[Move], catalogue: Catalogue) 
 
 
 def _possible_leaders(cluster: Cluster, release: str, mode: str) -> Iterator[tuple[Cluster, bool]]:
-    """Yield the cluster with each controller of `release` that may lead it, one of equal nodes; and
-    whether it may respond now.
+    """Yield the cluster led by each possible controller of `release`, one of equal nodes; and
+    whether that controller may respond now.
 
-    The active controller leads, unless it is known to run another release and a controller of this
-    one exists: that responds only when it leads.
+    The active controller leads, unless it is known to run another release and a controller of
+    `release` exists; that one would respond only after it is elected.
     """
     controllers = {node.node_id: node for node in cluster.nodes if node.role is Role.CONTROLLER}
     leads = controllers.get(cluster.active)
@@ -369,8 +369,8 @@ def _possible_leaders(cluster: Cluster, release: str, mode: str) -> Iterator[tup
 
 
 def _needed(refusal: Reason, own: Dialect, cluster: Cluster) -> Range | None:
-    """Return the range that nodes must support if a rule needs more than the level: from the active
-    controller's lowest level on, if known."""
+    """Return the range that nodes must support if a rule requires more than the level: from the
+    active controller's lowest level on; None = unknown, or only the level."""
     rules = {row.code: row.rule for row in own.rules}
     if refusal.code not in rules or "lowest" not in rules[refusal.code].columns:
         return None
@@ -387,8 +387,8 @@ def _asked(
     levels: Moves,
     catalogue: Catalogue,
 ) -> Iterator[tuple[NodeOf | None, Reason]]:
-    """Yield the nodes over which the controller refuses, None for other reasons, and the
-    message."""
+    """Yield (node, refusal) for each node that a controller refuses; None as node for other
+    reasons."""
 
     def refusals(*groups: Sequence[NodeOf]) -> list[list[Reason]]:
         narrow = [only_narrow(led, group, levels) for group in groups]
@@ -413,7 +413,7 @@ def _asked(
 def _refusals_by_cluster(
     clusters: Sequence[Cluster], steps: Sequence[Step], own: Dialect, catalogue: Catalogue
 ) -> list[list[Reason]]:
-    """Return the refusals of all steps per cluster; a refused step counts as accepted then."""
+    """Return the refusals of all steps, by cluster; a refused step then counts as accepted."""
     reasons: list[list[Reason]] = [[] for _ in clusters]
     pending = list(clusters)
     for step in steps:
@@ -428,7 +428,7 @@ def _refusals_by_cluster(
 
 
 def _steps(updates: Sequence[Move], own: Dialect) -> list[Step]:
-    """Return the requests: one for all but kraft.version if they are atomic, else one each."""
+    """Return updates as requests: one for all but kraft.version if atomic, else one each."""
     order = sorted(updates, key=turn)
     together = [move for move in order if own.can.atomic and move.feature != KRAFT_VERSION]
     groups = [together, *([move] for move in order if move not in together)]
@@ -436,8 +436,8 @@ def _steps(updates: Sequence[Move], own: Dialect) -> list[Step]:
 
 
 def highest_known(feature: str, cluster: Cluster, catalogue: Catalogue) -> int:
-    """Return the highest level that a node or a release of the catalogue knows; of a feature that
-    its owner defines the highest level that there can be."""
+    """Return the highest level that a node or a release has; the highest possible level for a
+    feature that its owner defines."""
     if feature not in catalogue.features:
         return HIGHEST_LEVEL
     ceilings = (node.range_of(feature)[1] for node in cluster.nodes)
@@ -445,7 +445,7 @@ def highest_known(feature: str, cluster: Cluster, catalogue: Catalogue) -> int:
 
 
 def named_level(view: ClusterView, feature: str, text: str, catalogue: Catalogue) -> int:
-    """Return the level that a text means for a feature. Raises ConfigError if there is none."""
+    """Return the level that a text means for a feature. Raises ConfigError for an unknown text."""
     cluster = view.cluster
     listed = {name for node in cluster.nodes for name in node.supported}
     known = sorted({*listed, *cluster.finalized, *catalogue.features})

@@ -52,17 +52,17 @@ from featurelib.landing.responses import (
 from featurelib.model import NotPassed, Passed, Recipient, Step
 from featurelib.words import NOBODY_ANSWERED, OTHER_SECURITY, REFUSED_LOGIN, share_reasons, some
 
-SHOWN = 10  # nodes, or reasons, of a kind
+SHOWN = 10  # the most nodes or reasons of one kind in a message
 _FEATURES = (
     *("error_code", "supported_features", "finalized_features_epoch", "finalized_features"),
     *("zk_migration_ready", "api_keys"),
 )
 _WITH_ID = "Write it as ID@HOST:PORT"
-FORWARDERS = 3  # brokers to try if the active controller cannot be reached
+FORWARDERS = 3  # the most brokers to try if the active controller cannot be reached
 
 
 def open_kafka(entry: Entry, *, timeout: float) -> Backend:
-    """Return the backend of a real cluster, not connected yet. `timeout` in seconds per node.
+    """Return the backend of a real cluster, not connected yet. `timeout`: seconds per node.
 
     Raises CredentialsError for missing secrets and files, ConfigError if ZooKeeper is named and its
     client is not installed.
@@ -91,19 +91,19 @@ def open_kafka(entry: Entry, *, timeout: float) -> Backend:
 
 
 class KafkaBackend:
-    """A real cluster. `cluster_id` is its id if no node returns one; empty = not known."""
+    """A real cluster's connection. `cluster_id`: if no node returns one; "" = unknown."""
 
     def __init__(self, reach: Reach, cluster_id: str = "") -> None:
         self._reach, self._cluster_id = reach, cluster_id
         self._map: Map | None = None
-        self._held: Client | None = None  # a connection to the recipient of the next update
+        self._held: Client | None = None  # the connection to the recipient of the next update
 
     @property
     def where(self) -> str:
         return self._reach.where
 
     def describe(self, say: Say) -> tuple[bytes, ...]:
-        """Yield a reading of every listener. Raises UnreachableError, ProtocolError."""
+        """Return the landing lines of all listeners. Raises UnreachableError, ProtocolError."""
         search = _discover(self._reach.after(self._map), say)
         self._map = search.known
         cluster_id = search.known.cluster_id or self._cluster_id
@@ -118,13 +118,13 @@ class KafkaBackend:
         return tuple(lines)
 
     def abilities(self) -> Abilities:
-        """Return abilities by mode; reads the cluster if needed. Raises UnreachableError."""
+        """Return the guarantees by mode; may query the cluster. Raises UnreachableError."""
         known = self._known()
         validates = known.mode == "kraft" and not known.is_migrating
         return Abilities(mode=known.mode, validate_only=validates)
 
     def recipient(self) -> Recipient:
-        """Connect to the first candidate that accepts, and keep the connection for `update`."""
+        """Connect to the first possible recipient, and keep the connection for `update`."""
         known = self._known()
         client, role, node = self._connect(known)
         self.close()
@@ -139,15 +139,15 @@ class KafkaBackend:
         )
 
     def passed(self, sent: Recipient | None, features: Collection[str]) -> Passed | NotPassed:
-        """Ask every node that may hold the request: see passing.py."""
+        """Return the proof that nodes have handled the request: see passing.py."""
         try:
             return passed(self._reach, self._find_again(), sent, features)
         except FeatureLibError as error:
             return NotPassed(why=str(error).rstrip("."))
 
     def update(self, step: Step, *, validate_only: bool = False, last_check: Check = None) -> Reply:
-        """Return the active controller's response unchanged; for a missing permission, the message
-        names the permission and the principal."""
+        """Send a request, and return the active controller's response; the message about a missing
+        permission names permission and principal."""
         if validate_only:
             return self._validate(step)
         if self._held is None:
@@ -158,13 +158,13 @@ class KafkaBackend:
             return _answered(client, step, validate_only=False)
 
     def close(self) -> None:
-        """Close the connection that is kept for an update."""
+        """Close the connection kept for an update."""
         held, self._held = self._held, None
         if held is not None:
             held.close()
 
     def _validate(self, step: Step) -> Reply:
-        """Send a request to validate, again if the controller moved: it writes nothing."""
+        """Send a request to validate, again if the controller moved, and return the reply."""
         if not self.abilities().validate_only:
             raise RefusedError(
                 f"{self.where}: expected a controller that validates without writing, found "
@@ -179,7 +179,7 @@ class KafkaBackend:
         return answered
 
     def _connect(self, known: Map) -> tuple[Client, Role, int]:
-        """Connect to the first candidate that accepts; return connection, role and id."""
+        """Connect to the first recipient that accepts; return connection, role and id."""
         failures = []
         for role, node, address in candidates(known):
             try:
@@ -198,7 +198,7 @@ class KafkaBackend:
         return self._map
 
     def _find_again(self) -> Map:
-        """Find the leader again through one broker and the known controllers."""
+        """Return the map with the present leader, asked through one broker and controllers."""
         before = self._known()
         now = replace(
             deepcopy(before), leader=(NOBODY, NOBODY), active=NOBODY, voters=set(), nameless=[]
@@ -208,10 +208,10 @@ class KafkaBackend:
 
 
 def candidates(known: Map) -> Iterator[tuple[Role, int, str]]:
-    """Yield the nodes that take an update, the best first, as (role, node, host:port).
+    """Yield the nodes that can receive an update, best first, as (role, node id, host:port).
 
-    ZooKeeper mode: the controller alone. KRaft: the active controller first. Brokers come last:
-    they forward a request, and forward it again after a lost connection.
+    ZooKeeper mode: only the controller. KRaft: the active controller first. Brokers come last,
+    because they forward a request, and forward it again after a lost connection.
     """
     if known.mode == "zk":
         for address in known.brokers.get(known.active, ()):
@@ -230,7 +230,7 @@ def _answered(client: Client, step: Step, *, validate_only: bool) -> Reply:
     answer = client.update_features(step, validate_only=validate_only)
     try:
         response = reply(answer)
-    except ProtocolError as error:  # it was sent, and got some response
+    except ProtocolError as error:  # it was sent, and some response came
         raise OutcomeUnknownError(
             f"UpdateFeatures was sent, and its answer is none: {error}"
         ) from error
@@ -248,7 +248,7 @@ def _discover(reach: Reach, say: Say) -> Search:
     if max(len(search.known.brokers), len(search.known.controllers)) >= MOST_NODES:
         say(f"{reach.where}: {MOST_NODES:,} nodes or more are named; no more than that are asked")
     if search.znodes is None and len(silent) == len(nodes):
-        cluster_id = search.known.cluster_id  # "" = no node returned it
+        cluster_id = search.known.cluster_id  # "" = no node returned an id
         own = [line for n in nodes for line in lines_of(n, cluster_id)] if cluster_id else ()
         raise _unreached(reach, (*_nameless(search.known), *search.failures, *silent), own)
     for text in (*search.failures, *silent)[:SHOWN]:
@@ -262,9 +262,8 @@ def _discover(reach: Reach, say: Say) -> Search:
 
 
 def _unreached(reach: Reach, reasons: Iterable[str], own: Sequence[bytes]) -> UnreachableError:
-    """Return the error that no node responded: each reason once, after the nodes with this reason.
-    `own` are the `lines` of the error. The message does not repeat an address. A single reason with
-    advice becomes the whole message."""
+    """Return the error that no node responded: each reason once, after the nodes it is about.
+    `own`: the `lines` of the error. A single reason with advice becomes the whole message."""
     every = " · ".join(reason.rstrip(".") for reason in dict.fromkeys(reasons))
     parts = share_reasons(every).split(" · ")
     if len(parts) > SHOWN:
@@ -276,7 +275,7 @@ def _unreached(reach: Reach, reasons: Iterable[str], own: Sequence[bytes]) -> Un
     given = (*reach.bootstrap, *reach.controllers)
     is_named = all(split_id(address)[1] in text for address in given) and bool(given)
     prefix = "" if is_named else f"{reach.where}: "
-    # A node that refuses a login was reached, also a controller without an id.
+    # A node that refused the login was reached, also a controller without a known id.
     secured = (REFUSED_LOGIN, OTHER_SECURITY)
     is_reached = _WITH_ID in every or all(any(w in part for w in secured) for part in parts)
     hint = "Check the address first, then the network, then whether the nodes run."
@@ -284,7 +283,7 @@ def _unreached(reach: Reach, reasons: Iterable[str], own: Sequence[bytes]) -> Un
 
 
 def _refusals(answers: Iterable[NodeAnswers]) -> Iterator[str]:
-    """Yield the requests that answering nodes refused, each reason once."""
+    """Yield the refused requests of nodes that responded; one text per reason, with its nodes."""
     reasons: dict[str, list[str]] = {}
     for node in answers:
         for silence in node.silent:
@@ -295,7 +294,7 @@ def _refusals(answers: Iterable[NodeAnswers]) -> Iterator[str]:
 
 
 def voters_not_asked(known: Map) -> Iterator[str]:
-    """Yield voters without a known address, and addresses without a known node id."""
+    """Yield texts about voters without address, and addresses without node id."""
     if lost := sorted(known.voters - set(known.controllers)):
         yield (
             f"voters {some([*map(str, lost)], SHOWN)}: not asked, because no address is known. Add "
@@ -305,7 +304,7 @@ def voters_not_asked(known: Map) -> Iterator[str]:
 
 
 def _nameless(known: Map) -> Iterator[str]:
-    """Yield controllers that respond, but whose node id is unknown."""
+    """Yield texts about controllers that responded, but whose node id is unknown."""
     for address in known.nameless[:SHOWN]:
         yield (
             f"{address}: expected a controller that says its node id, found one that does not "
@@ -314,7 +313,7 @@ def _nameless(known: Map) -> Iterator[str]:
 
 
 def lines_of(node: NodeAnswers, cluster_id: str) -> Iterator[bytes]:
-    """Yield every landing line of one node in one role."""
+    """Yield all landing lines about one node in one role."""
     target, of = node.target, {"role": node.target.role.text, "endpoint": node.address}
     ranges = {"node_id": target.node_id, **of, "asked_version": ASKED_API_VERSIONS}
 
@@ -332,7 +331,7 @@ def lines_of(node: NodeAnswers, cluster_id: str) -> Iterator[bytes]:
             continue
         keys = {"version": version}
         if answer.api is Api.DESCRIBE_CLUSTER:
-            body.pop("authorized_operations", None)  # never requested
+            body.pop("authorized_operations", None)  # it was not requested
             keys["endpoint_type"] = body.get("endpoint_type")  # version 0 knows brokers only
             keys["include_fenced_brokers"] = version >= SHOWS_FENCED_FROM
         is_configured = answer.api is Api.DESCRIBE_CONFIGS
@@ -343,7 +342,7 @@ def lines_of(node: NodeAnswers, cluster_id: str) -> Iterator[bytes]:
     for silence in node.silent:
         not_offered = silence.why == NOT_OFFERED.format(silence.api.title)
         if not_offered and not node.is_kraft:
-            continue  # ZooKeeper mode has no quorum, and 2.7 no DescribeCluster
+            continue  # ZooKeeper mode has no quorum, and 2.7 has no DescribeCluster
         keys = {"why" if not_offered else "error": silence.why, "error_code": silence.code}
         if silence.code == NOT_AUTHORIZED:
             keys["principal"] = node.principal or None
@@ -351,5 +350,5 @@ def lines_of(node: NodeAnswers, cluster_id: str) -> Iterator[bytes]:
 
 
 def _line(kind: str, cluster_id: str, at: datetime, **keys: object) -> bytes:
-    """Return one landing line without a line end."""
+    """Return a landing line, without line end; `at`: its time."""
     return write_line(kind, cluster_id, round(at.timestamp() * 1_000_000), keys)

@@ -35,25 +35,25 @@ from featurelib.words import OTHER_SECURITY, REFUSED_LOGIN, clean
 # hundred thousand nodes. The limits are far above the needs of real clusters: lists of a thousand
 # nodes have 50 to 300 kB, and ranges of a thousand features 60 kB.
 MEGABYTE = 1_000_000
-LONGEST_WORDS = 500  # characters of another program's message
-LISTS = 4 * MEGABYTE  # responses with lists of nodes
+LONGEST_WORDS = 500  # the most characters of another program's message
+LISTS = 4 * MEGABYTE  # the most bytes of a response with a list of nodes
 LONGEST_ANSWER_BYTES = {
     Api.METADATA: LISTS,
     Api.DESCRIBE_CLUSTER: LISTS,
     Api.DESCRIBE_QUORUM: LISTS,
-    Api.LIST_PARTITION_REASSIGNMENTS: 4 * LISTS,  # of all partitions; not part of a reading
+    Api.LIST_PARTITION_REASSIGNMENTS: 4 * LISTS,  # all partitions; not in a reading
 }
 LONGEST_OTHER_ANSWER_BYTES = MEGABYTE
 LONGEST_OF_ALL = max(LONGEST_ANSWER_BYTES.values())
-MOST_BYTES = 64 * MEGABYTE  # of all responses of one reading; parsing takes up to half a minute
-MOST_NODES = 5_000  # of each role
-MOST_ADDRESSES = 8  # of a node
+MOST_BYTES = 64 * MEGABYTE  # of a reading's responses; parsing takes up to half a minute
+MOST_NODES = 5_000  # the most nodes of each role
+MOST_ADDRESSES = 8  # the most addresses of a node
 TIME_LIMITS = 30  # a reading may take this many time limits …
 LEAST_SECONDS = 60.0  # … and at least this long
 
 
 class Allowance:
-    """The time and bytes left for one query of a cluster, shared by its threads. `timeout` in
+    """The time and bytes that are left for querying a cluster, shared by its threads. `timeout`:
     seconds per node."""
 
     def __init__(self, timeout: float) -> None:
@@ -63,12 +63,12 @@ class Allowance:
         self._lock = Lock()
 
     def take(self, count: int) -> None:
-        """Subtract the number of received bytes from the limit."""
+        """Subtract `count` received bytes from the limit."""
         with self._lock:
             self._left -= count
 
     def expect_more(self, address: str) -> None:
-        """Raise UnreachableError if the time or bytes of the query are used up."""
+        """Raise UnreachableError if no time or bytes are left for querying `address`."""
         if reason := self.spent:
             raise UnreachableError(f"{address}: not asked, {reason}")
 
@@ -83,7 +83,7 @@ class Allowance:
 
 
 def too_long(most: int) -> str:
-    """Return the message for a response that is too long."""
+    """Return the reason why a response of more than `most` bytes was not read."""
     return f"its answer is longer than {_megabytes(most)}, and was not read"
 
 
@@ -93,7 +93,7 @@ def _megabytes(count: int) -> str:
 
 _NUMBER = re.compile(r"^\[Error -?\d+\] ")
 _AUTHENTICATION = "SaslAuthenticationFailedError"
-_KERBEROS = "GSSError"  # no ticket, or the realm does not know the listener
+_KERBEROS = "GSSError"  # no ticket, or the realm does not have the listener
 NO_LENGTH = 0x15000000  # bytes; the first bytes of TLS and HTTP would mean a longer frame
 TLS_ALERT = range(NO_LENGTH, 0x16000000)  # the first four bytes of a TLS alert, read as a length
 _TIMES = {"RequestTimedOutError", "KafkaTimeoutError"}
@@ -101,8 +101,8 @@ _CLOSED = "socket disconnected"
 
 
 def words(error: Exception, credentials: Credentials, timeout_ms: int) -> str:
-    """Return the reason why a listener could not be queried, as one line without secrets. A
-    client's own message is kept if it is informative."""
+    """Return why a listener could not be queried, in one line without secrets; an informative
+    message of the client is kept."""
     name = type(error).__name__
     text = _NUMBER.sub("", str(error)).removeprefix(name).removeprefix(": ")
     text = clean(credentials.hide(" ".join(text.split())), LONGEST_WORDS) if text else ""
@@ -121,7 +121,7 @@ def words(error: Exception, credentials: Credentials, timeout_ms: int) -> str:
         return error.strerror.lower()
     if isinstance(error, UnicodeError | OverflowError):
         return "nobody can have such an address"
-    if name == "InvalidReceiveError":  # bytes that are no frame of Kafka's
+    if name == "InvalidReceiveError":  # the bytes are no frame of Kafka's protocol
         if LONGEST_OF_ALL < int(text.rpartition(" ")[2]) < NO_LENGTH:
             return too_long(LONGEST_OF_ALL)
         return f"what listens there does not answer as Kafka does here. {credentials.advice}"
@@ -132,8 +132,8 @@ def words(error: Exception, credentials: Credentials, timeout_ms: int) -> str:
 
 
 def _other_security(error: Exception, credentials: Credentials) -> str:
-    """Return the likely cause of an error that a listener of another protocol or mechanism
-    produces; "" = another error. Kafka mostly closes the connection without a response then."""
+    """Return the likely security setting of a listener that gave this error; "" = another error.
+    Kafka mostly closes the connection without a response if protocol or mechanism differ."""
     known, name, text = credentials.security, type(error).__name__, str(error)
     if name == "UnsupportedSaslMechanismError":
         return f"it does not take the mechanism {known.mechanism}"
@@ -153,14 +153,14 @@ def _other_security(error: Exception, credentials: Credentials) -> str:
 
 
 _PAUSE_MS = 50
-_RESET = struct.pack("ii", 1, 0)  # SO_LINGER of no seconds
-_LEAST_SECONDS = 0.001  # 0 would mean: do not wait at all
+_RESET = struct.pack("ii", 1, 0)  # SO_LINGER of zero seconds
+_LEAST_SECONDS = 0.001  # 0 would mean not to wait at all
 
 _CLIENT = {"client_id": "featurelib", "receive_message_max_bytes": LONGEST_OF_ALL}
 
 
 class LostError(Exception):
-    """The error for a sent request without a response; its text has no secrets."""
+    """The error about a sent request without a response; its text has no secrets."""
 
 
 class Connection:
@@ -181,7 +181,7 @@ class Connection:
     ) -> None:
         self.address, self.credentials, self._timeout_ms = address, credentials, timeout_ms
         self._allowance = allowance
-        self.last_check: Check = None  # of `send`, in one step with the bytes
+        self.last_check: Check = None  # of `send`, right before the bytes
         connect_ms = timeout_ms if connect_ms is None else connect_ms
         settings = credentials.settings()
         try:
@@ -202,7 +202,7 @@ class Connection:
         except FeatureLibError:
             self.close()
             raise
-        except Exception as error:  # mechanisms raise any class
+        except Exception as error:  # SASL mechanisms raise any class
             self.close()
             reason = self._socket.fault or words(error, credentials, connect_ms)
             raise UnreachableError(f"{address}: {reason}") from None
@@ -216,15 +216,13 @@ class Connection:
             self._socket.opened.close()
 
     def forget_when_lost(self) -> None:
-        """Reset the connection at its end, also at the end of this process: the kernel then drops
-        bytes that were not delivered, and does not send them afterwards."""
+        """Reset the connection when it or this process ends: the kernel then drops undelivered
+        bytes, and does not send them later."""
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
 
     def send(self, api: Api, version: int, fields: dict[str, object], more_ms: int = 0) -> Any:
-        """Send once and return the response. `more_ms` is the request's own time limit.
-
-        Raises UnreachableError if nothing was sent, LostError if no answer came.
-        """
+        """Send a request once, and return its response. `more_ms`: the request's own timeout.
+        Raises UnreachableError if nothing was sent, LostError without a response."""
         request, wait_ms = make_request(api, version, fields), self._timeout_ms + more_ms
         self._socket.expect(api)
 
@@ -236,14 +234,14 @@ class Connection:
 
         try:
             return self._net.run(answered)
-        except FeatureLibError:  # before it was sent
+        except FeatureLibError:  # raised before the request was sent
             raise
         except Exception as error:
             reason = self._socket.fault or words(error, self.credentials, wait_ms)
             raise LostError(reason) from None
 
     def _open(self, limit: float) -> None:
-        """Open a connection, authenticate, and read the listener's versions within `limit` s."""
+        """Open the connection, log in, and read the listener's versions within `limit` seconds."""
         over_at = time.monotonic() + limit
         host, _, port = self.address.rpartition(":")
         host = host.strip("[]")
@@ -270,7 +268,7 @@ class Connection:
             if not connection.connected:
                 break
             is_free = not connection.paused and not connection.in_flight_requests
-            if is_free and was_free:  # between two requests of a login it is free for a moment
+            if is_free and was_free:  # between two requests of a login it is idle for a moment
                 return
             was_free = is_free
             await self._net.sleep(_PAUSE_MS / 1000)
@@ -281,8 +279,7 @@ class Connection:
 
 
 class _Metered:
-    """A socket that reads at most a number of bytes; otherwise a normal socket. `fault` is set if
-    too much came."""
+    """A socket with a limit on received bytes. `fault` is set if more bytes came."""
 
     def __init__(self, allowance: Allowance | None) -> None:
         self._allowance, self.fault = allowance, ""
@@ -290,11 +287,11 @@ class _Metered:
         self.expect(Api.API_VERSIONS)
 
     def expect(self, api: Api) -> None:
-        """Note that the next response belongs to a request of this kind."""
+        """Set the limit for the next response, which answers a request of this kind."""
         self._most = self._left = LONGEST_ANSWER_BYTES.get(api, LONGEST_OTHER_ANSWER_BYTES)
 
     def recv(self, most: int) -> bytes:
-        """Return the received bytes, `most` at most. Raises OSError if the answer is too long."""
+        """Return at most `most` received bytes. Raises OSError if the response is too long."""
         assert self.opened is not None
         data = self.opened.recv(most)
         self._left -= len(data)

@@ -46,7 +46,7 @@ NOBODY = -1
 
 @dataclass(slots=True)
 class Map:
-    """The nodes of a cluster that were found so far: node id → addresses.
+    """The nodes of a cluster that a search has found so far: node id → addresses.
 
     `leader` is (epoch, node) of the quorum, `active` the controller broker of ZooKeeper mode;
     `nameless` are addresses of controllers whose node id is unknown.
@@ -86,8 +86,8 @@ class Map:
         ]
 
     def learn_id(self, cluster_id: str) -> None:
-        """Record the cluster's id, "" = not returned. Raises ConfigError for another cluster's
-        id."""
+        """Record the cluster's id; "" = a node did not return it. Raises ConfigError if it
+        differs."""
         if self.cluster_id and cluster_id not in ("", self.cluster_id):
             first, second = sorted((clean(self.cluster_id), clean(cluster_id)))  # in a fixed order
             raise ConfigError(
@@ -97,14 +97,14 @@ class Map:
         self.cluster_id = self.cluster_id or cluster_id
 
     def learn_quorum(self, quorum: QuorumState) -> None:
-        """Add the voters, and the leader of the newest epoch."""
+        """Add a quorum's voters, and its leader if the epoch is the newest."""
         for node, addresses in quorum.addresses.items():
             add_addresses(self.controllers, node, addresses)
         self.leader = max(self.leader, (quorum.leader_epoch, quorum.leader_id))
         self.voters |= set(quorum.voters)
 
     def learn(self, answers: NodeAnswers) -> None:
-        """Add the responses of one node in one role. Raises ConfigError, ProtocolError."""
+        """Add the nodes in one node's responses. Raises ConfigError, ProtocolError."""
         role, members, state = answers.target.role, answers.members, answers.quorum
         if answers.error is None:
             self.modes.add("kraft" if answers.is_kraft else "zk")
@@ -121,7 +121,7 @@ class Map:
             self.learn_quorum(state)
 
     def learn_introduced(self, answers: NodeAnswers) -> None:
-        """Add the responses of a given address, whose node may be any."""
+        """Add the nodes in the responses of an address from the options, whose node is unknown."""
         self.learn(answers)
         node = _node_of(answers)
         if answers.target.role is Role.CONTROLLER and node is None:
@@ -130,22 +130,22 @@ class Map:
             self.place(node, answers.address)
 
     def place(self, node: int, address: str) -> None:
-        """Put a given address before the advertised addresses of its node."""
+        """Put an address from the options before the addresses that its node advertises."""
         advertised = self.controllers.pop(node, ())
         add_addresses(self.controllers, node, (address, *advertised))
 
 
 def add_addresses(known: dict[int, tuple[str, ...]], node: int, new: Iterable[str]) -> None:
-    """Add addresses of a node after its known ones. Addresses above MOST_ADDRESSES, and new nodes
-    above MOST_NODES, are dropped."""
+    """Add addresses to those of a node. Addresses above MOST_ADDRESSES, and new nodes above
+    MOST_NODES, are dropped."""
     if node in known or len(known) < MOST_NODES:
         addresses = dict.fromkeys((*known.get(node, ()), *new))
         known[node] = tuple(islice(addresses, MOST_ADDRESSES))
 
 
 def _ask_members(role: Role, address: str, wire: Wire, who_leads: bool) -> NodeAnswers:
-    """Ask one address for the members of its cluster, and with `who_leads` for the leader; if the
-    id of a controller is unknown, query the controller, too.
+    """Return one address's list of members and, with `who_leads`, the leader; a controller of
+    unknown id is also asked for its id.
 
     Raises UnreachableError without a response or without a broker's list, ConfigError.
     """
@@ -165,8 +165,8 @@ def _ask_members(role: Role, address: str, wire: Wire, who_leads: bool) -> NodeA
 
 
 def _node_of(answers: NodeAnswers) -> int | None:
-    """Return the id of the controller that listens there: the one that advertises the address, else
-    the leader (only the leader responds on a controller's listener), else its own id."""
+    """Return the node id of the controller at an address: the node that advertises the address;
+    else the leader (only the leader responds on a controller's listener); else its own id."""
     for node, advertised in answers.members.addresses.items() if answers.members else ():
         if advertised == answers.address:
             return node
@@ -174,7 +174,7 @@ def _node_of(answers: NodeAnswers) -> int | None:
 
 
 def _list(client: Client, role: Role) -> Iterator[ListenerAnswer]:
-    """Yield the list of the cluster's members; a controller may return none."""
+    """Yield the response with the cluster's members; a controller may return none."""
     fault = "it offers neither DescribeCluster nor Metadata"
     if client.version_of(Api.DESCRIBE_CLUSTER) is not None:
         answer = client.describe_cluster(BROKERS if role is Role.BROKER else CONTROLLERS)
@@ -196,8 +196,8 @@ def _list(client: Client, role: Role) -> Iterator[ListenerAnswer]:
 
 
 def _leader(client: Client) -> Iterator[ListenerAnswer]:
-    """Yield the quorum, if the listener returns it. If not, the later full query reports the
-    reason."""
+    """Yield the response with the quorum, if the listener returns it. Otherwise the later full
+    query reports the reason."""
     with suppress(BackendError):
         if client.version_of(Api.DESCRIBE_QUORUM) is not None:
             answer = client.describe_quorum()
@@ -205,10 +205,10 @@ def _leader(client: Client) -> Iterator[ListenerAnswer]:
                 yield answer
 
 
-AT_ONCE = 64  # listeners that are queried at the same time
-TOLD_EVERY = 25  # listeners
-FURTHER = 5  # brokers to try if no given one responds
-PAUSE_SECONDS = 0.5  # the wait for nodes that list others
+AT_ONCE = 64  # the most listeners that are queried at the same time
+TOLD_EVERY = 25  # listeners between two progress lines
+FURTHER = 5  # the most brokers to try if no given one responds
+PAUSE_SECONDS = 0.5  # seconds to wait for nodes that list others
 
 _T = TypeVar("_T")
 Key = tuple[Role, int]
@@ -216,10 +216,8 @@ Key = tuple[Role, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reach:
-    """The addresses of a cluster as host:port, a controller's also as ID@host:port.
-
-    `znodes` reads ZooKeeper; None where the inventory names none.
-    """
+    """The addresses of a cluster, host:port, a controller's also ID@host:port. `znodes` reads
+    ZooKeeper, if the inventory names it."""
 
     where: str
     bootstrap: tuple[str, ...]
@@ -228,17 +226,15 @@ class Reach:
     znodes: Callable[[], Znodes] | None
 
     def after(self, known: Map | None) -> Reach:
-        """Add brokers of an earlier reading, to try if no given address responds."""
+        """Return the addresses with brokers of an earlier reading, as a last resort."""
         known_at = islice((at[0] for at in known.brokers.values()), FURTHER) if known else ()
         return replace(self, bootstrap=tuple(dict.fromkeys((*self.bootstrap, *known_at))))
 
 
 class Search:
-    """A search in progress. Many threads query nodes; one puts the responses on the map.
-
-    With `asks` ZooKeeper is read and every node is queried in full; else only the given addresses
-    list members. `failures` describes the given addresses that failed.
-    """
+    """A search for nodes. Many threads query nodes; one adds the responses to the map. With `asks`,
+    ZooKeeper is read and every node is queried in full; else only given addresses list members.
+    `failures`: texts about the given addresses that failed."""
 
     def __init__(self, reach: Reach, known: Map, say: Say, *, asks: bool) -> None:
         self.known, self.failures, self._asks = known, list[str](), asks
@@ -249,7 +245,7 @@ class Search:
         self._running, self._done = 0, SimpleQueue[Callable[[], None]]()
         self._may_be_new = True  # true if a node may still have to be queried
         self._tried: dict[Key, set[str]] = {}
-        self._given: set[str] = set()  # brokers that are queried for their lists
+        self._given: set[str] = set()  # brokers that are asked for their lists
         self._introducing, self._has_list = 0, False
         self._began = self._next_broker_at = time.monotonic()
         allowance = Allowance(max(wire.timeout for wire in reach.wires.values()))
@@ -287,7 +283,7 @@ class Search:
         return self
 
     def _next_done(self) -> Iterator[Callable[[], None]]:
-        """Yield the handlers of finished queries; wait while all queries are running."""
+        """Yield the handlers of finished queries; wait if none is finished."""
         with suppress(Empty):
             yield self._done.get(timeout=self._seconds_left())
             while True:
@@ -298,10 +294,10 @@ class Search:
         job = self._pool.submit(work)
         job.add_done_callback(lambda done: self._done.put(partial(then, done)))
 
-    # Nodes that list others
+    # Asking given addresses for other nodes
 
     def _introduce_next_broker(self) -> None:
-        """Query the next broker for its list, if the previous broker failed or is slow."""
+        """Ask the next given broker for its list, if the previous one failed or is slow."""
         waiting = self._brokers_left()
         if waiting and time.monotonic() >= self._next_broker_at:
             self._given.add(waiting[0])
@@ -322,7 +318,8 @@ class Search:
     def _learn_from(
         self, work: Callable[[], _T], learn: Callable[[_T], None], role: Role | None = None
     ) -> None:
-        """Query a node that can list other nodes: a broker, a controller, or ZooKeeper."""
+        """Ask a node that can list others (a broker, a controller, or ZooKeeper) in a thread; pass
+        its response to `learn`."""
 
         def learned(job: Future[_T]) -> None:
             self._introducing -= 1
@@ -352,22 +349,22 @@ class Search:
         return bool(self._introducing) and time.monotonic() < self._began + PAUSE_SECONDS
 
     def _may_be_given(self, target: Target) -> bool:
-        """Return true if a given address may still belong to this controller. Such an address has
-        priority over the advertised ones."""
+        """Return true if a given address may turn out to be this controller's. Given addresses have
+        priority over advertised ones."""
         is_given = not {*target.addresses}.isdisjoint(self._reach.controllers)
         return target.role is Role.CONTROLLER and not is_given and self._is_patient()
 
     def _seconds_left(self) -> float | None:
-        """Return the seconds after which the search continues without a response; None = no
-        limit."""
+        """Return the seconds after which the search continues without a response; None = it
+        waits."""
         moments = [self._next_broker_at] if self._brokers_left() else []
         moments += [self._began + PAUSE_SECONDS] if self._is_patient() else []
         return max(0.0, min(moments) - time.monotonic()) if moments else None
 
-    # Asking
+    # Querying found nodes
 
     def _ask_new(self) -> None:
-        """Query nodes not queried yet, and unresponsive nodes for which a new address is known."""
+        """Query nodes that were not queried, and silent nodes for which a new address is known."""
         new = []
         for target in self.known.targets():
             tried = self._tried.get(target.key, set())
@@ -392,7 +389,7 @@ class Search:
         self.asked[answer.target.key] = answer
         before = self.known.size
         self.known.learn(answer)
-        for node, address in answer.configured_voters:  # for an address given without its id
+        for node, address in answer.configured_voters:  # for an address given without its node id
             if node is not None and address in self._reach.controllers:
                 self.known.place(node, address)
         self._may_be_new |= self.known.size > before or answer.error is not None

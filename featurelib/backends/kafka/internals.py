@@ -25,7 +25,7 @@ with warnings.catch_warnings():
         from kafka.protocol import admin, metadata
         from kafka.version import __version__
 
-# The client's debug lines contain every request, also SASL PLAIN's password, so they are off.
+# The client's debug lines would contain requests, with SASL PLAIN's password, so they are off.
 logging.getLogger("kafka").setLevel(logging.CRITICAL)
 
 
@@ -52,7 +52,7 @@ SOFTWARE = {
 
 
 def make_request(api: Api, version: int, fields: dict[str, object]) -> Any:
-    """Return a request of just this version; lists of plain values become the client's classes."""
+    """Return a request in exactly this version; plain lists become the client's classes."""
     name = f"{api.title}Request"
     kind = getattr(metadata, name, None) or getattr(admin, name)
     return kind(version=version, **(SOFTWARE if api is Api.API_VERSIONS else _made(kind, fields)))
@@ -69,9 +69,7 @@ def _made(kind: Any, fields: dict[str, Any]) -> dict[str, Any]:
 
 class _LastBytesTransport:
     """A transport that reads the last bytes of a connection before it reports the connection's end.
-
-    The client drops them: a refused password, the response of a controller that then stops.
-    """
+    The client drops them: a refused password, or the response of a controller that then stops."""
 
     def _sock_recv(self) -> tuple[bytes, Exception | None]:
         data, error = super()._sock_recv()  # type: ignore[misc]  # of the class it is mixed into

@@ -42,24 +42,24 @@ from featurelib.feature import KRAFT_VERSION, Role
 from featurelib.landing.responses import NO_ERROR, NOT_CONTROLLER
 from featurelib.model import Move, NotPassed, Passed, Recipient, Step
 
-CONNECTIONS = 32  # to one node; the default of num.network.threads is 3
-TIMES = 2  # queries per connection
-LONGEST_WAIT_S = 5.0  # for a further record, twice a second on an idle cluster (KIP-835)
+CONNECTIONS = 32  # to one node; num.network.threads is 3 by default
+TIMES = 2  # requests on each connection
+LONGEST_WAIT_S = 5.0  # for another committed record; an idle cluster writes two a second (KIP-835)
 _PAUSE_S = 0.1
 
 _NOBODY_HAS_IT = Move(
     feature="featurelib.passing.by", from_level=0, to_level=1, upgrade_type="UPGRADE"
 )
 _HARMLESS = Step(updates=(_NOBODY_HAS_IT,), timeout_ms=30_000)
-_JUDGED = frozenset({42, 95})  # INVALID_REQUEST, INVALID_UPDATE_VERSION: the controller judged it
-_IN_TURN = frozenset({NO_ERROR, NOT_CONTROLLER})  # a controller, or a former one
+_JUDGED = frozenset({42, 95})  # the controller judged it
+_IN_TURN = frozenset({NO_ERROR, NOT_CONTROLLER})  # codes of a present or former controller
 
 
 def passed(
     reach: Reach, known: Map, sent: Recipient | None, features: Collection[str]
 ) -> Passed | NotPassed:
-    """Return the proof that the request in `sent` can no longer be applied, or the data missing for
-    this proof; `known` is the present state.
+    """Return the proof that the request in `sent` can no longer be applied, or what is missing for
+    it; `known`: the present state.
 
     Raises UnreachableError with the words of a node that did not answer, ConfigError, RefusedError.
     """
@@ -73,7 +73,7 @@ def passed(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PendingRequest:
-    """The nodes of a cluster that may still have a request to `sent`."""
+    """The nodes of a cluster that may still hold a request sent to `sent`."""
 
     reach: Reach
     known: Map
@@ -125,11 +125,9 @@ class _PendingRequest:
         return self.committed(leading, how, further=further)
 
     def committed(self, leading: QuorumState, how: str, *, further: bool) -> Passed | NotPassed:
-        """Add the offset up to which the leader has committed, if the leader did not change.
-
-        `further`: the offset must include a record that was appended after now. If the controller
-        rejects the rest of a request, it responds before kraft.version is committed (KAFKA-16538).
-        """
+        """Return the proof with the offset up to which the leader committed, if it is unchanged.
+        `further`: the offset includes a record appended after now, because a controller that
+        rejects the rest of a request responds before kraft.version is committed (KAFKA-16538)."""
         until, first = time.monotonic() + LONGEST_WAIT_S, None
         while True:
             now = self.leading()
@@ -145,9 +143,9 @@ class _PendingRequest:
             time.sleep(_PAUSE_S)
 
     def leading(self) -> QuorumState | None:
-        """Ask the leader for the state of the quorum: on a controller's listener only the leader
-        answers; a broker forwards the request to the leader. Raises UnreachableError if no node can
-        be asked."""
+        """Return the leader's state of the quorum: on a controller's listener only the leader
+        responds; a broker forwards the request to it. Raises UnreachableError if no node can be
+        asked."""
         leader = self.known.leader[1]
         ways = [(Role.CONTROLLER, address) for address in self.known.controllers.get(leader, ())]
         ways += [(Role.BROKER, at[0]) for _, at in sorted(self.known.brokers.items()) if at]
@@ -167,9 +165,9 @@ class _PendingRequest:
         return None
 
     def ask(self, role: Role, node: int, question: Callable[[Client], None]) -> None:
-        """Query one node over many connections, each `TIMES` times, at the listener that got the
-        request: each listener has separate network threads. Raises UnreachableError unless every
-        query gets the expected response."""
+        """Send `question` to one node over many connections, `TIMES` times each, at the listener
+        that received the request, because each listener has its own network threads. Raises
+        UnreachableError unless every question gets the expected response."""
         title, sent = f"{role.text} {node}", self.sent
         nodes = self.known.controllers if role is Role.CONTROLLER else self.known.brokers
         addresses = nodes.get(node, ())
@@ -180,14 +178,14 @@ class _PendingRequest:
                 f"the address of {title}, which may hold the request, is not known"
             )
         try:
-            # After a failure the pool waits for all, and then all opened connections are closed.
+            # After a failure the pool waits for all threads; then all connections are closed.
             with ExitStack() as stack, ThreadPoolExecutor(CONNECTIONS) as pool:
 
                 def connect(_: int) -> Client:
                     return stack.enter_context(self.reach.wires[role].connect(addresses[0]))
 
                 first = connect(0)
-                question(first)  # do not send many queries to a silent node
+                question(first)  # one question first, in case the node is silent
                 talks = [first, *pool.map(connect, range(1, CONNECTIONS))]
                 for _ in range(TIMES):
                     list(pool.map(question, talks))
@@ -207,7 +205,7 @@ def _has_judged(client: Client) -> None:
 
 
 def _expect_queue_passed(client: Client) -> None:
-    """Raise UnreachableError unless the queue of this present or former controller came to the
+    """Raise UnreachableError unless the queue of this present or former controller has reached the
     request."""
     answer = client.list_reassignments()
     if answer.code not in _IN_TURN:

@@ -47,20 +47,20 @@ VERSIONS = {
     Api.DESCRIBE_CONFIGS: (1, 4),
     Api.LIST_PARTITION_REASSIGNMENTS: (0, 0),
 }
-ASKED_API_VERSIONS = VERSIONS[Api.API_VERSIONS][1]  # by the client, before anything else
-VALIDATES_FROM = 1  # UpdateFeatures version 0 lacks ValidateOnly, and would be applied
-# A fifth of the limit, at least 1 s, for a node that timed out before.
+ASKED_API_VERSIONS = VERSIONS[Api.API_VERSIONS][1]  # the client sends it before anything else
+VALIDATES_FROM = 1  # version 0 lacks ValidateOnly, and would be applied
+# A fifth of the timeout, at least 1 s, for a node that timed out before.
 AGAIN_PART, AGAIN_AT_LEAST_MS = 5, 1000
-_LIST_MS = 30_000  # milliseconds; a controller that lags needs time
-ALL_OF_IT = 0.9  # tolerates small differences of clocks
+_LIST_MS = 30_000  # milliseconds: a controller that lags needs time
+ALL_OF_IT = 0.9  # tolerates small differences between clocks
 _T = TypeVar("_T")
-NOT_KNOWN = -1  # an offset
-LONGEST_HOST = 255  # characters
+NOT_KNOWN = -1  # an unknown offset
+LONGEST_HOST = 255  # the most characters of a host name
 RESULTS_UP_TO = 1  # UpdateFeatures version 2 has no results (KIP-1022)
-# A node refuses to tell another node's configuration in these words (ConfigHelper, 3.3 to 4.4).
+# The message of a node that is asked for another node's configuration (ConfigHelper, 3.3 to 4.4).
 _OWN_ID = re.compile(r"Unexpected broker id, expected (\d{1,10}) or ", re.ASCII)
-# The required operations on CLUSTER (docs/acls.md). A broker answers DescribeCluster for every
-# user, a controller only for users with ALTER.
+# The operations on CLUSTER that requests need (docs/acls.md). A broker answers DescribeCluster
+# for every user, a controller only for users with ALTER.
 RIGHTS = {
     Api.DESCRIBE_QUORUM: responses.DESCRIBE,
     Api.LIST_PARTITION_REASSIGNMENTS: responses.DESCRIBE,
@@ -80,7 +80,7 @@ class ListenerAnswer:
     body: dict[str, object]
 
     def read(self, shape: type[_T], part: object = None) -> _T:
-        """Return the response, or a part of the response, as this type. Raises ProtocolError."""
+        """Return the response, or `part` of it, as a typed value. Raises ProtocolError."""
         try:
             return msgspec.convert(self.body if part is None else part, shape)
         except msgspec.ValidationError as error:
@@ -91,7 +91,7 @@ class ListenerAnswer:
 
     @property
     def _head(self) -> _Head:
-        """The error of the response or of a configuration in it: the node's own first."""
+        """The error in the response; in DescribeConfigs the node's own, the first."""
         is_of_many = self.api is Api.DESCRIBE_CONFIGS
         return self.read(_Heads).results[0] if is_of_many else self.read(_Head)
 
@@ -101,7 +101,7 @@ class ListenerAnswer:
 
     @property
     def fault(self) -> str | None:
-        """The reason why the response is an error, with advice; None if it is no error."""
+        """The error in the response as text with advice; None = the response has no error."""
         head = self._head
         if head.error_code == responses.NO_ERROR:
             return None
@@ -112,8 +112,8 @@ class ListenerAnswer:
 
 
 def missing_right(api: Api, principal: str = "") -> str:
-    """Return the operation for which `principal` ("" = unknown) lacks the permission; the
-    controller's message does not show it.
+    """Return the text that names the operation for which `principal` ("" = unknown) lacks a
+    permission.
 
     kafka-acls.sh accepts operations in camel case only. The advice never grants ALTER: an auditor
     must not have it, and the cluster's owner decides who may apply plans.
@@ -134,7 +134,7 @@ def missing_right(api: Api, principal: str = "") -> str:
 
 
 class _Head(msgspec.Struct, frozen=True):
-    error_code: int = 0  # Metadata has none
+    error_code: int = 0  # Metadata has no error code
     error_message: str | None = None
 
 
@@ -153,7 +153,7 @@ class _Member(msgspec.Struct, frozen=True):
 
 
 class ListedMembers(msgspec.Struct, frozen=True):
-    """The members of a cluster, by Metadata or DescribeCluster of any version.
+    """The members of a cluster as listed by Metadata or DescribeCluster of any version.
 
     `controller_id` -1 = unknown; of brokers in KRaft it is any broker.
     """
@@ -164,7 +164,7 @@ class ListedMembers(msgspec.Struct, frozen=True):
 
     @property
     def addresses(self) -> dict[int, str]:
-        """The addresses: node id → host:port."""
+        """The addresses of the members: node id → host:port."""
         return {node: address(member.host, member.port) for node, member in self._by_id}
 
     @property
@@ -181,13 +181,12 @@ class ListedMembers(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumState:
-    """The leader of the metadata quorum and the listeners of its voters; leader -1 = unknown.
+    """The leader of the metadata quorum, and the listeners of its voters; leader -1 = unknown.
 
-    Committed records end before `high_watermark`, and the leader's log before `log_end`; -1 = the
-    leader does not know yet: it has committed nothing in its epoch (LeaderState).
-
-    Addresses are there from version 2 on (3.9). Only the leader responds on a controller's
-    listener, so a response identifies that listener.
+    Committed records end before `high_watermark`, and the leader's log before `log_end`; -1 =
+    unknown to a leader that has committed nothing in its epoch (LeaderState). Addresses exist from
+    version 2 on (3.9). Only the leader responds on a controller's listener, so a response
+    identifies that listener.
     """
 
     leader_id: int
@@ -199,7 +198,7 @@ class QuorumState:
 
 
 def quorum(answer: ListenerAnswer) -> QuorumState | None:
-    """Read DescribeQuorum of any version; None for an error. Raises ProtocolError."""
+    """Return the quorum in a DescribeQuorum response; None = an error. Raises ProtocolError."""
     response = answer.read(responses.DescribeQuorum)
     partition = next((p for topic in response.topics for p in topic.partitions), None)
     if response.error_code or partition is None or partition.error_code:
@@ -220,8 +219,8 @@ def quorum(answer: ListenerAnswer) -> QuorumState | None:
 
 
 def reply(answer: ListenerAnswer) -> Reply:
-    """Read UpdateFeatures of any version, with unchanged codes and messages. Raises
-    ProtocolError."""
+    """Return the UpdateFeatures response of any version as a Reply, with its codes and messages.
+    Raises ProtocolError."""
     response = answer.read(responses.UpdateFeatures)
     if answer.version > RESULTS_UP_TO:
         response = msgspec.structs.replace(response, results=None)
@@ -229,8 +228,8 @@ def reply(answer: ListenerAnswer) -> Reply:
 
 
 def configurations(answer: ListenerAnswer) -> responses.DescribeConfigs:
-    """Read DescribeConfigs of any version, without sensitive and unrequested keys. Raises
-    ProtocolError."""
+    """Return the DescribeConfigs response of any version, without sensitive keys and keys that were
+    not requested. Raises ProtocolError."""
     response = answer.read(responses.DescribeConfigs)
     results = [
         msgspec.structs.replace(
@@ -242,38 +241,36 @@ def configurations(answer: ListenerAnswer) -> responses.DescribeConfigs:
 
 
 def address(host: object, port: object) -> str:
-    """Return host:port; an IPv6 host in brackets. An impossible host is made safe to show."""
+    """Return host:port; an IPv6 host in brackets. Unprintable characters are escaped."""
     name = clean(str(host), LONGEST_HOST)
     return f"[{name}]:{port}" if ":" in name else f"{name}:{port}"
 
 
 class Wire:
-    """The connection settings of listeners; `timeout` in seconds, to connect and again to respond.
-
-    A node that timed out gets less time until it responds again. A node that is back responds at
-    once, so this loses no response.
-    """
+    """The connection settings of listeners. `timeout`: seconds to connect, and again to respond. A
+    node that timed out gets a shorter timeout until it responds again. A node that is back responds
+    at once, so no response is lost by this."""
 
     def __init__(self, credentials: Credentials, timeout: float) -> None:
         self._credentials, self._timeout_ms = credentials, max(1, round(timeout * 1000))
         again_ms = max(AGAIN_AT_LEAST_MS, self._timeout_ms // AGAIN_PART)
         self._again_ms = min(self._timeout_ms, again_ms)
-        self._silent: set[str] = set()  # addresses
+        self._silent: set[str] = set()  # addresses that timed out
         self._allowance: Allowance | None = None
 
     def in_one_reading(self, allowance: Allowance) -> Wire:
-        """Return a copy of this connection's settings whose responses share one limit."""
+        """Return a copy of these settings whose connections share the limits in `allowance`."""
         wire = copy(self)
         wire._allowance = allowance
         return wire
 
     @property
     def timeout(self) -> float:
-        """The seconds to connect, and again for each response."""
+        """The seconds to wait for a connection, and again for each response."""
         return self._timeout_ms / 1000
 
     def connect(self, address: str) -> Client:
-        """Open and authenticate a connection. Raises UnreachableError, ConfigError."""
+        """Open a connection to `address`, and log in. Raises UnreachableError, ConfigError."""
         if self._allowance is not None:
             self._allowance.expect_more(address)
         limit_ms = self._again_ms if address in self._silent else self._timeout_ms
@@ -289,7 +286,7 @@ class Wire:
 
 
 class Client(Connection):
-    """A connection to one listener, and the requests that are sent over it."""
+    """A connection to one listener, with a method for each request."""
 
     def __enter__(self) -> Self:
         return self
@@ -299,18 +296,18 @@ class Client(Connection):
 
     @property
     def is_kraft(self) -> bool:
-        """True if the listener is of a node in KRaft mode: no other offers DescribeQuorum."""
+        """True if the node is in KRaft mode: only such nodes offer DescribeQuorum."""
         return Api.DESCRIBE_QUORUM in self.offered
 
     def version_of(self, api: Api) -> int | None:
-        """Return the highest version that both sides support; None without a common version."""
+        """Return the highest version of a request that both sides support; None = there is none."""
         low, high = VERSIONS[api]
         offered_low, offered_high = self.offered.get(api, (0, -1))
         version = min(high, offered_high)
         return version if version >= max(low, offered_low) else None
 
     def api_versions(self) -> ListenerAnswer:
-        """Return ApiVersions, in a lower version if the highest is not understood."""
+        """Return the response to ApiVersions, in a lower version if necessary."""
         low, high = VERSIONS[Api.API_VERSIONS]
         for version in range(self.version_of(Api.API_VERSIONS) or high, low - 1, -1):
             answer = self._ask(Api.API_VERSIONS, version)
@@ -319,11 +316,12 @@ class Client(Connection):
         return answer
 
     def metadata(self) -> ListenerAnswer:
-        """Send Metadata without topics: the live brokers."""
+        """Return the response to Metadata without topics: the live brokers."""
         return self._ask(Api.METADATA, topics=[])
 
     def describe_cluster(self, endpoint_type: int) -> ListenerAnswer:
-        """Send DescribeCluster of brokers, with fenced brokers if supported, or of controllers."""
+        """Return the response to DescribeCluster: brokers, fenced ones if supported, or
+        controllers."""
         version = self._require(Api.DESCRIBE_CLUSTER)
         fenced = version >= responses.SHOWS_FENCED_FROM
         return self._ask(
@@ -331,12 +329,12 @@ class Client(Connection):
         )
 
     def describe_quorum(self) -> ListenerAnswer:
-        """Return DescribeQuorum of the metadata quorum."""
+        """Return the response to DescribeQuorum about the metadata quorum."""
         topic = {"topic_name": responses.METADATA_TOPIC, "partitions": [{"partition_index": 0}]}
         return self._ask(Api.DESCRIBE_QUORUM, topics=[topic])
 
     def describe_configs(self, resources: Sequence[str]) -> ListenerAnswer:
-        """Return DescribeConfigs of exactly those keys that landing.responses reads."""
+        """Return the response to DescribeConfigs for the keys in landing.responses."""
         requested = [
             {
                 "resource_type": responses.BROKER,
@@ -351,20 +349,22 @@ class Client(Connection):
         )  # what is included, in one block  # fmt: skip
 
     def own_id(self) -> int | None:
-        """Return the node id that a controller of 3.7 or later returns when it rejects the
-        configuration of node -1. Without a leader no other response has it."""
+        """Return the node id of a controller of 3.7 or later, from its error about the
+        configuration of node -1. Without a leader no other response has the id."""
         if self.version_of(Api.DESCRIBE_CONFIGS) is None:
             return None
         match = _OWN_ID.match(self.describe_configs(["-1"])._head.error_message or "")
         return int(match[1]) if match else None
 
     def list_reassignments(self) -> ListenerAnswer:
-        """Send ListPartitionReassignments of all partitions: a read request that waits in the queue
-        of a controller of ZooKeeper mode (KafkaController.listPartitionReassignments)."""
+        """Return the response to ListPartitionReassignments of all partitions: a read request that
+        waits in the queue of a ZooKeeper-mode controller
+        (KafkaController.listPartitionReassignments)."""
         return self._ask(Api.LIST_PARTITION_REASSIGNMENTS, timeout_ms=_LIST_MS, topics=None)
 
     def update_features(self, step: Step, *, validate_only: bool) -> ListenerAnswer:
-        """Send UpdateFeatures once. Raises OutcomeUnknownError, UnreachableError, RefusedError."""
+        """Send UpdateFeatures once, and return the response. Raises OutcomeUnknownError,
+        UnreachableError, RefusedError."""
         version = self._require(Api.UPDATE_FEATURES)
         if validate_only and (version < VALIDATES_FROM or not self.is_kraft):
             raise RefusedError(
@@ -397,7 +397,7 @@ class Client(Connection):
             ) from None
 
     def _ask(self, api: Api, version: int | None = None, **fields: object) -> ListenerAnswer:
-        """Send a request that writes nothing, in the highest version unless another is given."""
+        """Send a request that writes nothing, in the highest common or the given version."""
         if self._allowance is not None:
             self._allowance.expect_more(self.address)
         try:
@@ -426,7 +426,7 @@ class Client(Connection):
         return version
 
 
-WITNESSES = 2  # brokers that are asked for a list, of each version
+WITNESSES = 2  # brokers of each version that are asked for a list
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -447,12 +447,12 @@ class Target:
 
 
 class Silence(NamedTuple):
-    """A request without a response: when, why, and the error code of a refusal."""
+    """A request without a usable response: when, why, and the error code of a refusal."""
 
     api: Api
     at: datetime
     why: str
-    code: int | None = None  # None = no response, or not queried
+    code: int | None = None  # None = no response, or not sent
 
 
 def _now() -> datetime:
@@ -461,11 +461,9 @@ def _now() -> datetime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeAnswers:
-    """The responses of one node in one role. `error` is why it could not be queried at all.
-
-    `silent` are requests without a response. `principal` is our user, as an authorizer names it; ""
-    = only the listener knows it.
-    """
+    """The responses of one node in one role. `error`: why it could not be queried at all. `silent`:
+    requests without a usable response. `principal`: our user as an authorizer names it; "" =
+    unknown."""
 
     target: Target
     address: str
@@ -475,11 +473,11 @@ class NodeAnswers:
     answers: tuple[ListenerAnswer, ...] = ()  # the responses without an error
     silent: tuple[Silence, ...] = ()
     principal: str = ""
-    own_id: int | None = None  # of a controller that no other response identifies
+    own_id: int | None = None  # for a controller that no other response identifies
 
     @property
     def configured_voters(self) -> list[tuple[int | None, str]]:
-        """The (node id, address) of each voter. Raises ProtocolError."""
+        """The (node id, address) of each configured voter. Raises ProtocolError."""
         answers = (configurations(a) for a in self.answers if a.api is Api.DESCRIBE_CONFIGS)
         keys = (key for answer in answers for of in answer.results for key in of.configs)
         values = (responses.given(key.value) for key in keys if key.name == responses.VOTERS)
@@ -500,21 +498,21 @@ class NodeAnswers:
 
 
 class Share:
-    """The brokers that must return lists of the whole cluster: some of each version, until enough
-    lists arrived. A controller's list differs from a broker's list. A rejected request does not
-    count as a list."""
+    """The count of brokers that returned a list of the whole cluster: some of each version must,
+    until there are enough lists. A controller's list differs from a broker's. A rejected request is
+    no list."""
 
     def __init__(self) -> None:
         self._answered: Counter[tuple[Api, int | None]] = Counter()
         self._lock = Lock()
 
     def is_enough(self, target: Target, api: Api, version: int | None) -> bool:
-        """Return true if enough brokers have returned this list; every controller is queried."""
+        """Return true if enough brokers returned this list; never for a controller."""
         with self._lock:
             return target.role is Role.BROKER and self._answered[api, version] >= WITNESSES
 
     def note(self, target: Target, answer: ListenerAnswer) -> None:
-        """Count a list from a broker."""
+        """Count a broker's response with a list."""
         is_list = answer.fault is None
         if answer.api is Api.DESCRIBE_QUORUM:
             is_list = is_list and quorum(answer) is not None
@@ -524,7 +522,7 @@ class Share:
 
 
 def ask(target: Target, wire: Wire, share: Share) -> NodeAnswers:
-    """Return all responses of one node in one role. Raises ConfigError only."""
+    """Return all responses of one node in one role. Raises only ConfigError."""
     failed, address = "no address is known", ""
     for address in target.addresses:
         try:
@@ -546,7 +544,7 @@ def _everything(target: Target, client: Client, share: Share) -> NodeAnswers:
         (Api.DESCRIBE_QUORUM, client.describe_quorum),
     )
     requests = [of for of in lists if not share.is_enough(target, of[0], client.version_of(of[0]))]
-    # Its own configuration, and with the cluster's list the default of all brokers.
+    # Its own configuration and, if it is asked for lists, the default of all brokers.
     if client.is_kraft:
         resources = [str(target.node_id)]
         if target.role is Role.BROKER and requests:
