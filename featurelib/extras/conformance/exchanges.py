@@ -102,8 +102,8 @@ def _without_nulls(value: object) -> object:
 
 
 def kafka_release(text: str) -> str:
-    """Return the numbers at the start of a release: `4.2-SNAPSHOT` is built from 4.2, as
-    `4.2.0.acme-1` is from 4.2.0. A text without numbers is returned unchanged, for its error."""
+    """Return the numbers at the start of a release: 4.2 of `4.2-SNAPSHOT`, 4.2.0 of `4.2.0.acme-1`.
+    A text without numbers is returned unchanged, for its error."""
     match = _RELEASE.match(text)
     return match.group(1) if match else text
 
@@ -121,7 +121,7 @@ class Exchange:
     request: Request
     reply: Reply
     after: Levels
-    epoch: int | None  # None: the features node does not exist
+    epoch: int | None  # None: the `/feature` znode does not exist
     epoch_after: int | None
 
     @property
@@ -133,7 +133,7 @@ class Exchange:
 def read(
     lines: Iterable[bytes], name: str, unread: list[InputError] | None = None
 ) -> Iterator[Exchange]:
-    """Yield the exchanges of a file, in order.
+    """Yield the exchanges recorded in a file, in order.
 
     An invalid line is an InputError with file, line and fault. The error is raised or, with
     `unread`, added to that list, and the other lines are read.
@@ -159,7 +159,7 @@ def read(
 
 
 def _exchange(raw: _Line) -> Exchange:
-    """Return the exchange. Raises KeyError without a dialect, ValueError for impossible values."""
+    """Return a recorded line as an exchange. Raises KeyError without a dialect, ValueError."""
     release, flags = kafka_release(raw.release), raw.cluster.flags
     spoken = load(generation_of(release, raw.mode)).can.wire_versions
     if raw.request.version not in spoken:
@@ -186,7 +186,7 @@ def _exchange(raw: _Line) -> Exchange:
         finalized=_levels(raw.cluster.finalized),
         cached={} if blind or missing or raw.cluster.status == "Disabled" else None,
         raft_level=int(flags.dynamic_quorum),
-        # Below 2.7 the system is off.
+        # Below 2.7 the feature system is off.
         off=bool(flags.inter_broker_protocol) and tuple(map(int, protocol)) < (2, 7),
         migrating=flags.migrating,
         node_missing=raw.mode == "zk" and missing,
@@ -221,7 +221,7 @@ def _node(node: _Node, flags: _Flags) -> Node:
 def _request(raw: _Line, active: int) -> Request:
     request, target, sent_to = raw.request, raw.request.target, raw.cluster.flags.sent_to
     elsewhere = sent_to is not None and sent_to != active
-    if target is not None:  # a broker's listener forwards to the active controller
+    if target is not None:  # a broker forwards to the active controller
         elsewhere = target.role == "controller" and target.node_id != active
     return Request(
         updates=tuple(
@@ -241,7 +241,7 @@ def _request(raw: _Line, active: int) -> Request:
 
 
 def _levels(finalized: dict[str, int | tuple[int, int]] | None) -> Levels:
-    """Return feature → (minimum, level); level 0 is not finalized. Raises ValueError."""
+    """Return feature → (minimum, level) of finalized levels (not 0). Raises ValueError."""
     pairs = {
         name: (value, value) if isinstance(value, int) else value
         for name, value in (finalized or {}).items()

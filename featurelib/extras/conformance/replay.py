@@ -50,7 +50,7 @@ class Difference:
     """A difference between our response and the recorded one."""
 
     id: str
-    kind: str  # one of KINDS
+    kind: str  # a key of KINDS
     recorded: str
     ours: str
 
@@ -91,13 +91,13 @@ def _dialect(exchange: Exchange) -> Dialect:
 
 
 class _Walk:
-    """A scenario of a recording, with the state that earlier steps leave for the next one."""
+    """A scenario of a recording, with the state that its steps leave for the next step."""
 
     def __init__(self) -> None:
-        self._records: set[int] = {0, 1}  # possible levels in the hidden record of kraft.version
-        self._due = 0  # records of nodes that register again, still expected
-        self._levels: Levels = {}  # after the step before
-        self._epoch: int | None = None  # after the step before
+        self._records: set[int] = {0, 1}  # possible levels in the hidden kraft.version record
+        self._due = 0  # expected records of nodes that register again
+        self._levels: Levels = {}  # after the previous step
+        self._epoch: int | None = None  # after the previous step
 
     def step(
         self, exchange: Exchange, dialect: Dialect, tables: Tables, report: ReplayReport
@@ -125,7 +125,7 @@ class _Walk:
         self._levels, self._epoch = exchange.after, exchange.epoch_after
 
     def _possible(self, exchange: Exchange, dialect: Dialect) -> list[int]:
-        """Return the possible levels of kraft.version: by its record, an earlier step, or any."""
+        """Return kraft.version's possible levels: by its record, by an earlier step, or any."""
         if dialect.can.kraft_version != "record":
             return [0]
         hidden = exchange.cluster.raft_level > 0 or _hides_record(exchange)
@@ -138,7 +138,7 @@ class _Walk:
     ) -> None:
         before, after = exchange.epoch, exchange.epoch_after
         moved, kraft = before != after, exchange.mode == "kraft"
-        # In ZooKeeper mode the epoch counts writes of the znode; in a log also other records.
+        # In ZooKeeper mode the epoch counts writes of the znode, in a log all records.
         by_one = kraft or before is None or after == before + 1
         back = before is not None and after is not None and after < before
         if not back and moved == answered.writes and (by_one or not moved):
@@ -159,7 +159,7 @@ class _Walk:
 
 
 def _compare(exchange: Exchange, answered: Answered) -> tuple[list[Difference], list[str]]:
-    """Compare the recorded response and levels with ours; return (different, undecided)."""
+    """Return (differences, undecided points) between the recorded response and levels and ours."""
     reply, b_reply, after = exchange.reply, answered.reply, answered.after.finalized
     if _hides_record(exchange):
         after = _but_kraft(after)
@@ -185,8 +185,8 @@ def _compare(exchange: Exchange, answered: Answered) -> tuple[list[Difference], 
 
 
 def _names_another(recorded: Reply, answered: Answered) -> bool:
-    """Return true if both refuse the same update by the same rule, and name different offending
-    nodes of its group: their order depends on when they registered."""
+    """Return true if both responses refuse the same update by the same rule, but name different
+    nodes: the order of registration decides which."""
 
     def same(text: str | None, other: str | None) -> bool:
         return text == other or any({text, other} <= words for words in answered.alike)
@@ -199,7 +199,7 @@ def _names_another(recorded: Reply, answered: Answered) -> bool:
 
 
 def _results(reply: Reply) -> _Results:
-    """Return results by name, because their order is a hash map's."""
+    """Return the results of a reply by name, because their order is a hash map's."""
     if reply.results is None:
         return None
     return sorted(((r.feature, r.code, r.message) for r in reply.results), key=repr)
@@ -213,7 +213,7 @@ def _results_text(results: _Results) -> str:
 
 
 def _levels_text(levels: Levels) -> str:
-    """Return `f=3, g=1..4`: the level, with the finalized minimum if it differs."""
+    """Return levels as `f=3, g=1..4`: the level, with the finalized minimum if it differs."""
     parts = [
         f"{name}={level}" if low == level else f"{name}={low}..{level}"
         for name, (low, level) in sorted(levels.items())
@@ -232,8 +232,8 @@ def _hides_record(exchange: Exchange) -> bool:
 
 
 def _moved_by_nodes(exchange: Exchange) -> bool:
-    """Return true if the request wrote nothing by its own response, and the epoch rose no more than
-    by nodes that register again: earlier, unrecorded requests decide."""
+    """Return true if, by its own response, the request wrote nothing, and the epoch rose at most by
+    the records of nodes that register again: unrecorded requests before decide that."""
     request, reply, nodes = exchange.request, exchange.reply, exchange.cluster.nodes
     good = any(result.code == 0 for result in reply.results or ())
     wrote = good or (reply.code == 0 and reply.results is None)
@@ -247,7 +247,7 @@ def _moved_by_nodes(exchange: Exchange) -> bool:
 def _moves_more(before: Levels, after: Levels) -> bool:
     """Return true if the change of state needs more records than the request's own."""
     old, new = (_level(levels, METADATA_VERSION) for levels in (before, after))
-    if not old:  # the start of a scenario
+    if not old:  # the begin of a scenario
         return False
     crossed = any(min(old, new) < level <= max(old, new) for level in REGISTER_AGAIN)
     return crossed or any(before.get(name) != after.get(name) for name in MOVES_MORE)
@@ -257,7 +257,7 @@ def _level(levels: Levels, feature: str) -> int:
     return levels.get(feature, (0, 0))[1]
 
 
-MOST_DIFFERENCES = 20  # without --all
+MOST_DIFFERENCES = 20  # differences that are printed without --all
 PACK = "conformance_pack.jsonl.gz"
 NOT_READ = 2  # exit code
 _OPENERS = {b"\x1f\x8b": gzip.decompress, b"\xfd7": lzma.decompress}
@@ -323,7 +323,7 @@ def conformance(
 def _replay(
     name: str, place: Traversable, tables: Tables, unread: list[InputError]
 ) -> ReplayReport:
-    """Replay a file, packed or not. Raises ConfigError (missing), InputError (damaged, empty)."""
+    """Return a file's replay. Raises ConfigError (missing), InputError (damaged, empty)."""
     try:
         packed = place.read_bytes()
     except OSError as error:
@@ -372,7 +372,7 @@ def _document(reports: dict[str, ReplayReport], unread: list[InputError]) -> Con
 
 
 def _print(reports: dict[str, ReplayReport], most: int | None) -> None:
-    """Print a row for each file, at most `most` differences, and the undecided ones."""
+    """Print a row for each file, its first `most` differences, and the undecided points."""
     page, differences = Page(), [d for report in reports.values() for d in report.differences]
     rows = [["FILE", "EXCHANGES", "DIFFERENCES", "UNDECIDED", "DIALECTS"]]
     for name, report in reports.items():

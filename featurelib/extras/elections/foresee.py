@@ -49,7 +49,8 @@ from featurelib.words import clean, count, nodes
 OPTION = "--ibp"
 
 
-# Release → how many steps (-IV0, -IV1 …) it has; 0 = the release alone. Source: ApiVersion.scala of
+# Release → number of its steps (-IV0, -IV1 …); 0 = the release has none. Source: ApiVersion.scala
+# of
 # 2.8, MetadataVersion.java of 3.9.
 STEPS: Final = {
     "0.8.0": 0, "0.8.1": 0, "0.8.2": 0, "0.9.0": 0,
@@ -79,8 +80,8 @@ class Doubt(StrEnum):
 
     MALFORMED = "malformed"  # its snapshot row is damaged
     NOT_ZOOKEEPER = "not_zookeeper"  # no controller of ZooKeeper mode is elected there
-    NOT_READ = "not_read"  # whether `/feature` exists
-    TOO_OLD = "too_old"  # the reading of the znode
+    NOT_READ = "not_read"  # it was not read if `/feature` exists
+    TOO_OLD = "too_old"  # the last read of the znode is too old
     NO_DIALECT = "no_dialect"  # no possible release knows the protocol version
     NO_BROKER = "no_broker"  # no broker can be elected
 
@@ -94,8 +95,8 @@ class ElectionOutcome:
     leaders: tuple[int, ...]
     election: ElectionResult
     version: int
-    ends: Mapping[int, tuple[str, ...]]  # broker → the features that it does not support
-    certain: bool  # False: a broker of unknown range may be elected, with another effect
+    ends: Mapping[int, tuple[str, ...]]  # broker → the features that make it stop
+    certain: bool  # False: another broker, of unknown range, may be elected with another effect
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,16 +104,16 @@ class Foreseen:
     """The next election under a protocol version; no outcome if there is a `doubt`."""
 
     protocol_version: str
-    version: int | None  # of the node now; None = there is none, or it was not read
-    before: ZnodeContent | None  # as the first dialect reads it; None = not readable, or none
+    version: int | None  # of `/feature` now; None = the znode does not exist, or was not read
+    before: ZnodeContent | None  # as the first dialect reads it; None = no readable znode
     outcomes: tuple[ElectionOutcome, ...]
     doubt: Doubt | None
     silent: tuple[int, ...]  # brokers whose software's ranges are not known
 
     @property
     def settled(self) -> ElectionOutcome | None:
-        """The znode's content if it is the same for every winner, with all nodes that may end over
-        it; None = it depends on the winner, or no broker can be elected."""
+        """The one outcome if all possible winners write the same content, with all nodes that may
+        stop; None = it depends on the winner, or no broker can be elected."""
         ends_of = {(o.election.text, o.version) for o in self.outcomes}
         if len(ends_of) != 1 or not all(o.certain for o in self.outcomes):
             return None
@@ -145,16 +146,16 @@ def expect_protocol_version(view: ClusterView, version: str, inputs: Inputs) -> 
 
 
 def told_release(view: ClusterView, inputs: Inputs) -> str:
-    """Return the release that the inventory names, "" = none."""
+    """Return the release that the inventory names for the cluster; "" = none."""
     return inputs.fleet.inventory.get(view.cluster_id, Expected()).release
 
 
 def hold_election(view: ClusterView, version: str, inputs: Inputs) -> tuple[Foreseen, ClusterView]:
-    """Return the next election of the cluster, and the cluster afterwards."""
+    """Return the prediction of the next election, and the view of the cluster after it."""
     draft = Draft(view.rows, view.newest + 1)
     then = _keep_dialect(view, inputs)
     if not is_before(version, load(GENERATIONS[0]).election.system_from):
-        draft.register_features(on=True)  # they start with that protocol version, and then elect
+        draft.register_features(on=True)  # they restart with that protocol version, then elect
         view = then.see(draft.row())
     foreseen = foresee_election(view, version)
     _write_down(draft, foreseen)
@@ -162,7 +163,7 @@ def hold_election(view: ClusterView, version: str, inputs: Inputs) -> tuple[Fore
 
 
 def _keep_dialect(view: ClusterView, inputs: Inputs) -> Inputs:
-    """Return the inputs with the software that the znode shows now, and may not show afterwards."""
+    """Return the inputs with the release that the znode shows now: the next may not."""
     if told_release(view, inputs) or len(view.dialects) != 1:
         return inputs
     known = [entry for entry in inputs.fleet.cluster if entry.id == view.cluster_id]
@@ -171,7 +172,7 @@ def _keep_dialect(view: ClusterView, inputs: Inputs) -> Inputs:
 
 
 def foresee_election(view: ClusterView, version: str) -> Foreseen:
-    """The next election of the cluster, in every dialect that its brokers may speak."""
+    """Return the prediction of the next election, in every dialect that the brokers may use."""
     evidence = view.evidence
     [text] = evidence.snapshots.features_node
     before = None if text is None else int(evidence.levels.epoch[0])
@@ -240,8 +241,8 @@ def _outcomes(
     brokers: Mapping[int, Features],
     silent: tuple[int, ...],
 ) -> Iterator[ElectionOutcome]:
-    """Yield the outcomes in one dialect: one per broker if there is no znode, because the winner
-    makes it; else one, because every fitting broker leaves the same."""
+    """Yield the election outcomes in one dialect: one per broker if the znode does not exist,
+    because the winner creates it; else one, because every electable broker writes the same."""
     dialect = load(name)
     anyone = elect(text, version, None, dialect)
     anew = text is None and anyone.content is not None and anyone.content.status == ENABLED
@@ -268,8 +269,8 @@ def _outcomes(
 
 
 def _write_down(draft: Draft, foreseen: Foreseen) -> None:
-    """Change the draft to the state afterwards. A znode that depends on the winner, or is read in
-    several ways, stays absent or unread: its levels are not known."""
+    """Change the draft to the state after the election. A znode that depends on the winner, or is
+    read in several ways, stays absent or unread: its levels are unknown."""
     outcome = foreseen.settled
     if outcome is None:
         return

@@ -30,13 +30,13 @@ from featurelib.view.digest import late_since, unmuted
 from featurelib.view.model import Report, ReportedCluster, ReportedFinding, render_json
 from featurelib.words import code_text
 
-WHOLE = "cluster"  # the case of findings without a feature
+WHOLE = "cluster"  # the name of the case for findings without a feature
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/os/schemas/sarif-schema-2.1.0.json"
 # Of critical, blocker, unknown, warning and info.
 SARIF_LEVELS = dict(zip(Severity, ("error", "error", "warning", "warning", "note"), strict=True))
 UNKNOWN, BLOCKED = Verdict.UNKNOWN, Verdict.BLOCKED
 _HOLDS = {BLOCKED: Severity.BLOCKER, UNKNOWN: Severity.UNKNOWN}
-_GAP = re.compile(r"(?<!\w)\{(\w+)\}|\{\w+\}")  # after a word, the text continues at once
+_GAP = re.compile(r"(?<!\w)\{(\w+)\}|\{\w+\}")  # after a word the text continues without a blank
 
 
 class CiForm(StrEnum):
@@ -47,7 +47,7 @@ class CiForm(StrEnum):
 
 
 class Case(NamedTuple):
-    """A case of a suite: its result ("" = passed), and the findings that explain it."""
+    """A test case of JUnit: its result ("" = passed), and the findings that explain it."""
 
     name: str
     end: str
@@ -55,7 +55,7 @@ class Case(NamedTuple):
 
 
 def render_for_ci(report: Report, form: CiForm, listed_in: str = NO_SITE.inventory) -> str:
-    """Return the report in one of these forms; `listed_in` is the inventory's file."""
+    """Return the report in one form for CI servers; `listed_in`: the file of the inventory."""
     return render_junit(report) if form is CiForm.JUNIT else render_sarif(report, listed_in)
 
 
@@ -90,7 +90,7 @@ def render_junit(report: Report) -> str:
 
 
 def _cases(cluster: ReportedCluster, fleet: datetime | None) -> Iterator[Case]:
-    """Yield the cases of a cluster; `fleet` is the time of the newest line of all clusters."""
+    """Yield the test cases of a cluster; `fleet`: the time of the newest line of all clusters."""
     features = {ready.feature for ready in cluster.readiness}
     whole = [f for f in cluster.findings if f.feature not in features]
     verdict = Verdict.UP_TO_DATE if features else cluster.verdict
@@ -129,7 +129,7 @@ def _add_case(suite: Element, case: Case, cluster: ReportedCluster) -> None:
 
 
 def _lines(item: ReportedFinding) -> str:
-    """Return all parts of a finding, a line for each."""
+    """Return a finding as text, a line for each of its parts."""
     place = f"read from {item.line}" if item.line else ""
     muted = f"muted until {item.muted_until}: {item.muted}" if item.muted else ""
     texts = (f"{item.severity}: {item.statement}", item.action, item.command, place, muted)
@@ -137,7 +137,7 @@ def _lines(item: ReportedFinding) -> str:
 
 
 def render_sarif(report: Report, listed_in: str = NO_SITE.inventory) -> str:
-    """Return one SARIF run: a rule for each code that was found, a result for each finding."""
+    """Return the report as a SARIF run: a rule per code, a result per finding."""
     rules: dict[str, int] = {}
     results = [
         _result(cluster, f, rules.setdefault(f.code, len(rules)), listed_in)
@@ -159,13 +159,13 @@ def render_sarif(report: Report, listed_in: str = NO_SITE.inventory) -> str:
 
 
 def write_sarif(run: dict[str, Any]) -> str:
-    """Return the log of one SARIF run."""
+    """Return a SARIF log that contains one run, as JSON text."""
     log = {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
     return msgspec.json.format(msgspec.json.encode(log), indent=1).decode() + "\n"
 
 
 def _rule(code: str) -> dict[str, Any]:
-    """Return the text of a code, and its remedy; parts that vary are in capitals."""
+    """Return a code's SARIF rule: text and remedy, with capitals for parts that vary."""
     rule = {"shortDescription": code_text(code), "fullDescription": code_text(code)}
     if words := wordings(load(STRICT)).get(code):  # codes of another release have no texts
         advice = way_of(Action.START_AGAIN).text  # without a release; each result has its own
@@ -190,16 +190,16 @@ def _result(
         "level": SARIF_LEVELS[item.severity],
         "message": {"text": "\n".join(filter(None, (item.statement, item.action, item.command)))},
         "locations": [{"logicalLocations": [named], "physicalLocation": place}],
-        # The keys by which `featurelib diff` recognises a finding.
+        # The parts by which `featurelib diff` recognises a finding.
         "partialFingerprints": {"finding/v1": "/".join((item.code, cluster.id, *about[1:]))},
         "properties": {"severity": item.severity, "owner": cluster.owner},
-        # SARIF requires it of all results or of none.
+        # SARIF requires a baseline state of all results or of none.
         "suppressions": [{"kind": "external", "justification": item.muted}] * bool(item.muted),
     }
 
 
 def sarif_place(line: str) -> dict[str, Any]:
-    """Return the place of `file:line` as a URI: of a local file, of a store, or relative."""
+    """Return the SARIF location of `file:line`, as URI of a local file, of a store, or relative."""
     path, _, number = line.rpartition(":")
     scheme, is_store, tail = path.partition("://")
     uri = f"{scheme}://{quote(tail)}" if is_store else quote(path)

@@ -37,7 +37,7 @@ from featurelib.words import printable
 FORMULA = tuple("=+-@|%＝＋－＠")
 # Spreadsheets in many languages split cells at semicolons, so each part is checked.
 _LATER_FORMULA = re.compile(rf"(;\s*)(?=[{re.escape(''.join(FORMULA))}])")
-OF_CLUSTER = ("cluster", "name", "owner")  # before the columns of the cluster's parts
+OF_CLUSTER = ("cluster", "name", "owner")  # columns before those of a cluster's parts
 Path = tuple[str, ...]
 
 
@@ -68,14 +68,14 @@ class ProfileRow:
     max_version: int | None = None
 
 
-# The type of a row, and the field of a report with these rows.
+# The type of rows, and the field of a report with these rows.
 WHOLE: dict[Sheet, tuple[type, str]] = {
     Sheet.TODAY: (Task, "today"),
     Sheet.CAUSES: (Cause, "causes"),
     Sheet.CLUSTERS: (ReportedCluster, "clusters"),
     Sheet.MUTES: (ReportedMute, "mutes"),
 }
-# The same of a cluster.
+# The type of rows, and the field of a cluster with these rows.
 OF_CLUSTERS: dict[Sheet, tuple[type, str]] = {
     Sheet.FEATURES: (Readiness, "readiness"),
     Sheet.FINDINGS: (ReportedFinding, "findings"),
@@ -85,11 +85,11 @@ OF_CLUSTERS: dict[Sheet, tuple[type, str]] = {
     Sheet.RANGES: (ProfileRow, "profiles"),
     Sheet.HISTORY: (ReportedMove, "history"),
 }
-_NOT_SHOWN = {"key", "remedy"}  # the columns `id` and `action` have them
+_NOT_SHOWN = {"key", "remedy"}  # the columns `id` and `action` have their content
 
 
 def render_sheet(report: Report, sheet: Sheet) -> str:
-    """Return one part of the report as CSV with a head, as RFC 4180 but with plain line ends."""
+    """Return one part of the report as CSV with a header, by RFC 4180 but with plain line ends."""
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
     kind, name = (WHOLE | OF_CLUSTERS)[sheet]
@@ -116,8 +116,8 @@ def _profile_rows(profile: ReportedProfile) -> list[ProfileRow]:
 
 @cache
 def _columns(kind: type) -> tuple[Path, ...]:
-    """Return the columns of a type, each as the path of fields to its value; a level's number is at
-    the path of the level."""
+    """Return the columns of a row type, each as the path of fields to its value; a level's path
+    gives its number."""
     paths: list[Path] = []
     hints = get_type_hints(kind)
     for field in fields(kind):
@@ -135,7 +135,7 @@ def _columns(kind: type) -> tuple[Path, ...]:
 
 
 def _is_sheet(hint: Any) -> bool:
-    """Return true if a cluster has many of this type, which then has its own sheet."""
+    """Return true if a cluster has a list of this type, which then is a sheet of its own."""
     tuples = [h for h in (hint, *get_args(hint)) if get_origin(h) is tuple]
     return any(is_dataclass(get_args(h)[0]) for h in tuples)
 
@@ -151,11 +151,11 @@ def _at(value: Any, path: Path) -> Any:
 
 
 def _text(value: Any) -> str:
-    """Return a cell: empty for null, several values separated by semicolons."""
+    """Return a value as the text of a cell: "" for null, several values separated by semicolons."""
     if value is None:
         return ""
     if isinstance(value, int | float):
-        return str(value).lower()  # true and false, too
+        return str(value).lower()  # also true and false
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, str):
@@ -167,6 +167,6 @@ def _text(value: Any) -> str:
 
 
 def _harmless(text: str) -> str:
-    """Return a text in one line that no spreadsheet treats as a formula."""
+    """Return a text as one line that no spreadsheet evaluates as a formula."""
     safe = _LATER_FORMULA.sub(r"\1'", printable(text))
     return f"'{safe}" if safe.lstrip().startswith(FORMULA) else safe

@@ -33,7 +33,7 @@ from featurelib.view.documents import Document, fill
 Row = dict[str, object]
 FINALIZED = "finalized"
 _CHANGE = ("since", "until", "who", "feature", "before", "after", "epoch", "went_back")
-MOST = 20  # clusters, and findings of each, in the text; the rows have all
+MOST = 20  # the most clusters, and findings of each, in the text; rows have all
 KEYS |= {
     Timeline: row_of("regressions levels ranges epochs_back=epochs sent journal"),
     LevelChange: row_of("at epoch epoch_before changes went_down"),
@@ -42,7 +42,7 @@ KEYS |= {
 
 
 class OfTables(Document):
-    """The head of a document about a fleet."""
+    """The head of a JSON document about a fleet."""
 
     made_from: str
 

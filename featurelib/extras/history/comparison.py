@@ -32,13 +32,13 @@ from featurelib.snapshot.history import (
 )
 
 Row = dict[str, Any]
-Key = tuple[Any, ...]  # of a finding, by KEY
+Key = tuple[Any, ...]  # the values of KEY that identify a finding
 KEY = ("cluster", "code", "role", "node_id", "feature")
 _SEVERITIES = list(Severity)
 
 
 class State(StrEnum):
-    """The fate of one finding between two runs."""
+    """The state of a finding in the comparison of two runs."""
 
     NEW = "new"
     RESOLVED = "resolved"
@@ -104,7 +104,7 @@ class Diff:
     clusters: tuple[ClusterDiff, ...]
 
     def new_at_least(self, severity: Severity) -> int:
-        """Return the number of new findings, that severe or more, and not muted."""
+        """Return the number of new, unmuted findings of at least this severity."""
         bad = set(_SEVERITIES[: _SEVERITIES.index(severity) + 1])
         new = (row for c in self.clusters for row in c.new)
         return sum(row["severity"] in bad and row["muted"] is None for row in new)
@@ -117,8 +117,8 @@ def diff(
     names: Mapping[str, str] | None = None,
     part: Container[str] | None = None,
 ) -> Diff:
-    """Compare the run `after` with the run `before`; `names` by cluster id. `part`: the ids of the
-    clusters it is about, None = all. Raises ConfigError for a missing run."""
+    """Return the comparison of the runs `before` and `after`; `names` by cluster id. `part`: the
+    ids of the chosen clusters, None = all. Raises ConfigError for a missing run."""
     was, now = _Night(lake, before, part), _Night(lake, after, part)
     alike = was.judged_by == now.judged_by
     same = now.found & was.found
@@ -159,7 +159,7 @@ def diff(
 
 
 def _differing(was: _Night, now: _Night) -> dict[str, dict[State, list[Row]]]:
-    """Return by cluster the new, resolved and incomparable findings of two runs."""
+    """Return cluster → state → findings that are new, resolved or incomparable."""
     changed: dict[str, dict[State, list[Row]]] = defaultdict(lambda: defaultdict(list))
     alike = was.judged_by == now.judged_by
     for night, other, state in ((was, now, State.RESOLVED), (now, was, State.NEW)):
@@ -174,12 +174,12 @@ def _differing(was: _Night, now: _Night) -> dict[str, dict[State, list[Row]]]:
     return changed
 
 
-_Moved = tuple[tuple[LevelOfNights, ...], tuple[LevelMove, ...]]  # levels, and ceilings
+_Moved = tuple[tuple[LevelOfNights, ...], tuple[LevelMove, ...]]  # levels, lowered ceilings
 
 
 def _levels_moved(was: _Night, now: _Night) -> dict[str, _Moved]:
-    """Return by cluster the changed finalized levels, of clusters that both runs judged; and the
-    ceilings that fell, if both judged alike."""
+    """Return cluster → (changed finalized levels, lowered ceilings), of clusters that both runs
+    judged; the ceilings only if both judged alike."""
     moved: dict[str, _Moved] = {}
     (before, low), (after, high) = (
         [known_levels(side.readiness.values(), of) for of in ("finalized_level", "ceiling")]
@@ -199,14 +199,14 @@ def _levels_moved(was: _Night, now: _Night) -> dict[str, _Moved]:
 
 
 def _order(row: Row) -> tuple[object, ...]:
-    """Return the sort key: worst first, then code, node and feature, in any order of files."""
+    """Return the sort key of a finding: severity, worst first, then code, node and feature."""
     node = -1 if row["node_id"] is None else row["node_id"]
     place = row["role"] or "", node, row["feature"] or ""
     return _SEVERITIES.index(row["severity"]), row["code"], *place, str(row["facts"])
 
 
 class _Night:
-    """The findings of one run, and its evidence."""
+    """A run: its findings, verdicts and levels."""
 
     def __init__(self, lake: Lake, run: int, part: Container[str] | None) -> None:
         row = lake.night(run)
@@ -225,27 +225,27 @@ class _Night:
         self.silent = {name: silent[name] for name in judged if name in silent}
 
     def rows(self, keys: Set[Key]) -> Iterator[Row]:
-        """Yield these findings whole, by their keys: every read has another order."""
+        """Yield the findings with these keys as whole rows, in any order."""
         if keys:
             rows = self._lake.rows(tables.FINDINGS, run=self._run, columns=FOUND)
             at = [i for i, key in enumerate(_keys(rows)) if key in keys]
             yield from map(without_blanks, rows.take(np.array(at, dtype=np.int64)).to_pylist())
 
     def why_silent(self, row: Row, *, is_new: bool) -> Why | None:
-        """Return why this run may lack a finding of another; None if the lack is proof. `is_new`:
-        this is the earlier run; no run aims at a level before some node supports it."""
+        """Return why this run may lack a finding of the other; None = the lack is proof. `is_new`:
+        this is the earlier run; no run has a target before some node supports it."""
         cluster, feature = row["cluster"], row["feature"]
         if cluster not in self.verdicts:
             return Why.NOT_JUDGED
         words = wordings(load(STRICT)).get(row["code"])
         if (row["severity"] if words is None else words.severity) == Severity.UNKNOWN:
-            return None  # about the evidence itself
+            return None  # the finding is about evidence itself
         is_blocker = row["severity"] == Severity.BLOCKER
         halves = cluster, code_of("unfit"), row["role"], row["node_id"], feature
         if is_blocker and not is_new and halves in self.found:
             return Why.FINALIZED
         ready = self.readiness.get((cluster, feature))
-        # If no node responds, none may list the feature.
+        # If no node responds, none can list the feature.
         verdict = self.verdicts[cluster] if ready is None else ready["verdict"]
         if verdict == Verdict.UNKNOWN:
             return Why.UNKNOWN
@@ -256,7 +256,7 @@ class _Night:
 
     @cached_property
     def unfit(self) -> defaultdict[tuple[str, str], list[str]]:
-        """The nodes, by cluster and feature, that do not support the finalized level."""
+        """The nodes that do not support a finalized level, by cluster and feature."""
         nodes: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
         misfits = (key for key in self.found if key[1] in tagged("unfit"))
         for cluster, _, role, node_id, feature in sorted(misfits):
@@ -271,7 +271,7 @@ class _Night:
 
 
 def _silent(plans: Sequence[Row], findings: Sequence[Row]) -> dict[str, datetime]:
-    """Return the clusters that sent no data in a run, each with the time of its newest line."""
+    """Return cluster → time of its newest line, for clusters without data in a run."""
     codes = defaultdict[str, list[tuple[str, str | None]]](list)
     for row in findings:
         if row["code"] in tagged("too_old", "unreached"):
@@ -282,5 +282,5 @@ def _silent(plans: Sequence[Row], findings: Sequence[Row]) -> dict[str, datetime
 
 
 def _keys(findings: TableRows) -> list[Key]:
-    """Return the keys that distinguish findings of a run; the cluster first."""
+    """Return the keys that identify findings in a run; the cluster comes first."""
     return list(zip(*(findings[name].to_pylist() for name in KEY), strict=True))

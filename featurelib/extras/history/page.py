@@ -28,7 +28,7 @@ from featurelib.words import (
 def timeline_page(
     line: Timeline, name: str, made_from: str, catalogue: Catalogue, width: int | None = None
 ) -> Page:
-    """Return the text of a timeline."""
+    """Return the page of `history`."""
     page = Page(width)
     back = count(line.regressions, "change") if line.regressions else "nothing"
     page.text(f"{clean(name)}: {back} decreased")
@@ -54,7 +54,7 @@ def timeline_page(
 
 
 def _who_is_not_known(line: Timeline) -> str:
-    """Return the reason why a level has no known sender."""
+    """Return the text about levels whose sender is unknown."""
     if line.journal is None:
         return "who sent them is not known: this machine has no journal that could be looked into"
     sources = "another machine's or user's journal, another tool, the making of the cluster"
@@ -62,7 +62,7 @@ def _who_is_not_known(line: Timeline) -> str:
 
 
 def _level_row(change: LevelChange, line: Timeline, catalogue: Catalogue) -> tuple[str, ...]:
-    is_first, moves = change is line.levels[0], list[str]()  # earlier levels were never read
+    is_first, moves = change is line.levels[0], list[str]()  # earlier levels are unknown
     for name, was, now in change.changes:
         before = "" if is_first or was == now else f"{level_text(catalogue, name, was)} → "
         moves.append(f"{clean(name, 60)} {before}{level_text(catalogue, name, now)}")
@@ -103,7 +103,7 @@ def diff_page(
     width: int | None = None,
     part: FleetPart | None = None,
 ) -> Page:
-    """Return the text of a difference; `limit` 0 = all of it. `part`: the chosen clusters."""
+    """Return the page of `diff`; `limit` 0 = show all. `part`: the chosen clusters."""
     page, words = Page(width), FindingWords(catalogue)
     chosen = f", {clean(part.text)}" if part else ""
     page.text(f"run {diff.before} → run {diff.after}{chosen}")
@@ -123,8 +123,8 @@ def diff_page(
 
 
 def _turn(diff: ClusterDiff) -> tuple[int, int, str]:
-    """Return the sort key: clusters that got worse come first. A lower level, a level that a node
-    does not support, and older software count as a new critical finding."""
+    """Return the sort key of a cluster: those that got worse come first. A downgraded level, a
+    level that a node does not support, and older software count like a new critical finding."""
     order = list(Severity)
     worst = min((order.index(Severity(row["severity"])) for row in diff.new), default=len(order))
     is_back = diff.ceilings or any(c.unfit or c.after < c.before for c in diff.levels)
@@ -148,7 +148,7 @@ def _cluster(cluster: ClusterDiff, words: FindingWords, limit: int, page: Page) 
 
 
 def _level_moves(cluster: ClusterDiff, catalogue: Catalogue, page: Page) -> None:
-    """Show the levels that changed, and the ceilings that fell."""
+    """Show the changed levels and lowered ceilings of a cluster."""
     for moved in cluster.levels:
         ends = (level_text(catalogue, moved.feature, at) for at in (moved.before, moved.after))
         down = ", WENT DOWN" if moved.after < moved.before else ""

@@ -37,7 +37,7 @@ Ranges = Mapping[str, Ends]
 
 
 class RangeMove(NamedTuple):
-    """A feature's range before and after; None = not listed."""
+    """A change of a feature's supported range; None = not listed."""
 
     feature: str
     before: Ends | None
@@ -59,8 +59,8 @@ class RangeRow(TypedDict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RangeChange:
-    """The nodes that began to support something else, between two times, in one way. `registered`:
-    so their registrations say, and they did not. `first`: they were never seen before."""
+    """The nodes whose ranges changed equally between two times. `registered`: their registrations
+    changed, not their responses. `first`: the nodes are new."""
 
     since: datetime
     until: datetime
@@ -72,7 +72,7 @@ class RangeChange:
 
     @property
     def who(self) -> str:
-        """The nodes, as `brokers 2-3` or `registration of broker 2`."""
+        """The nodes as text: `brokers 2-3` or `registration of broker 2`."""
         return "registration of " * self.registered + nodes(self.role, self.node_ids)
 
     @property
@@ -84,8 +84,8 @@ class RangeChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentLevel:
-    """The sender of a finalized level, from a journal. `at` and `feature`: of the change. `entry`:
-    of the journal. `approved_by`: "" = no approval was needed or kept."""
+    """The sender of a finalized level, from a journal. `at`, `feature`: the change; `entry`: the
+    journal's. `approved_by` "" = no approval was needed or recorded."""
 
     at: datetime
     feature: str
@@ -118,7 +118,7 @@ class Timeline:
 def timeline(
     cluster_id: str, advertised: Iterable[RangeRow], finalized: Iterable[LevelRow]
 ) -> Timeline:
-    """Make the timeline of one cluster from the rows of both histories."""
+    """Return the timeline of one cluster from rows of both histories."""
     levels = list(finalized)
     return Timeline(
         cluster_id=cluster_id,
@@ -129,8 +129,8 @@ def timeline(
 
 
 def read_timeline(lake: Lake, cluster_id: str, run: int | None = None) -> Timeline:
-    """Read the timeline of a cluster up to a run. Raises ConfigError for one that is not there,
-    NoEvidenceError for one that never said anything."""
+    """Return the timeline of a cluster up to a run. Raises ConfigError for an unknown cluster,
+    NoEvidenceError for one without data."""
     advertised = lake.history(tables.NODE_ADVERTISEMENT, [cluster_id], run).to_pylist()
     finalized = lake.history(tables.FINALIZED_FEATURES, [cluster_id], run).to_pylist()
     if not advertised and not finalized:
@@ -143,13 +143,13 @@ def read_timeline(lake: Lake, cluster_id: str, run: int | None = None) -> Timeli
 
 
 def find_senders(levels: Sequence[LevelChange], entries: Sequence[JournalEntry]) -> list[SentLevel]:
-    """Return the sender of each level: of the last request that wrote it, sent between the last
-    reading of another level and the first reading of this one. `entries`: the cluster's."""
-    senders, since = [], dict[str, tuple[datetime, datetime]]()  # the last two reading times
+    """Return the sender of each level: of the last request that set it, sent between the last
+    reading of another level and the first of this one. `entries`: the cluster's."""
+    senders, since = [], dict[str, tuple[datetime, datetime]]()  # the last two times
     for change in levels:
         for name, _, level in change.changes:
             earlier, last = since.get(name, (_EPOCH, _EPOCH))
-            after = last if last < change.at else earlier  # records of one dump have one time
+            after = last if last < change.at else earlier  # records of one dump have equal times
             since[name] = (after, change.at)
             for entry in reversed(entries):
                 sent = datetime.fromtimestamp(entry.intent.at, UTC)
@@ -173,13 +173,13 @@ def find_senders(levels: Sequence[LevelChange], entries: Sequence[JournalEntry])
     return senders
 
 
-_Who = tuple[str, int]  # a role, or the system with the registrations, and a node id
-_Saying = tuple[datetime, int, int]  # time, epoch and line
+_Who = tuple[str, int]  # a role or the source of registrations, and a node id
+_Saying = tuple[datetime, int, int]  # (time, epoch, line) of a response
 
 
 def _range_changes(rows: Iterable[RangeRow]) -> Iterator[RangeChange]:
-    """Yield changed responses of nodes and, beside them, registrations that differ: below protocol
-    version 2.7 a broker registers nothing, whatever its software supports."""
+    """Yield the changed responses of nodes, and the registrations that differ from them: below
+    protocol version 2.7 a broker registers no features, whatever its software supports."""
     sayings = sorted(_sayings(rows).items())
     answers = [(key, of) for key, of in sayings if key[0] not in (LOG, REGISTRATION)]
     own = [change for key, of in answers for change in _of_node(*key, of)]
@@ -193,10 +193,10 @@ def _range_changes(rows: Iterable[RangeRow]) -> Iterator[RangeChange]:
 def _registered(
     sayings: Sequence[tuple[_Who, Mapping[_Saying, Ranges]]], answering: Set[_Who]
 ) -> Iterator[tuple[RangeChange, bool]]:
-    """Yield the changed registrations of brokers, and whether it is the first record in the log of
-    a broker that responds itself."""
+    """Yield changed registrations of brokers, and true for the first log record about a broker that
+    also responds itself."""
     for (role, node_id), of_node in sayings:
-        # The log does not show which half of a process registered.
+        # The log does not show whether a broker or a controller registered.
         if role == REGISTRATION or (role == LOG and (CONTROLLER, node_id) not in answering):
             is_answering = role == LOG and (BROKER, node_id) in answering
             for change in _of_node(BROKER, node_id, of_node, registered=True):
@@ -204,7 +204,7 @@ def _registered(
 
 
 def _sayings(rows: Iterable[RangeRow]) -> dict[_Who, dict[_Saying, dict[str, Ends]]]:
-    """Return the ranges of each node by source and time."""
+    """Return (source, node) → time, epoch and line → ranges."""
     sayings: dict[_Who, dict[_Saying, dict[str, Ends]]] = defaultdict(dict)
     for row in rows:
         role = row["role"]
@@ -239,15 +239,15 @@ def _of_node(
 
 
 def _is_partial(before: Ranges, ranges: Ranges) -> bool:
-    """Return true if a response only shows that it was requested below ApiVersions v4, which leaves
-    out features whose minimum is 0 (KIP-1022, KAFKA-17011)."""
+    """Return true if a response lacks features only because it was requested below ApiVersions v4,
+    which leaves out features whose minimum is 0 (KIP-1022, KAFKA-17011)."""
     left_out = [name for name in before if name not in ranges]
     kept = {name: ends for name, ends in before.items() if name in ranges}
     return bool(left_out) and kept == dict(ranges) and all(before[n][0] == 0 for n in left_out)
 
 
 def _together(changes: Iterable[RangeChange]) -> Iterator[RangeChange]:
-    """Sort changes by time; consecutive equal changes of several nodes become one row."""
+    """Yield changes by time; consecutive equal changes of several nodes are joined."""
     ordered = sorted(changes, key=lambda c: (c.since, *_series(c), c.node_ids))
     rows: list[RangeChange] = []
     for change in ordered:
@@ -261,7 +261,7 @@ def _together(changes: Iterable[RangeChange]) -> Iterator[RangeChange]:
 
 
 def _is_alike(other: RangeChange, change: RangeChange, rows: Sequence[RangeChange]) -> bool:
-    """Return true if a change belongs to an earlier row: no other change of its nodes since."""
+    """Return true if a change belongs to an earlier row: its nodes did not change since."""
     kinds = {(_series(which), which.changes, which.first) for which in (other, change)}
     if len(kinds) > 1:
         return False
@@ -270,5 +270,5 @@ def _is_alike(other: RangeChange, change: RangeChange, rows: Sequence[RangeChang
 
 
 def _series(change: RangeChange) -> tuple[bool, str]:
-    """Return the source of a change."""
+    """Return the source of a change: registrations or responses, and the role."""
     return change.registered, change.role

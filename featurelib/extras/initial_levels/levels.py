@@ -117,7 +117,7 @@ def print_levels(
 
 
 def write_level(own: ReleaseCatalogue, name: str, level: int) -> str:
-    """Return `metadata.version=25 (4.0-IV3)`, `group.version=1`."""
+    """Return a level with its name: `metadata.version=25 (4.0-IV3)`, `group.version=1`."""
     named = f" ({own.names[level]})" if name == METADATA_VERSION else ""
     return f"{name}={level}{named}"
 
@@ -147,7 +147,7 @@ def _expect_known(own: ReleaseCatalogue, name: str, level: int) -> None:
 
 
 def parse_features(texts: list[str]) -> dict[str, int]:
-    """Return `NAME=LEVEL` texts as levels by name. Raises ConfigError for any other, or for two."""
+    """Return name → level from texts `NAME=LEVEL`. Raises ConfigError if invalid or repeated."""
     pairs = read_pairs(
         "--feature",
         texts,
@@ -169,12 +169,12 @@ class InitialLevelsDocument(OfSoftware):
 
     levels: Levels
     refusals: list[FormatRefusalDocument]
-    oldest_software: str | None  # that starts from such storage; null = every tool formats equally
+    oldest_software: str | None  # the oldest that starts from it; null = all format equally
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Formatting:
-    """The options and settings of nodes that `kafka-storage.sh format` reads."""
+    """The options and settings that `kafka-storage.sh format` takes."""
 
     dynamic_quorum: bool = False
     unstable: bool = False

@@ -28,15 +28,15 @@ class FormatRequest:
     release_version: str | None = None
     features: Mapping[str, int] = field(default_factory=dict)
     dynamic_quorum: bool = False  # --standalone, --initial-controllers, --no-initial-controllers
-    static_voters: bool = True  # controller.quorum.voters is set; a dynamic quorum needs it empty
+    static_voters: bool = True  # controller.quorum.voters is set; it is empty in a dynamic quorum
     unstable: bool = False  # unstable.feature.versions.enable
     migration: bool = False  # zookeeper.metadata.migration.enable
-    patch: str = ""  # release of the tool, as 4.1.0: patch releases differ
+    patch: str = ""  # the tool's release, such as 4.1.0: patch releases differ
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormatRefusal:
-    """A reason: its stable code, and the tool's message."""
+    """A reason why format refuses: its stable code, and the tool's message."""
 
     code: str
     text: str
@@ -44,7 +44,7 @@ class FormatRefusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Initial:
-    """The levels of the new cluster, or why there are none. Not listed = 0, not finalized."""
+    """The levels of a new cluster, or why there are none. Not listed = level 0."""
 
     levels: dict[str, int]  # metadata.version first, then levels above 0 by feature name
     refusals: tuple[FormatRefusal, ...]  # in the tool's order; the tool prints the first
@@ -57,7 +57,7 @@ class Initial:
 
 def initial_levels(software: ReleaseCatalogue, request: FormatRequest) -> Initial:
     """Return the levels that kafka-storage format of `software` writes, or its refusals."""
-    # A vendor build counts as the release it is based on.
+    # A vendor build uses the tool of the release it is based on.
     own = (tool for tool in _TOOLS if software.based_on in tool.releases)
     tool = next(own, _TOOLS[-1])
     formatting, says = _Format(software, request, tool), tool.says | _DATA["migration"]["says"]
@@ -83,7 +83,7 @@ def preview_levels(software: ReleaseCatalogue) -> Initial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Tool:
-    """A generation of kafka-storage format: a row of storage_format.toml."""
+    """The kafka-storage tool of some releases: a row of storage_format.toml."""
 
     releases: list[str]
     says: dict[str, str]  # check → message; checks without a message are skipped
@@ -92,7 +92,7 @@ class _Tool:
     unstable_by_default: bool = False
     unstable_names_unknown: bool = False
     kraft_needs_nothing: bool = False
-    kraft_needs: dict[str, int] = field(default_factory=dict)  # patch → least metadata.version
+    kraft_needs: dict[str, int] = field(default_factory=dict)  # patch → lowest metadata.version
 
 
 _DATA: Final = tomllib.loads(
@@ -101,16 +101,16 @@ _DATA: Final = tomllib.loads(
 _TOOLS: Final = tuple(_Tool(**row) for row in _DATA["tool"])
 
 
-_Asked = tuple[str, bool, dict[str, object]]  # a check's code, its result, values for its message
+_Asked = tuple[str, bool, dict[str, object]]  # code, true if it refuses, values for the message
 
 
 class _Format:
-    """A request to one tool. Without a metadata.version the checks that need it are skipped; its
-    refusal comes first anyway."""
+    """A format request to one tool. Without a valid metadata.version, checks that need it are
+    skipped; its refusal comes first anyway."""
 
     def __init__(self, software: ReleaseCatalogue, request: FormatRequest, tool: _Tool) -> None:
         self.software, self.request, self.tool = software, request, tool
-        # Whether the tool lacks the names of unstable versions.
+        # True if the tool lacks the names of unstable versions.
         self.names_unstable = request.unstable or not tool.unstable_names_unknown
         self.version = self._chosen_version()
         self.before_kraft = self._old_name() if "before_kraft" in tool.says else None
@@ -126,7 +126,7 @@ class _Format:
         self.is_unstable = self.version is not None and self.version not in usable
 
     def questions(self) -> Iterator[_Asked]:
-        """Yield every check of a tool, in order."""
+        """Yield (code, true if it refuses, values) for every check of the tool, in order."""
         software, request, version = self.software, self.request, self.version
         text, level = request.release_version, request.features.get(METADATA_VERSION)
         dynamic, features = request.dynamic_quorum, bool(request.features)
@@ -167,12 +167,12 @@ class _Format:
             yield "migration", version < int(least), {**named}
 
     def written(self) -> dict[str, int]:
-        """Return the levels above 0: metadata.version, then by name."""
+        """Return the levels above 0 that format writes: metadata.version, then by name."""
         names = (METADATA_VERSION, *self.others)
         return {name: self.proposed[name] for name in names if self.proposed[name]}
 
     def _chosen_version(self) -> int | None:
-        """Return the requested metadata.version, or the tool's default; None for an unknown one."""
+        """Return the requested metadata.version, or the tool's default; None = unknown."""
         software, request = self.software, self.request
         if request.release_version is not None:
             return software.level_of(request.release_version, unstable=self.names_unstable)
@@ -183,7 +183,7 @@ class _Format:
         return software.newest_unstable if testing else software.newest_stable
 
     def _old_name(self) -> str | None:
-        """Return the full name of a version before KRaft, 2.8-IV1 for 2.8.2; None for others."""
+        """Return a version before KRaft in full, such as 2.8-IV1 for 2.8.2; None = another text."""
         text = self.request.release_version
         if text is None or self.version is not None:
             return None
@@ -192,7 +192,7 @@ class _Format:
         return next((n for n in reversed(names) if n == short or n.startswith(f"{short}-")), None)
 
     def _proposed(self) -> dict[str, int]:
-        """Return every feature's level: the requested one, else the default (Formatter)."""
+        """Return feature → requested level, or else the default level (Formatter)."""
         software = self.software
         levels = {} if self.version is None else {METADATA_VERSION: self.version}
         named = self.request.release_version is not None
@@ -201,7 +201,7 @@ class _Format:
         for name in software.features:
             if name in self.features:
                 levels[name] = self.features[name]
-            elif name == KRAFT_VERSION:  # the quorum decides, not the mapping
+            elif name == KRAFT_VERSION:  # the kind of quorum decides, not the mapping
                 levels[name] = DYNAMIC if self.request.dynamic_quorum else STATIC
             elif mapped is not None:
                 levels[name] = software.default(name, mapped)
@@ -210,7 +210,7 @@ class _Format:
     def _of_level(self, name: str, level: int) -> Iterator[_Asked]:
         values: dict[str, object] = {"feature": name, "level": level}
         if not self.software.knows(name, level, unstable=self.request.unstable):
-            # The default of an unstable version is refused with it, not twice.
+            # A default of an unstable version is refused only once, with the version.
             yield "unknown_feature_level", name in self.features or not self.is_unstable, values
             return
         if self.version is None or (name == KRAFT_VERSION and self.tool.kraft_needs_nothing):
@@ -224,7 +224,7 @@ class _Format:
 
 
 def choose_software(catalogue: Catalogue, text: str) -> ReleaseCatalogue:
-    """Return the catalogue of a version's release. Raises ConfigError if there is none."""
+    """Return the catalogue of a version's release. Raises ConfigError for an unknown one."""
     release = catalogue.release_named(text)
     if release is None:
         known = ", ".join(own.release for own in catalogue.releases)

@@ -86,7 +86,7 @@ def inventory(
 
 
 def _at(address: str) -> FoundEntry:
-    """Return the entry of the cluster at an address. Raises ConfigError, UnreachableError."""
+    """Return the entry of an address's cluster. Raises ConfigError, UnreachableError."""
     entry = choose(Wanted(bootstrap=address), Fleet(), "--bootstrap")
     with closing(open_backend(entry, load())) as backend:
         cluster_id = id_of(backend.describe(say)[0])

@@ -23,7 +23,7 @@ from featurelib.words import toml_text
 MSK = "msk"
 CLUSTERS_COMMAND = "aws kafka list-clusters-v2"
 NODES_COMMAND = "aws kafka list-nodes --cluster-arn ARN"
-_BROKERS = 3  # of an entry's addresses
+_BROKERS = 3  # the most brokers in an entry's addresses
 _KEYS = ("id", "name", "managed_by", "managed_as", "bootstrap", "brokers")
 
 
@@ -35,7 +35,7 @@ class FoundEntry(NamedTuple):
 
     @property
     def toml(self) -> str:
-        """The entry as TOML for an inventory; as comments if it has no id."""
+        """The entry as TOML for the inventory; without an id as comments."""
         rows = [f"# {note}" for note in self.notes] + ["[[cluster]]"]
         for key in _KEYS:
             value = getattr(self.entry, key)
@@ -47,13 +47,13 @@ class FoundEntry(NamedTuple):
 
     @property
     def keys(self) -> dict[str, Any]:
-        """The entry by the keys of an inventory."""
+        """The entry by the keys of the inventory."""
         values = msgspec.to_builtins(self.entry)
         return {key: values[key] for key in _KEYS if values[key] or key == "id"}
 
 
 def new_ones(entries: Iterable[FoundEntry], inventory: Fleet) -> list[FoundEntry]:
-    """Return the entries that the inventory has neither by id nor by their owner's name."""
+    """Return the entries that are not in the inventory, neither by id nor by their managed_as."""
     ids = {entry.id for entry in inventory.cluster}
     managed = (entry for entry in inventory.cluster if entry.managed_as)
     names = {(entry.managed_by.casefold(), entry.managed_as) for entry in managed}
@@ -65,7 +65,7 @@ def new_ones(entries: Iterable[FoundEntry], inventory: Fleet) -> list[FoundEntry
 
 
 def of_strimzi(clusters: Iterable[StrimziCluster]) -> Iterator[FoundEntry]:
-    """Yield an entry for each cluster, with the listener that is easiest to use."""
+    """Yield an entry for each Strimzi cluster, with its easiest listener."""
     known = [*clusters]
     names = Counter(cluster.name for cluster in known)
     for cluster in known:
@@ -139,7 +139,7 @@ class _MskNode(msgspec.Struct, frozen=True):
 
 
 class _Answer(msgspec.Struct, frozen=True):
-    """The output of one of the commands; `aws kafka describe-cluster-v2` has one cluster."""
+    """The output of an aws command; `aws kafka describe-cluster-v2` has a single cluster."""
 
     clusters: list[_MskCluster] | None = msgspec.field(default=None, name="ClusterInfoList")
     cluster: _MskCluster | None = msgspec.field(default=None, name="ClusterInfo")
@@ -147,8 +147,8 @@ class _Answer(msgspec.Struct, frozen=True):
 
 
 def of_msk(texts: Iterable[tuple[str, str]]) -> tuple[list[FoundEntry], list[str]]:
-    """Return entries from the output of the two commands, each text with its file name, and notes
-    about what was left out. Raises LandingError for any other text."""
+    """Return entries from outputs of the two aws commands, as (file name, text), and notes about
+    what was left out. Raises LandingError for another text."""
     clusters, nodes = list[_MskCluster](), list[_MskNode]()
     for source, text in texts:
         try:
@@ -215,7 +215,7 @@ def _of_msk(cluster: _MskCluster, brokers: Sequence[_Broker]) -> FoundEntry:
 
 
 def _way(cluster: _MskCluster) -> tuple[int, str]:
-    """Return the port that is easiest to use, and its protocol."""
+    """Return port and protocol of the cluster's listener that is easiest to use."""
     of = cluster.provisioned or _Provisioned()
     clients = of.client_authentication or _Clients()
     sasl = clients.sasl or _Sasl()
@@ -236,7 +236,7 @@ def _way(cluster: _MskCluster) -> tuple[int, str]:
 
 
 def _value(value: object) -> str:
-    """Return a text, a number or a list of them as TOML, in one printable line."""
+    """Return a text, a number or a list of them as TOML in one printable line."""
     if isinstance(value, tuple):
         return f"[{', '.join(map(_value, value))}]"
     return toml_text(value) if isinstance(value, str) else str(value)

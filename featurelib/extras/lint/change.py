@@ -21,26 +21,26 @@ from featurelib.words import level_text, range_text
 
 @dataclass(frozen=True, slots=True)
 class KnownCluster:
-    """A cluster with its evidence; without `source` there is no evidence."""
+    """A cluster with its data; without `source` nothing is known of the cluster."""
 
     source: Source | None
     catalogue: Catalogue
 
     @property
     def metadata(self) -> int | None:
-        """The finalized metadata.version; None if no trusted source says."""
+        """The finalized metadata.version; None = no trusted source shows it."""
         view = None if self.source is None else self.source.view
         levels = view.cluster.finalized if view and view.is_trusted else {}
         return levels.get(METADATA_VERSION, (0, 0))[1] or None
 
     @property
     def kraft(self) -> int | None:
-        """The kraft.version that the quorum uses; None if no trusted source says."""
+        """The kraft.version that the quorum uses; None = no trusted source shows it."""
         is_known = self.source is not None and self.metadata is not None
         return self.source.view.cluster.raft_level if self.source and is_known else None
 
     def refusals(self, version: str) -> tuple[str, ...] | None:
-        """Return the reasons why software of this version cannot register; None: not known."""
+        """Return the reasons why software of this version cannot register; None = unknown."""
         if self.source is None or self.catalogue.release_named(version) is None:
             return None
         answer = roll(self.source.view, version, self.source.inputs)
@@ -56,8 +56,8 @@ class KnownCluster:
         return (*reasons, *(refusal.message for refusal in answer.refused))
 
     def blockers(self, level: int) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
-        """Return the reasons against a metadata.version, and those of nodes that are off and still
-        registered; None: not known."""
+        """Return the reasons against a metadata.version, and those about stale nodes; None =
+        unknown."""
         if self.source is None or self.metadata is None:
             return None
         view = self.source.view
@@ -71,13 +71,13 @@ class KnownCluster:
 
 
 Meaning = of.Number | int | str | None
-LAST_MINORS = {0: 11, 1: 1, 2: 8, 3: 9}  # of releases before Kafka 4.0
+LAST_MINORS = {0: 11, 1: 1, 2: 8, 3: 9}  # major version → last minor release before Kafka 4.0
 
 
 @dataclass(frozen=True)
 class FileChange:
-    """A scope before and after a change; without a file before, it has no settings. `is_removed`:
-    the files no longer declare it."""
+    """A scope of a file before and after a change; without a file before, it has no settings then.
+    `is_removed`: the files no longer declare it."""
 
     before: Scope
     after: Scope
@@ -85,7 +85,7 @@ class FileChange:
     is_removed: bool = False
 
     def turn(self, key: str, meaning: Callable[[Scope], Meaning] | None = None) -> str:
-        """Return the change of a setting; `meaning` returns what its value means, in an order."""
+        """Return how a setting changed, such as raised or new; `meaning` gives values an order."""
         scopes = (self.after, self.before)
         now, then = (meaning(scope) if meaning else scope.known(key) for scope in scopes)
         if key not in self.after.settings:
@@ -97,17 +97,17 @@ class FileChange:
         return "same" if now == then else "raised" if now > then else "lowered"  # type: ignore[operator]
 
     def software(self, scope: Scope) -> ReleaseCatalogue | None:
-        """Return the catalogue of the software that a scope names."""
+        """Return the catalogue of the software that a scope names; None = unknown."""
         release = self.cluster.catalogue.release_named(scope.known(of.VERSION) or "")
         is_known = release is not None and of.VENDOR not in scope.settings
         return self.cluster.catalogue.of(release) if release and is_known else None
 
     def asked(self, scope: Scope) -> int | None:
-        """Return the metadata.version that a scope asks for."""
+        """Return the metadata.version that a scope requests; None = unknown."""
         return self.cluster.catalogue.whole.level_of(scope.known(of.METADATA) or "")
 
     def protocol(self, scope: Scope) -> of.Number | None:
-        """Return the inter.broker.protocol.version of a scope, if there is one of that name."""
+        """Return the inter.broker.protocol.version of a scope; None = no such version."""
         number, text = scope.number(of.PROTOCOL), scope.known(of.PROTOCOL) or ""
         if number is None or number[1] > LAST_MINORS.get(number[0], number[1]):
             return None
@@ -115,7 +115,7 @@ class FileChange:
         return number if is_level or "-IV" not in text or number < (3, 0) else None
 
     def finalized(self) -> tuple[int | None, str]:
-        """Return the finalized metadata.version, and the source that says so."""
+        """Return the finalized metadata.version, and its source: cluster, file or default."""
         if (level := self.cluster.metadata) is not None:
             return level, "cluster"
         if (level := self.asked(self.before)) is not None:
@@ -125,5 +125,5 @@ class FileChange:
 
 
 def is_chosen(scope: Scope) -> bool:
-    """Return true if an operator chooses metadata.version because the file does not."""
+    """Return true if the file sets no metadata.version, so that Strimzi's operator chooses it."""
     return scope.kind == "strimzi" and scope.mode == "kraft"

@@ -1,4 +1,4 @@
-"""`featurelib lint`: judge a file, or its change, before it is merged."""
+"""Define `featurelib lint`: judge a file, or its change, before it is merged."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def lint(
     for key, scope in (then.scopes | now.scopes).items():
         nothing = replace(scope, settings={})
         old = then.scopes.get(key, nothing)
-        if any(it.file in broken for it in old.settings.values()):  # no change can be seen
+        if any(it.file in broken for it in old.settings.values()):  # a change is not visible
             old = nothing
         if key not in now.scopes and old is nothing:
             continue
@@ -98,7 +98,7 @@ def lint(
 
 
 class _Evidence:
-    """The evidence of the clusters that files belong to, each read once."""
+    """The data of the clusters that files declare; each cluster is read once."""
 
     def __init__(self, chosen: Chosen) -> None:
         self._chosen, self._known = chosen, dict[str | None, KnownCluster]()
@@ -111,8 +111,8 @@ class _Evidence:
         return [known.source.name for known in self._known.values() if known.source is not None]
 
     def of(self, scope: Scope) -> KnownCluster:
-        """Return what is known of the cluster of a scope: the one that options name, or the one
-        that Strimzi calls by this name. Raises BackendError, ConfigError."""
+        """Return the cluster of a scope with its data: the one in the options, or Strimzi's of this
+        name. Raises BackendError, ConfigError."""
         options = self._chosen.wanted
         if not self.is_named:
             return self._unknown
@@ -126,11 +126,11 @@ class _Evidence:
         return self._known[cluster]
 
     def _read(self, cluster: str | None, scope: Scope) -> KnownCluster:
-        """Read the evidence; of one of several clusters it may be missing."""
+        """Return a cluster with its data, which may be missing if options name several clusters."""
         options = replace(self._chosen.wanted, cluster=cluster)
         try:
             if cluster is None and options.tables is not None:
-                Lake(options.tables).run(None)  # is it a folder of tables?
+                Lake(options.tables).run(None)  # raises for a folder without tables
                 raise InputError("no cluster of the inventory has this managed_as.")
             source = replace(self._chosen, wanted=options).question()
         except (InputError, NoEvidenceError) as error:

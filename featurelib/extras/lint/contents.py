@@ -22,7 +22,7 @@ EXPECTED = "expected Strimzi resources, properties, an inventory or values of Ka
 def read_change(
     files: list[str], before: str | None, revision: str | None
 ) -> tuple[list[str], Declared, Declared]:
-    """Return the files that are judged, their declarations, and those of before."""
+    """Return the files to judge, their declarations, and those before the change."""
     with needing("lint needs pyyaml", "lint"):
         from featurelib.extras.lint.readers import read_file
     now, then, unread = Declared(), Declared(), set[str]()
@@ -31,7 +31,7 @@ def read_change(
         raise ConfigError("--before: expected one FILE, and no --before-revision beside it.")
 
     def read_old(name: str) -> bytes | None:
-        """Return the earlier content of a file; None for none."""
+        """Return the content of a file before the change; None = it did not exist."""
         if before is not None:
             is_given = name in given
             return content_of(before if is_given else name, now.faults if is_given else [])
@@ -60,8 +60,8 @@ def read_change(
 
 
 def with_chart(file: str) -> tuple[str, str]:
-    """Return the file to judge, of a Chart.yaml its values; and the place of the Chart.yaml beside
-    values, which the change may delete."""
+    """Return the file to judge (the values for a Chart.yaml), and the path of the Chart.yaml next
+    to values, which the change may delete."""
     chart, values = Path(file).with_name(CHART), Path(file).with_name(VALUES)
     file = str(values) if Path(file).name == CHART and values.is_file() else file
     is_values = re.fullmatch(r"values.*\.ya?ml", Path(file).name) is not None
@@ -69,7 +69,7 @@ def with_chart(file: str) -> tuple[str, str]:
 
 
 def expand(names: Sequence[str], revision: str | None, unmatched: list[str]) -> Iterator[str]:
-    """Yield the files that names and globs stand for, those that the change deletes, too; globs
+    """Yield the files that names and globs stand for, also files that the change deletes; globs
     without a file are added to `unmatched`."""
     for name in names:
         if not _GLOB.search(name) or Path(name).exists():
@@ -85,7 +85,7 @@ def expand(names: Sequence[str], revision: str | None, unmatched: list[str]) -> 
 
 
 def content_of(file: str, faults: list[Fault]) -> bytes | None:
-    """Return the content of a file; None if it cannot be read, which is a fault."""
+    """Return the content of a file; None = unreadable, which is added to `faults`."""
     try:
         return read_limited(Path(file))
     except OSError as error:
@@ -96,7 +96,7 @@ def content_of(file: str, faults: list[Fault]) -> bytes | None:
 
 
 def old_content(file: str, revision: str) -> bytes | None:
-    """Return the content at a revision; None if there was no such file. Raises ConfigError."""
+    """Return the content of a file at a Git revision; None = no such file. Raises ConfigError."""
     folder = next(place for place in Path(file).absolute().parents if place.is_dir())
     name = Path(file).absolute().relative_to(folder).as_posix()
     base = _base(folder, revision)
@@ -107,11 +107,11 @@ def old_content(file: str, revision: str) -> bytes | None:
 
 
 def _base(folder: Path, revision: str) -> str:
-    """Return the commit that a change began at: later commits of the other branch belong to other
-    changes. Raises ConfigError."""
+    """Return the commit at which a change branched off: later commits of the other branch do not
+    belong to it. Raises ConfigError."""
     commit = git(folder, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
     is_new = revision == "HEAD" and git(folder, "rev-parse", "--git-dir") is not None
-    if commit is None and is_new:  # before the first commit: the empty tree
+    if commit is None and is_new:  # before the first commit, compare with the empty tree
         commit = git(folder, "hash-object", "-t", "tree", "/dev/null")
     if commit is None:
         raise ConfigError(
@@ -123,7 +123,7 @@ def _base(folder: Path, revision: str) -> str:
 
 
 def _renamed_from(folder: Path, name: str, base: str) -> str | None:
-    """Return the earlier path of a file in its repository; None if it is new."""
+    """Return the path of a file before it was renamed; None = it is new."""
     prefix = (git(folder, "rev-parse", "--show-prefix") or b"").decode().rstrip("\n")
     renames = git(folder, "diff", "--name-status", "-M", "-z", "--diff-filter=R", base) or b""
     paths = renames.decode(errors="replace").split("\0")  # R100, old, new, R097, …
@@ -132,7 +132,7 @@ def _renamed_from(folder: Path, name: str, base: str) -> str | None:
 
 
 def git(folder: Path, *words: str) -> bytes | None:
-    """Return the output of git in a folder; None if it fails. Raises ConfigError without git."""
+    """Return git's output in a folder; None = git failed. Raises ConfigError without git."""
     try:
         command = ["git", "-C", str(folder), *words]
         done = subprocess.run(command, capture_output=True, timeout=GIT_SECONDS, check=False)

@@ -23,7 +23,7 @@ VENDOR, POOLS, RESOURCE, CLUSTER_ID = "vendor", "pools", "resource", "cluster.id
 BROKERS, BROKER_POOLS = "brokers", "broker pools"
 CHART, OPERATOR, FIRST_ID, NUMBER = "chart", "operator", "minId", "number"
 BROKER_ID = "broker.id"
-# The settings of nodes with a role in node pools: their number, and the pools.
+# Role → the settings with its number of nodes and its node pools.
 MEMBERS = {"controller": (CONTROLLERS, POOLS), "broker": (BROKERS, BROKER_POOLS)}
 LISTENERS, CONTROLLER_LISTENERS = "listeners", "controller.listener.names"
 VOTERS, SERVERS = "controller.quorum.voters", "controller.quorum.bootstrap.servers"
@@ -33,7 +33,7 @@ UNSTABLE, NODE_ID = "unstable.feature.versions.enable", "node.id"
 LOG_DIRS = ("metadata.log.dir", "log.dirs", "log.dir")  # the first that is set has the metadata
 ROWS = tomllib.loads(resources.files(__package__).joinpath("readers.toml").read_text("utf-8"))
 WATCHED, ALIASES = set(ROWS["properties"]["watched"]), ROWS["properties"]["aliases"]
-# A properties file with any of these is one of a broker or controller.
+# Keys that only a properties file of a broker or controller has.
 OF_KAFKA = {*WATCHED, *ALIASES, *ROWS["properties"]["others"]}
 Number = tuple[int, ...]
 KRAFT_ONLY = (4, 0)  # Kafka 4.0 has no ZooKeeper mode
@@ -45,34 +45,34 @@ _TEMPLATE_LINE = re.compile(r"^[ \t]*(?:\{\{.*\}\}|\{%.*%\}|\{#.*#\}|<%.*%>)[ \t
 
 
 class Setting(NamedTuple):
-    """A value, and the line of a file that has it; null is an empty value. Of a mapping or a list
-    it is the place where that begins, and `parts` are by key or position."""
+    """A value in a file, with its line; null is "". A mapping or list has the line where it begins,
+    and `parts` by key or position."""
 
     value: str
     file: str
     line: int
     parts: dict[str, Setting] = {}  # noqa: RUF012 never changed
-    size: int = 1  # with all parts below it
-    is_number: bool = False  # for YAML
+    size: int = 1  # the number of values, with all parts
+    is_number: bool = False  # true if YAML reads a number
 
     @property
     def is_known(self) -> bool:
-        """False if a template fills the value in."""
+        """False if a template provides the value."""
         return TEMPLATE not in self.value
 
     def __bool__(self) -> bool:
-        """Return false for MISSING."""
+        """Return false for MISSING, which is in no line."""
         return self.line > 0
 
     def at(self, *path: str) -> Setting:
-        """Return the part at a path of keys; MISSING for none."""
+        """Return the part at a path of keys; MISSING if there is none."""
         part = self
         for key in path:
             part = part.parts.get(key, MISSING)
         return part
 
     def leaf(self, *path: str) -> Setting | None:
-        """Return the value at a path; None for none and for an empty one."""
+        """Return the value at a path of keys; None = missing or empty."""
         return part if (part := self.at(*path)).value else None
 
 
@@ -81,52 +81,51 @@ MISSING = Setting("", "", 0)
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The settings of one cluster, or of one kind of its nodes; `file` and `line`: where it
-    begins."""
+    """The settings of one cluster, or of one kind of its nodes. `file`, `line`: where it begins."""
 
     kind: str
     name: str
     file: str
     line: int
-    node: str = ""  # the kind of nodes, if the file has no process.roles
+    node: str = ""  # the kind of nodes; set if the file has no process.roles
     settings: dict[str, Setting] = field(default_factory=dict)
 
     def known(self, key: str) -> str | None:
-        """Return the value of a setting; None if it is not set, or a template fills it in."""
+        """Return the value of a setting; None = not set, or provided by a template."""
         setting = self.settings.get(key)
         return setting.value if setting is not None and setting.is_known else None
 
     def number(self, key: str, parts: int = 2) -> Number | None:
-        """Return the first numbers of the version in a setting; None where it is not known."""
+        """Return the version in a setting as numbers; None = unknown."""
         return number_of(self.known(key), parts)
 
     def count(self, key: str) -> int | None:
-        """Return the number in a setting; None where it is not known."""
+        """Return the number in a setting; None = unknown."""
         return int(text) if (text := self.known(key) or "").isdecimal() else None
 
     def names(self, key: str) -> set[str]:
-        """Return the names in a list, of listeners those before ://; empty where not known."""
+        """Return the names in a list; of listeners the part before ://; empty = unknown."""
         parts = (self.known(key) or "").split(",")
         return {part.strip().partition("://")[0] for part in parts} - {""}
 
     @property
     def role(self) -> str:
-        """The kind of nodes: broker, controller, both, or unknown."""
+        """The kind of nodes in the scope: broker, controller, both, or unknown."""
         roles = sorted(self.names(ROLES) & MEMBERS.keys())
         return "both" if len(roles) > 1 else roles[0] if roles else self.node or "unknown"
 
     @property
     def voters(self) -> set[int] | None:
-        """The ids in controller.quorum.voters; None where they cannot be read."""
+        """The node ids in controller.quorum.voters; None = unreadable."""
         pairs = [part.strip().partition("@") for part in (self.known(VOTERS) or "").split(",")]
         is_read = all(node.isdecimal() and at for node, at, _ in pairs)
         return {int(node) for node, _, _ in pairs} if is_read else None
 
     @property
     def mode(self) -> str:
-        """The place of the metadata: zookeeper, migrating, kraft, or unknown."""
+        """The system with the metadata: zookeeper, migrating, kraft, or unknown."""
         has, word = self.settings.keys(), (self.known(MIGRATION) or "").lower()
-        is_broker = self.known(ROLES) == "broker"  # which has left ZooKeeper
+        is_broker = self.known(ROLES) == "broker"  # such a broker has left ZooKeeper
         migrates = self.known(MIGRATES) == "true" and not is_broker
         if migrates or word in ("migration", "rollback"):
             return "migrating"
@@ -139,20 +138,20 @@ class Scope:
 
     @property
     def node_ids(self) -> list[str]:
-        """The known ids of its nodes; [] where nodes of other kinds may be among several."""
+        """The known node ids in the scope; [] if they may be of several kinds of nodes."""
         ids = [self.known(key) or "" for key in self.settings if key.startswith(NODE_ID)]
         is_clear = len({*ids}) == 1 or self.kind == "ansible"
         return [*filter(None, ids)] if is_clear else []
 
     @property
     def log_dirs(self) -> list[str]:
-        """The known folders, that of the metadata first."""
+        """The known log folders; the one with the metadata comes first."""
         texts = [self.known(key) or "" for key in LOG_DIRS if key in self.settings]
         return [part.strip() for text in texts for part in text.split(",")]
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """A file, or a part of it, that cannot be judged, and what to do about it."""
+    """A file, or a part of one, that cannot be judged, with advice."""
 
     file: str
     line: int
@@ -161,8 +160,8 @@ class Fault(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declared:
-    """The scopes of files by place and name, the faults, and files that declare nothing of Kafka's.
-    `charts`: files that are values of bitnami's chart, whatever else they say."""
+    """The scopes in files, by place and name; faults; and files without Kafka settings. `charts`:
+    files with values of bitnami's chart."""
 
     scopes: dict[tuple[str, str, str], Scope] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
@@ -171,24 +170,24 @@ class Declared:
     charts: set[str] = field(default_factory=set)
 
     def scope(self, place: str, new: Scope) -> Scope:
-        """Return the scope with the name of `new` at this place, the new one the first time."""
+        """Return the scope with the kind and name of `new` at this place, or `new` itself."""
         return self.scopes.setdefault((new.kind, place, new.name), new)
 
 
 def number_of(text: str | None, parts: int = 2) -> Number | None:
-    """Return (4, 1) for 4.1, 4.1.2 or 4.1-IV0; None for another text."""
+    """Return a version as numbers, (4, 1) for 4.1, 4.1.2 or 4.1-IV0; None = another text."""
     match = _RELEASE.match(text or "")
     return tuple(map(int, match[0].split(".")[:parts])) if match else None
 
 
 def mask(text: str) -> str:
-    """Return a text with TEMPLATE for each expression of a template; lines keep their numbers."""
+    """Return a text with TEMPLATE in place of template expressions; line numbers stay."""
     without = _TEMPLATE_LINE.sub("", text)
     return _TEMPLATES.sub(lambda match: TEMPLATE + "\n" * match[0].count("\n"), without)
 
 
 def read_properties(text: str) -> Iterator[tuple[str, str, int]]:
-    """Yield key, value and line (from 1) of a text in the form of Java's properties."""
+    """Yield (key, value, line from 1) of a Java properties file."""
     lines = enumerate(text.splitlines(), start=1)
     for number, raw in lines:
         line = raw.strip()

@@ -19,14 +19,14 @@ from featurelib.view.layout import Page
 from featurelib.words import clean_place, count, some
 
 MARK = "<!-- featurelib lint -->"
-COUNTED = (Severity.BLOCKER, Severity.WARNING)  # words with a plural
-SHOWN = 10  # skipped files that are listed
-NOT_JUDGED = "not_judged"  # the rule of a fault, in SARIF
+COUNTED = (Severity.BLOCKER, Severity.WARNING)  # severities that have a plural
+SHOWN = 10  # the most skipped files that are listed
+NOT_JUDGED = "not_judged"  # the SARIF rule of a fault
 _SPECIAL = re.compile(r"[\\`*_\[\]|#~]")
 
 
 class LintForm(StrEnum):
-    """A form of the output, as a command names it."""
+    """A form of the output of `featurelib lint`."""
 
     TEXT = "text"
     SARIF = "sarif"
@@ -50,7 +50,7 @@ class LintDocument(Document):
 
     @property
     def summary(self) -> str:
-        """The numbers of findings by severity, as `1 critical, 2 warnings`."""
+        """The number of findings by severity: `1 critical, 2 warnings`."""
         numbers = Counter(finding.severity for finding in self.findings)
         known = [(numbers[severity], severity) for severity in Severity if numbers[severity]]
         parts = [count(n, word) if word in COUNTED else f"{n} {word}" for n, word in known]
@@ -59,7 +59,7 @@ class LintDocument(Document):
 
     @property
     def basis(self) -> str:
-        """The sentences about the judged files, the comparison, and files that are not judged."""
+        """The sentences about judged files, the comparison, and files that were not judged."""
         change = f"the change since {self.before}" if self.before else "the files as they are"
         evidence = f"the evidence of {', '.join(self.clusters)}" if self.clusters else "no evidence"
         judged = f"Judged: {change} ({count(len(self.files), 'file')}), with {evidence}."
@@ -73,7 +73,7 @@ class LintDocument(Document):
 
 
 def render_text(document: LintDocument) -> str:
-    """Return the findings for a terminal, the worst first."""
+    """Return the lint findings as text for a terminal, worst first."""
     page = Page()
     for finding in document.findings:
         place = clean_place(f"{finding.file}:{finding.line}")
@@ -87,7 +87,7 @@ def render_text(document: LintDocument) -> str:
 
 
 def render_markdown(document: LintDocument) -> str:
-    """Return one comment for a pull request."""
+    """Return the lint findings as one comment for a pull request."""
     rows = ["| severity | place | finding | what to do |", "|---|---|---|---|"]
     for finding in document.findings:
         text = f"{finding.message} {finding.consequence}".strip()
@@ -106,13 +106,13 @@ def render_markdown(document: LintDocument) -> str:
 
 
 def escape(text: str) -> str:
-    """Return a text that Markdown shows as it is: no markup, no HTML, no mention of a user."""
+    """Return a text escaped for Markdown: no markup, no HTML, no mention of a user."""
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return _SPECIAL.sub(r"\\\g<0>", text).replace("@", "@\u200b")
 
 
 def render_sarif(document: LintDocument) -> str:
-    """Return one SARIF run; what was not judged is a result of its own."""
+    """Return the lint findings as one SARIF run; each fault is a result, too."""
     known = {code: rule.title for code, rule in rules().items()}
     known[NOT_JUDGED] = "A file could not be judged"
     rules_of = [{"id": code, "shortDescription": {"text": text}} for code, text in known.items()]
@@ -129,7 +129,7 @@ def render_sarif(document: LintDocument) -> str:
             "level": level,
             "message": {"text": text},
             "locations": [{"physicalLocation": sarif_place(f"{at.file}:{at.line}")}],
-            # The finding of a setting stays the same while lines move.
+            # The line is no part of it, so that it stays equal when lines move.
             "partialFingerprints": {"lint/v1": f"{code}/{at.file}/{subject}"},
         }
         for code, level, text, at, subject in rows

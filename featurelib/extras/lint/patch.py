@@ -1,4 +1,4 @@
-"""`featurelib patch`: a plan as a change of the repository's files, in place of a request."""
+"""Define `featurelib patch`: a plan as a change of a repository's files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from featurelib.words import clean
 class PatchDocument(Document):
     """The JSON of featurelib patch"""
 
-    patch: str  # a unified diff; "" if no file changes
+    patch: str  # a unified diff; "" = no change
     notes: list[str]  # sentences about levels that the patch does not set
 
 
@@ -74,7 +74,7 @@ def patch(
     free = {s.name for s in resources} - {entry.managed_as for entry in inventory.cluster}
     edits, notes, is_held = defaultdict[str, dict[int, str]](dict), list[str](), False
     for entry, moves in read_moves(answer, step, inventory):
-        # Without managed_as: of a plan the only resource that no cluster claims, of waves none.
+        # Without managed_as: for a plan the only unclaimed resource, for waves none.
         names = {entry.managed_as} if entry.managed_as or step is not None else free
         own = [s for s in resources if s.kind == "strimzi" and s.name in names]
         if len(own) > 1:
@@ -115,7 +115,7 @@ def patch(
 def read_moves(
     path: str, step: int | None, inventory: Fleet
 ) -> Iterator[tuple[FleetEntry, list[Move]]]:
-    """Yield each cluster with its moves, of waves those of one step. Raises ConfigError."""
+    """Yield each cluster with its moves in a plan or in one step of waves. Raises ConfigError."""
     text = sys.stdin.read() if path == "-" else read_file("patch", Path(path))
     try:
         document = msgspec.json.decode(text)
@@ -142,8 +142,8 @@ def read_moves(
 
 
 def edit_level(resource: Scope, level: str) -> dict[int, str]:
-    """Return the new line, by its number, that makes a Kafka resource ask for a level. Raises
-    ConfigError where the line does not show the level itself."""
+    """Return line number → new text that sets a level in a Kafka resource. Raises ConfigError if
+    the line does not contain the level itself."""
     is_there = of.METADATA in resource.settings
     setting = resource.settings[of.METADATA if is_there else of.VERSION]
     name = "metadataVersion" if is_there else "version"
@@ -156,7 +156,7 @@ def edit_level(resource: Scope, level: str) -> dict[int, str]:
         return {setting.line: line[: match.start("value")] + level + line[match.end("value") :]}
     indent, new = line[: match.start()], f"{match['q']}metadataVersion{match['q']}: "
     new += f"{match['q']}{level}{match['q']}"
-    if indent.strip() or match["q"]:  # {version: 4.1.0}, or a block
+    if indent.strip() or match["q"]:  # for {version: 4.1.0}, or a block
         new += ", "
     else:
         new += f"\r\n{indent}" if line.endswith("\r\n") else f"\n{indent}"
@@ -164,7 +164,7 @@ def edit_level(resource: Scope, level: str) -> dict[int, str]:
 
 
 def write_diff(file: str, edits: dict[int, str]) -> str:
-    """Return new lines of a file as a unified diff, with its path in the repository."""
+    """Return changed lines of a file as a unified diff, with the path in the repository."""
     from featurelib.extras.lint.readers import read_file
 
     before = _lines(file)

@@ -27,16 +27,16 @@ KNOWN_APIS = ("kafka.strimzi.io/v1beta2", "kafka.strimzi.io/v1")
 _INI = re.compile(r"^\[(kafka_broker|kafka_controller)(:\w+)?\]", re.MULTILINE)
 COMPONENTS = ("controller", "broker")
 DYNAMIC = "kraft_dynamic_quorum_enabled"
-PLACES = ("kraftVersion", "image.tag", "chart", "kraft")  # of what a chart decides
-MOST_HOSTS = 1000  # of a range
+PLACES = ("kraftVersion", "image.tag", "chart", "kraft")  # values that a chart's version decides
+MOST_HOSTS = 1000  # the most hosts in a range
 _ENVIRONMENT = re.compile(r"KAFKA_(?:CFG_)?([A-Z_]+)")
 _IMAGE = re.compile(r"(?:.*/)?(?P<name>[^/:@]+)(?::(?P<tag>[^/:@]+))?(?P<digest>@.+)?")
 _RANGE = re.compile(r"\[(\d+|[A-Za-z]):(\d+|[A-Za-z])(?::(\d+))?\]")
 
 
 def read_file(content: bytes, file: str, into: Declared, chart: bytes | None = None) -> None:
-    """Add the declarations of a file; parts that cannot be read become faults. `chart`: the content
-    of the Chart.yaml beside the file."""
+    """Add the declarations in a file to `into`; parts that cannot be read become faults. `chart`:
+    the content of the Chart.yaml next to the file."""
     faults = len(into.faults)
     try:
         masked = of.mask(content.decode("utf-8-sig"))
@@ -58,14 +58,14 @@ def _read_properties(content: str, file: str, into: Declared) -> bool:
         return False
     scope = into.scope(file, Scope("properties", file, file, 1))
     for key, value, line in sorted(pairs, key=lambda pair: pair[0] != of.BROKER_ID):
-        if key == of.BROKER_ID:  # node.id holds, whatever stands first
+        if key == of.BROKER_ID:  # node.id has priority, wherever it stands
             scope.settings[key] = Setting(value, file, line)
         scope.settings.update(_named(key, Setting(value, file, line)))
     return True
 
 
 def _read_yaml(content: str, chart: str, file: str, into: Declared) -> bool:
-    """Add the settings of all documents; False if none is of Kafka."""
+    """Add the settings in all YAML documents; return false if none is about Kafka."""
     if group := _INI.search(content):
         line = content.count("\n", 0, group.start()) + 1
         message = "expected YAML, found an inventory in INI form. Write it as YAML: "
@@ -75,11 +75,11 @@ def _read_yaml(content: str, chart: str, file: str, into: Declared) -> bool:
     is_read = False
     charts = [*read_documents(chart, str(PurePath(file).with_name(CHART)), into)]
     for root in [*read_documents(content, file, into)] or [MISSING] * bool(charts):
-        items = root.at("items").parts  # of a list of Kubernetes
+        items = root.at("items").parts  # a list of Kubernetes objects
         for resource in items.values() or [root]:
             if resource.at("apiVersion").value.startswith(STRIMZI):
                 is_read |= _read_resource(resource, file, into)
-            else:  # of another kind, or values
+            else:  # another kind of document, or values
                 is_read |= _read_values(resource, file, into, charts)
     return is_read
 
@@ -88,7 +88,7 @@ def _read_yaml(content: str, chart: str, file: str, into: Declared) -> bool:
 
 
 def _read_resource(root: Setting, file: str, into: Declared) -> bool:
-    """Add a resource of Strimzi's; False if it says nothing about levels."""
+    """Add a Strimzi resource; return false if it does not decide levels."""
     api, kind = root.at("apiVersion").value, root.at("kind").value
     if kind not in ("Kafka", "KafkaNodePool"):
         return False
@@ -98,7 +98,7 @@ def _read_resource(root: Setting, file: str, into: Declared) -> bool:
     title, place = f"{namespace}/{name}" if namespace else name, str(PurePath(file).parent)
     twin = into.scopes.get(("strimzi", place, title))
     if kind == "Kafka" and twin is not None and of.RESOURCE in twin.settings:
-        place = file  # two clusters with this name in one folder
+        place = file  # two clusters of this name in one folder
     scope = into.scope(place, Scope("strimzi", title, file, root.line))
     if api not in KNOWN_APIS:
         scope.settings[of.API] = root._replace(value=api)
@@ -116,7 +116,7 @@ def _read_resource(root: Setting, file: str, into: Declared) -> bool:
 
 
 def _read_pool(scope: Scope, root: Setting) -> None:
-    """Add the controllers and brokers of a pool to those of other pools."""
+    """Add the controllers and brokers of a node pool to those of its cluster."""
     roles, replicas = root.at("spec", "roles").parts.values(), root.leaf("spec", "replicas")
     name = root.leaf("metadata", "name") or replicas
     if replicas is None or name is None:
@@ -134,7 +134,7 @@ def _read_pool(scope: Scope, root: Setting) -> None:
 
 
 class _Item(NamedTuple):
-    """A setting, and the nodes that it belongs to: "" = all."""
+    """A setting and the kind of nodes it applies to; "" = all nodes."""
 
     key: str
     setting: Setting
@@ -142,7 +142,7 @@ class _Item(NamedTuple):
 
 
 def _read_values(root: Setting, file: str, into: Declared, charts: list[Setting]) -> bool:
-    """Add the settings of values, an inventory or a compose file; False if there are none."""
+    """Add settings of values, an inventory or a compose file; return false if none."""
     for path in ROWS["bitnami"]["texts"]:
         if text := (helm := root.at(*path.split("."))).leaf("values"):
             documents = read_documents("\n" * (text.line - 1) + text.value, file, into)
@@ -164,7 +164,7 @@ def _read_values(root: Setting, file: str, into: Declared, charts: list[Setting]
 def _items_of(
     root: Setting, file: str, into: Declared, charts: list[Setting]
 ) -> tuple[str, list[_Item]]:
-    """Return the kind of some values, and their settings: those of the chart hold first."""
+    """Return the kind of a file with values, and its settings; those of the chart have priority."""
     items = [item for chart in charts for item in _walk(chart, "", "")]
     items += _walk(root, "", root.at("metadata", "name").value)
     known = {item.key: item.setting for item in items}
@@ -182,11 +182,11 @@ def _items_of(
 
 
 def _walk(root: Setting, component: str, path: str) -> Iterator[_Item]:
-    """Yield the settings below a part; `path` tells the nodes of a file apart."""
+    """Yield the settings below a part of a file; `path` distinguishes nodes."""
     yield from _versions(root)
     for key, part in root.parts.items():
         name = part.at("name").value
-        if name and part.at("value"):  # {name: KAFKA_NODE_ID, value: 1}
+        if name and part.at("value"):  # an environment list: {name: KAFKA_NODE_ID, value: 1}
             key, part = name, part.at("value")
         own = next((name for name in COMPONENTS if name in key.lower()), component)
         if part.parts:
@@ -198,13 +198,13 @@ def _walk(root: Setting, component: str, path: str) -> Iterator[_Item]:
             is_block = "\n" in part.value or "=" in part.value
             for name, text, number in of.read_properties(part.value) if is_block else lines:
                 at = part._replace(value=text, line=part.line + number - 1)
-                # controller.quorum.voters is a setting of brokers, too.
+                # controller.quorum.voters applies to brokers, too.
                 nodes = own if is_block or own == "broker" else component
                 yield from (_Item(*it, nodes) for it in _named(name, at, path).items())
 
 
 def _named(name: str, setting: Setting, path: str = "") -> dict[str, Setting]:
-    """Return the setting under Kafka's name, if it is one that is watched, or an id."""
+    """Return the setting under Kafka's name if it is watched or an id; else {}."""
     variable = _ENVIRONMENT.fullmatch(name)
     name = variable[1].lower().replace("_", ".") if variable else name
     name = of.ALIASES.get(name, name)
@@ -215,8 +215,8 @@ def _named(name: str, setting: Setting, path: str = "") -> dict[str, Setting]:
 
 
 def _versions(part: Setting, image: str = "") -> Iterator[_Item]:
-    """Yield the versions of the image and of the chart that a mapping names; `image` is the default
-    of its name."""
+    """Yield the versions of image and chart in a mapping; `image`: the default name of the
+    image."""
     tag, digest, release = part.leaf("tag"), part.leaf("digest"), part.leaf("appVersion")
     if (image := part.at("repository").value or image) and (place := tag or digest):
         yield from _image(f"{image}{':' if tag else '@'}{place.value}", place)
@@ -236,7 +236,7 @@ def _versions(part: Setting, image: str = "") -> Iterator[_Item]:
 
 
 def _image(name: str, at: Setting) -> Iterator[_Item]:
-    """Yield the version of an image of Kafka; a tag without a release stays what it is."""
+    """Yield the version of a Kafka image; a tag that is no release is kept as it is."""
     parts = _IMAGE.fullmatch(name.strip())
     for row in ROWS["image"] if parts else ():
         if parts and (match := re.fullmatch(row["name"], parts["name"])):
@@ -249,7 +249,7 @@ def _image(name: str, at: Setting) -> Iterator[_Item]:
 
 
 def _version(version: Setting, vendor: str) -> Iterator[_Item]:
-    """Yield a version, that of Confluent Platform as the release of the Kafka inside."""
+    """Yield a Kafka version; for Confluent Platform the Kafka release in it."""
     if vendor:
         yield _Item(of.VENDOR, version._replace(value=f"{vendor} {version.value}"))
         major, minor = of.number_of(version.value) or (0, 0)
@@ -262,8 +262,8 @@ def _version(version: Setting, vendor: str) -> Iterator[_Item]:
 
 
 def _ansible(root: Setting, known: Mapping[str, Setting]) -> Iterator[_Item]:
-    """Yield the version, the quorum, and the ids of nodes as cp-ansible makes them: node_id, or the
-    place in the group. The list of voters has the place alone."""
+    """Yield the version, the quorum and the node ids as cp-ansible sets them: node_id, or the
+    position in the group. Its list of voters always has the position."""
     for path in ((), ("vars",), ("all", "vars")):
         if version := root.leaf(*path, "confluent_package_version"):
             yield from _version(version, "Confluent Platform")
@@ -294,7 +294,7 @@ def _ansible(root: Setting, known: Mapping[str, Setting]) -> Iterator[_Item]:
 
 
 def _hosts(group: Setting) -> Iterator[tuple[str, Setting]]:
-    """Yield the hosts of a group and of the groups in it, each with its variables."""
+    """Yield (host, its variables) for a group and the groups in it."""
     for key, part in group.at("hosts").parts.items():
         yield from ((host, part) for host in _expand(key))
     for child in group.at("children").parts.values():
@@ -302,7 +302,7 @@ def _hosts(group: Setting) -> Iterator[tuple[str, Setting]]:
 
 
 def _expand(name: str) -> Iterator[str]:
-    """Yield the hosts of a name such as c[01:03] or c[a:c]; both ends belong to it."""
+    """Yield the host names in a range such as c[01:03] or c[a:c]; both ends are included."""
     if (match := _RANGE.search(name)) is None:
         yield name
         return
@@ -317,8 +317,8 @@ def _expand(name: str) -> Iterator[str]:
 
 
 class _ChartFacts(dict[str, str]):
-    """The facts of rows about a chart. Any other fact is the value at its path: "set" for an empty
-    one, a mapping and a list."""
+    """The facts about a chart's values. Any other key is the value at that path: "set" for an empty
+    value, a mapping or a list."""
 
     values_of_chart: Setting
 
@@ -328,7 +328,7 @@ class _ChartFacts(dict[str, str]):
 
 
 def _bitnami(values: Setting, known: dict[str, Setting]) -> Iterator[_Item]:
-    """Yield the version, and the settings that rows make of the values of a chart."""
+    """Yield the version and settings that rows derive from a bitnami chart's values."""
     for item in _versions(values.at("image"), "kafka"):
         known[item.key] = item.setting
         yield item

@@ -33,7 +33,7 @@ Conditions = dict[str, str | list[str]]
 
 
 class LintCase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The severity and words of a rule in one circumstance."""
+    """The severity and texts of a lint rule under some conditions."""
 
     conditions: Conditions = msgspec.field(name="when", default_factory=dict)
     severity: Severity
@@ -43,7 +43,7 @@ class LintCase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class LintRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A row. `at`: the settings whose line is shown, the first of them."""
+    """A lint rule. `at`: settings; the line of the first one that exists is shown."""
 
     title: str
     at: list[str]
@@ -94,15 +94,15 @@ def find(change: FileChange) -> Iterator[LintFinding]:
 
 
 def holds(conditions: Conditions, facts: Mapping[str, str]) -> bool:
-    """Return true if every condition names the word of its fact. A list names several words, or
-    none of them may be there, if it begins with "not"."""
+    """Return true if every condition allows its fact's word. A condition is a word, a list of
+    words, or a list of excluded words that begins with "not"."""
     pairs = ((name, [it] if isinstance(it, str) else it) for name, it in conditions.items())
     return all((facts[name] in words) is (words[0] != "not") for name, words in pairs)
 
 
 def _place(change: FileChange, keys: Sequence[str]) -> Setting:
-    """Return the first of these settings, if possible one that the change touches; without any the
-    beginning of its scope."""
+    """Return the first of these settings, preferably a changed one; without any the begin of the
+    scope."""
     own, had = change.after, change.before.settings
     pairs = [(at, *pair) for at in keys for pair in own.settings.items()]
     places = [it for at, key, it in pairs if at in (key.split(" ")[0], "" if it.is_known else ANY)]
@@ -111,20 +111,20 @@ def _place(change: FileChange, keys: Sequence[str]) -> Setting:
     return places[0] if places else Setting("", own.file, own.line)
 
 
-# What releases can do, by the first one that can more: 3.3 is the least before Kafka 4.0 (its
-# upgrade notes), 3.4 migrates to KRaft (KIP-866), 4.0 has no ZooKeeper mode.
+# Release → word for its abilities before: 3.3 is required before 4.0 (upgrade
+# notes), 3.4 migrates to KRaft (KIP-866), 4.0 has no ZooKeeper mode.
 ERAS = {(3, 3): "before_3.3", (3, 4): "before_3.4", of.KRAFT_ONLY: "before_4"}
-WITHOUT_ZOOKEEPER = (0, 46)  # the first release of Strimzi's operator without ZooKeeper
+WITHOUT_ZOOKEEPER = (0, 46)  # Strimzi's first operator without ZooKeeper
 SENTENCES = ("message", "consequence", "remedy")
-MOST = 3  # reasons that a finding lists
+MOST = 3  # the most reasons in a finding
 NO_YES = ("no", "yes")
 Words = dict[str, str]
 
 
 def words_of(change: FileChange) -> tuple[Words, Words]:
-    """Return the words of all facts, and the texts that rules name. The name of a setting is a
-    fact, how the change treats it, and `value NAME` is its value. Among the texts its value has its
-    name, with _ for other characters, and with _before that of before."""
+    """Return the facts that rules compare, and the values for their texts. A setting's name is the
+    fact how it changed, `value NAME` its value. In texts a value has the setting's name with _ for
+    other characters; with _before it is the earlier value."""
     source = change.cluster.source
     facts = {"kind": change.after.kind, "evidence": NO_YES[source is not None]}
     texts = {"name": change.after.name, "cluster": quote(source.name) if source else "CLUSTER"}
@@ -180,17 +180,17 @@ def _software(change: FileChange) -> tuple[Words, Words]:
 
 def _form(change: FileChange) -> str:
     """Return the form of a version: full, short (4.1), candidate (4.1.0-rc1), or newer than every
-    known patch of its release."""
+    known patch release."""
     text = change.after.known(of.VERSION) or ""
     numbers, newest = of.number_of(text, 3) or (), of.ROWS["patches"].get(release_line(text))
     if _CANDIDATE.search(text) or len(numbers) < 3:
         return "candidate" if _CANDIDATE.search(text) else "short"
-    is_own = change.cluster.catalogue.release_named(text) == text  # of an overlay
+    is_own = change.cluster.catalogue.release_named(text) == text  # a release of an overlay
     return "full" if is_own or newest is None or numbers[2] <= newest else "newer"
 
 
 def era_of(number: of.Number | None) -> str:
-    """Return the word of what a release can do."""
+    """Return the word for a release's abilities, such as ZooKeeper mode."""
     eras = (word for first, word in ERAS.items() if number and number < first)
     return next(eras, "4" if number else "unknown")
 
@@ -203,7 +203,7 @@ def _levels(change: FileChange) -> tuple[Words, Words]:
         end = own.newest_stable if own and is_chosen(now) else None
     is_known, is_up = start is not None and end is not None, (start or 0) < (end or 0)
     low, high = sorted((start or 0, end or 0))
-    # The present software answers a request for a lower level; the next may not know the level.
+    # The present software accepts a downgrade; the next may not know the level.
     judge = own if is_up else change.software(change.before)
     losing = (judge or catalogue.whole).loses_metadata_below if is_known else ()
     no_return = min((level for level in losing if low < level <= high), default=None)
@@ -214,7 +214,7 @@ def _levels(change: FileChange) -> tuple[Words, Words]:
     request = "stale" if stale else "blocked" if every and not is_raised else "free"
 
     def fits(level: int | None) -> str:
-        """Return whether the software of the file supports a metadata.version."""
+        """Return how the file's software supports a metadata.version: fits, above, below."""
         if level is None or own is None:
             return "unknown"
         levels = own.known_levels(METADATA_VERSION, unstable=now.known(of.UNSTABLE) == "true")
@@ -243,7 +243,7 @@ def _quorum(change: FileChange) -> tuple[Words, Words]:
     voters = "removed" if removed else "added" if added else "same"
     if removed and added:
         voters = "majority" if len(added) * 2 > len(now or ()) else "exchanged"
-    # The ids of controllers that are no voters, and of brokers that are.
+    # Controllers that are no voters, and brokers that are.
     role, ids = change.after.role, [it for it in change.after.node_ids if it.isdecimal()]
     is_known = now is not None and role != "unknown"
     wrong = [it for it in ids if is_known and (int(it) in (now or ())) is (role == "broker")]
@@ -306,8 +306,8 @@ def _nodes(change: FileChange) -> tuple[Words, Words]:
 
 
 def _members(change: FileChange, role: str) -> str:
-    """Return the change of the number of controllers or brokers; `moved` where other node pools
-    have them now, `dropped` where some of their pools are gone."""
+    """Return how the number of controllers or brokers changed; `moved` = to other node pools,
+    `dropped` = some of their pools are gone."""
     key, pools = of.MEMBERS[role]
     now, then = change.after.names(pools), change.before.names(pools)
     remaining = set[str]().union(*(change.after.names(names) for _, names in of.MEMBERS.values()))
@@ -317,7 +317,7 @@ def _members(change: FileChange, role: str) -> str:
 
 
 def _listener(scope: Scope) -> str:
-    """Return whether a controller has a listener of controller.listener.names: only it may."""
+    """Return whether a scope's listeners fit its role: only controllers have such names."""
     listeners, names = scope.names(of.LISTENERS), scope.names(of.CONTROLLER_LISTENERS)
     if not listeners or not names or scope.role == "unknown":
         return "unknown"
@@ -326,6 +326,6 @@ def _listener(scope: Scope) -> str:
 
 
 def _first(reasons: Sequence[str]) -> str:
-    """Return the reasons, each once; of many the first and their number."""
+    """Return distinct reasons as text: the first ones, and the number of others."""
     known = list(dict.fromkeys(reasons))
     return " ".join([*known[:MOST], *[f"And {len(known) - MOST} more."] * (len(known) > MOST)])

@@ -16,12 +16,12 @@ from yaml import MarkedYAMLError, Node, ScalarNode, SequenceNode
 from featurelib.extras.lint.declared import Declared, Fault, Setting
 from featurelib.words import clean
 
-MOST_PARTS = 200_000  # of a document, with those that its aliases repeat
+MOST_PARTS = 200_000  # the most parts of a document, counting repetitions by aliases
 _START = re.compile(r"^---(?=\s|$)", re.MULTILINE)
 
 
 def read_documents(content: str, file: str, into: Declared) -> Iterator[Setting]:
-    """Yield the tree of each document, with the lines of the file."""
+    """Yield the tree of settings of each YAML document in a file."""
     starts = [0, *(match.start() for match in _START.finditer(content)), len(content)]
     for start, end in pairwise(starts):
         above = content.count("\n", 0, start)
@@ -41,14 +41,14 @@ def read_documents(content: str, file: str, into: Declared) -> Iterator[Setting]
 
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]
-    """A loader that makes settings; each node is made once, whatever has an alias of it."""
+    """A YAML loader that returns settings; each node is converted once, also with aliases."""
 
     def __init__(self, content: str, file: str) -> None:
         super().__init__(content)
         self._file, self._made = file, dict[int, Setting]()
 
     def construct_object(self, node: Node, deep: bool = False) -> Setting:
-        """Return the setting of a node. Raises RecursionError for an anchor within itself."""
+        """Return the setting for a YAML node. Raises RecursionError for an anchor within itself."""
         if id(node) not in self._made:
             self._made[id(node)] = self._make(node)
         return self._made[id(node)]

@@ -30,9 +30,9 @@ from featurelib.source import find_tables
 from featurelib.view.report import narrow
 
 Json = dict[str, Any]
-# The keys of each cluster in `fleet`; `check` has all.
+# The keys of each cluster in the answer of `fleet`; `check` has all.
 OF_CLUSTER = "id name owner labels verdict severity phase needs_person summary release nodes"
-MOST = 50  # clusters of `fleet`
+MOST = 50  # the most clusters in the answer of `fleet`
 _OPTION = re.compile(r"--(?P<name>[a-z][a-z-]+)(?: [A-Z][A-Z=]+\b)?")
 INSTRUCTIONS = resources.files(__package__).joinpath("instructions.txt").read_text(encoding="utf-8")
 
@@ -163,7 +163,7 @@ class TableTools:
         return self._printed(feature_dependencies, **words)
 
     def _printed(self, command: Callable[..., int], **words: Any) -> Json:
-        """Return the object that a command prints with --json."""
+        """Return the JSON object that a command prints with --json."""
         with redirect_stdout(io.StringIO()) as output:
             command(**words, overlay=self.overlay, as_json=True)
         document: Json = json.loads(output.getvalue())
@@ -211,7 +211,7 @@ def make_server(tools: TableTools) -> MCPServer:
     server = MCPServer(
         "featurelib", version=__version__, instructions=INSTRUCTIONS, log_level="ERROR"
     )
-    # An unknown argument is an error: if it were ignored, the tool would answer another question.
+    # An unknown argument is an error, because a tool that ignored it would answer another question.
     ArgModelBase.model_config["extra"] = "forbid"
     lock = threading.Lock()
     hints = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
@@ -223,7 +223,7 @@ def make_server(tools: TableTools) -> MCPServer:
 
 
 def _one_at_a_time(tool: Callable[..., Any], lock: threading.Lock) -> Callable[..., Any]:
-    """Return `tool` for several threads; an error of featurelib is a message for the assistant."""
+    """Return `tool` with one call at a time; errors become messages for the assistant."""
     from mcp.server.mcpserver.exceptions import ToolError
 
     @functools.wraps(tool)
@@ -237,7 +237,7 @@ def _one_at_a_time(tool: Callable[..., Any], lock: threading.Lock) -> Callable[.
                 raise ToolError(_OPTION.sub(name_argument, str(known))) from error
 
     def name_argument(option: re.Match[str]) -> str:
-        """Return the argument of the tool in place of the option of the command line."""
+        """Return the name of a tool's argument for an option of the command line."""
         name = option["name"].replace("-", "_")
         known = [argument for argument in (name, f"{name}s") if argument in tool.__annotations__]
         return f"`{known[0]}`" if known else option[0]

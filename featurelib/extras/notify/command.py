@@ -30,8 +30,8 @@ from featurelib.view.report import narrow
 from featurelib.words import clean
 
 TARGETS = "notify.toml"
-NOBODY = "\0"  # no owner has this name
-LONGEST_FAULT = 400  # characters
+NOBODY = "\0"  # not the name of any owner
+LONGEST_FAULT = 400  # the most characters of an error
 State = Literal["sent", "failed", "waits", "dry_run"]
 
 
@@ -97,7 +97,7 @@ def notify(
         history = History(lake, night.run, now)
         sender = None if dry_run else MessageSender(chosen, timeout)
         if not dry_run:
-            history.write()  # before a message is sent that could not be recorded
+            history.write()  # before a message that could not be recorded
         try:
             messages = list(send_due(night, chosen, history, sender, now))
         finally:
@@ -111,7 +111,7 @@ def notify(
 
 
 def expect_owners(targets: Targets, night: NightTables, file: str) -> None:
-    """Print a warning about owners of the targets file that no cluster has."""
+    """Print a warning for each owner in the targets file that no cluster has."""
     for target in targets.target:
         for owner in sorted({*target.owner} - {*night.asked().fleet.owners, ""}):
             place = f"{file}: target {target.name!r}: owner {clean(owner)!r}"
@@ -121,8 +121,8 @@ def expect_owners(targets: Targets, night: NightTables, file: str) -> None:
 def due(
     night: NightTables, targets: Targets, history: History, sender: MessageSender | None
 ) -> Iterator[tuple[Message, NotifyTarget, str]]:
-    """Yield each message that says something new, with its target and address. Items that are
-    resolved are added to the history. Only a sender knows that two references are one URL."""
+    """Yield each message with new items, its target and its address. Resolved items are added to
+    the history. `sender` recognises equal addresses behind references."""
     fleet, report, root = night.asked().fleet, night.report, f" --tables {quote(night.lake.root)}"
     local = {f" --fleet {quote(night.listed_in)}": "", f" show {report.run.out}/": " show "}
     local[root] = root * ("://" in root)
@@ -141,7 +141,7 @@ def due(
         if own.today and not receivers:
             clusters = f"owner {clean(owner)!r}" if owner else "clusters without an owner"
             say(f"warning: no target for {clusters}: nobody gets these messages.")
-        places = dict[str, tuple[NotifyTarget, str]]()  # each once, whatever targets name it
+        places = dict[str, tuple[NotifyTarget, str]]()  # each address once
         for target, name, at in ((t, *pair) for t in receivers for pair in t.addresses.items()):
             places.setdefault(sender.place_of(target, at) if sender else at, (target, name))
         for target, address in places.values():
@@ -159,7 +159,7 @@ def send_due(
     sender: MessageSender | None,
     now: datetime,
 ) -> Iterator[Notification]:
-    """Send each message that is due, and yield its outcome; without a sender nothing is sent."""
+    """Send each due message, and yield its outcome; without a sender nothing is sent."""
     for message, target, address in due(night, targets, history, sender):
         newest, is_urgent = history.of(address, message.owner).newest, any(message.items.values())
         state: State = "dry_run"
@@ -177,7 +177,7 @@ def send_due(
 
 
 def print_messages(notifications: list[Notification]) -> None:
-    """Print whole messages of a dry run, else a line for each; failures go to standard error."""
+    """Print the messages of a dry run, else a line for each message; failures on standard error."""
     for message in notifications:
         receiver = f"{message.address}: {message.subject}"
         if message.state == "failed":

@@ -19,32 +19,32 @@ from featurelib.view.report import narrow
 from featurelib.view.today import MOST, NAMES, todo_for
 from featurelib.words import clean, count, some, time_text
 
-WAITS = ("Approve", "Hand over")  # verbs of tasks with a plan
+WAITS = ("Approve", "Hand over")  # verbs of tasks with plans
 URGENT, WAITING, NEW = "Urgent", "Waits for you", "New"
 PAGE = re.compile(r" \(docs/[\w/-]+\.md\)|: see docs/[\w/-]+\.md")  # owners have no checkout
-Key = tuple[str, str]  # cluster and text of an item
-Items = dict[Key, bool]  # True: it is critical
+Key = tuple[str, str]  # cluster and text that identify an item
+Items = dict[Key, bool]  # item → true if it is critical
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """The digest of one owner; `owner` is empty for clusters without one. `sections`: a heading and
-    its paragraphs."""
+    """A message to one owner; `owner` "" = clusters without an owner. `sections`: (heading,
+    paragraphs)."""
 
     owner: str
     subject: str
     sections: tuple[tuple[str, tuple[str, ...]], ...]
-    items: Items  # the new ones
+    items: Items  # the new items
 
     @property
     def text(self) -> str:
-        """The body as plain text."""
+        """The body of the message as plain text."""
         parts = ["\n\n".join([title.upper(), *texts]) for title, texts in self.sections]
         return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
 def items_of(report: Report) -> dict[int, Items]:
-    """Return the items of each task, by the task's position in `report.today`."""
+    """Return the items of each task, by its position in `report.today`."""
     return {place: dict(_items(task, report)) for place, task in enumerate(report.today)}
 
 
@@ -70,12 +70,12 @@ def _items(task: Task, report: Report) -> Iterator[tuple[Key, bool]]:
 
 
 def open_items(report: Report) -> Items:
-    """Return the items of all tasks."""
+    """Return the items of all tasks in a report."""
     return {key: critical for of in items_of(report).values() for key, critical in of.items()}
 
 
 def resolved_of(sent: Mapping[Key, bool], report: Report) -> Items:
-    """Return the items that were sent and are no longer open."""
+    """Return the sent items that the report no longer has."""
     still_open = open_items(report)
     return {key: critical for key, critical in sent.items() if key not in still_open}
 
@@ -83,9 +83,9 @@ def resolved_of(sent: Mapping[Key, bool], report: Report) -> Items:
 def write_message(
     report: Report, owner: str, sent: Items, link: str, local: Mapping[str, str]
 ) -> Message:
-    """Write the message about the items of `report` that are not in `sent`, or that were not
-    critical then. `report` is on the clusters of `owner` alone, and `link` leads to it. `local`:
-    parts of commands that name a file of this machine, and what replaces them."""
+    """Return the message about items of `report` that are not in `sent`, or were not critical
+    there. `report`: on the clusters of `owner`; `link`: its address. `local`: parts of commands
+    that name files of this machine, with their replacements."""
     items = open_items(report)
     new = {key: grave for key, grave in items.items() if key not in sent or grave > sent[key]}
     keys = frozenset(cluster for cluster, _ in new)

@@ -34,14 +34,14 @@ NOTIFICATION = Table(
 
 @dataclass(slots=True)
 class Sent:
-    """The open items that a target got about an owner, and the time of the newest message."""
+    """The open items that an address got about an owner, and the time of the newest message."""
 
     items: Items
     newest: datetime | None = None
 
 
 class History:
-    """The table of sent messages; rows are added in memory, and written by `write`."""
+    """The table of sent messages; `write` writes the rows that were added."""
 
     def __init__(self, lake: Lake, run: int, now: datetime) -> None:
         self._lake, self._run, self._now = lake, run, now
@@ -49,17 +49,17 @@ class History:
         self._sent = dict[tuple[str, str], Sent]()
         try:
             rows = lake.read(NOTIFICATION).to_pylist()
-        except NoEvidenceError:  # no message was sent yet
+        except NoEvidenceError:  # no message was ever sent
             rows = []
         for row in sorted(rows, key=lambda row: (row["sent_at"], not row["resolved"])):
             self._remember(row)
 
     def of(self, target: str, owner: str) -> Sent:
-        """Return the open items of a target and an owner."""
+        """Return what was sent to a target about an owner and is still open."""
         return self._sent.setdefault((target, owner), Sent({}))
 
     def add(self, target: str, owner: str, items: Items, *, resolved: bool = False) -> None:
-        """Add rows: the items were sent now, or are `resolved`."""
+        """Add rows that items were sent now or, with `resolved`, that they are resolved."""
         for (cluster, item), critical in items.items():
             row = {"run": self._run, "sent_at": self._now, "target": target, "owner": owner}
             row |= {"cluster": cluster, "item": item, "critical": critical, "resolved": resolved}
@@ -74,7 +74,7 @@ class History:
             sent.items[key], sent.newest = row["critical"], row["sent_at"]
 
     def write(self) -> None:
-        """Append the rows in one commit; make the table first. Raises SurroundingsError."""
+        """Append added rows in a commit, to a new table if needed. Raises SurroundingsError."""
         import pyarrow as pa
         from deltalake import DeltaTable, write_deltalake
 
@@ -97,7 +97,7 @@ class History:
 
 
 def alone(lake: Lake, run: int) -> AbstractContextManager[object]:
-    """Let one process at a time send from tables on this machine's disk. Raises BusyError."""
+    """Let one process at a time send, for tables on this machine. Raises BusyError."""
     from featurelib.spark.hold import HoldingRun, Lease
 
     place, me = lake.place(NOTIFICATION), HoldingRun.this("featurelib notify", run)

@@ -42,23 +42,23 @@ class Smtp(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     port: int = 587
     encryption: Literal["starttls", "tls", "none"] = "starttls"
     username: str = ""
-    password: str = ""  # "env:NAME" or "file:PATH", never the password
+    password: str = ""  # env:NAME or file:PATH
 
 
 class NotifyTarget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A `[[target]]`: a webhook or mail addresses, and the owners whose messages it gets."""
 
     name: str
-    owner: tuple[str, ...] = ()  # empty: owners without a target of their own
-    slack: str = ""  # references
+    owner: tuple[str, ...] = ()  # empty: all owners without a target of their own
+    slack: str = ""  # env:NAME or file:PATH
     teams: str = ""
     webhook: str = ""
-    token: str = ""  # a reference: the bearer token of `webhook`
+    token: str = ""  # env:NAME or file:PATH of the bearer token for `webhook`
     mail: tuple[str, ...] = ()
 
     @property
     def addresses(self) -> dict[str, str]:
-        """The names of the addresses in the history, each with the address or its reference."""
+        """The name of each address in the history → the address, or where its secret is."""
         if self.mail:
             return {f"{self.name} {address}": address for address in self.mail}
         return {self.name: self.slack or self.teams or self.webhook}
@@ -72,13 +72,13 @@ class Targets(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     report: str = ""
 
     def of(self, owner: str) -> list[NotifyTarget]:
-        """Return the targets of an owner: those that name it, else those that name no owner."""
+        """Return the targets for an owner: those that name the owner, else those without owners."""
         by_name = [target for target in self.target if owner in target.owner]
         return by_name or [target for target in self.target if not target.owner]
 
 
 def parse_targets(text: str, source: str) -> Targets:
-    """Read a targets file. Raises ConfigError, without any secret in it."""
+    """Return the content of a targets file. Raises ConfigError, which shows no secret."""
     try:
         targets = msgspec.toml.decode(text, type=Targets)
     except msgspec.MsgspecError as error:
@@ -119,16 +119,15 @@ def _faults(targets: Targets) -> Iterator[str]:
 
 
 class MessageSender:
-    """A sender to the targets of a file; `timeout` is in seconds."""
+    """A sender of messages to the targets of a file; `timeout`: seconds."""
 
     def __init__(self, targets: Targets, timeout: float) -> None:
         self._smtp, self._timeout = targets.smtp, timeout
-        self._down = dict[str, str]()  # the fault of a webhook by name; "" = the mail server
+        self._down = dict[str, str]()  # webhook ("" = the mail server) → why it failed
 
     def send(self, message: Message, target: NotifyTarget, address: str) -> None:
-        """Send a message to an address of a target. Raises UnreachableError, CredentialsError.
-
-        A target that is unreachable is not tried again by this process."""
+        """Send a message to one address of a target. Raises UnreachableError, CredentialsError.
+        After a target was unreachable it is not tried again."""
         host = "" if target.mail else target.name
         if (reason := self._down.get(host)) is not None:
             raise UnreachableError(reason)
@@ -142,11 +141,11 @@ class MessageSender:
             raise
 
     def place_of(self, target: NotifyTarget, address: str) -> str:
-        """Return what two names of one address share: the URL of a webhook, or the mail address."""
+        """Return what identifies an address: the URL of its webhook, or the mail address."""
         try:
             return address.casefold() if target.mail else _secret(address, target.name)
         except CredentialsError:
-            return address  # `send` says why
+            return address  # `send` reports the reason
 
     def _post(self, message: Message, target: NotifyTarget, address: str) -> None:
         kind = next(kind for kind in WEBHOOKS if getattr(target, kind))
@@ -209,7 +208,7 @@ class MessageSender:
             raise UnreachableError(plain(self._fault(error))) from None
 
     def _fault(self, error: Exception) -> str:
-        """Return a sentence about a network error."""
+        """Return a network error as a short text."""
         reason = getattr(error, "reason", error)
         if isinstance(reason, TimeoutError):
             return f"no response within {self._timeout:g} s"
@@ -217,11 +216,11 @@ class MessageSender:
 
 
 class _RefusedMessageError(Exception):
-    """An error because the server refused this message; another may still pass."""
+    """The error that a server refused one message; it may accept another."""
 
 
 def _secret(reference: str, key: str) -> str:
-    """Return the secret that a reference names. Raises CredentialsError."""
+    """Return the secret behind a reference env:NAME or file:PATH. Raises CredentialsError."""
     try:
         return Credentials(Security(oauth_token=reference), key).token(0) or ""
     except CredentialsError as error:
@@ -229,15 +228,15 @@ def _secret(reference: str, key: str) -> str:
 
 
 def _without(secrets: list[str], text: str) -> str:
-    """Return `text` without these secrets: a server may repeat a part of its URL."""
+    """Return `text` with secrets replaced: a server may repeat a part of its URL."""
     for secret in sorted(filter(None, secrets), key=len, reverse=True):
         text = text.replace(secret, HIDDEN)
     return text
 
 
 def _within(seconds: float, work: Callable[[], None]) -> None:
-    """Run `work`, and raise UnreachableError if it takes longer: a socket's timeout is for each
-    read, and a server can send one byte at a time."""
+    """Run `work`, but raise UnreachableError after `seconds`: a socket's timeout is per read, and a
+    server can send one byte at a time."""
     errors = list[Exception]()
 
     def run() -> None:
@@ -256,13 +255,13 @@ def _within(seconds: float, work: Callable[[], None]) -> None:
 
 
 def _slack(message: Message) -> dict[str, Any]:
-    """Return a message for Slack, and for servers that accept its webhooks. Markup is off."""
+    """Return a message for Slack, and servers that accept its webhooks; markup is off."""
     text = html.escape(f"{message.subject}\n\n{message.text}", quote=False)
     return {"text": text, "mrkdwn": False}
 
 
 def _teams(message: Message) -> dict[str, Any]:
-    """Return a message for a workflow of Teams: a card of plain text without markup."""
+    """Return a message for a Teams workflow: a card of plain text."""
     titles = {message.subject, *(title.upper() for title, _ in message.sections)}
     runs = [
         {"type": "TextRun", "text": line, "weight": "Bolder" if line in titles else "Default"}
@@ -279,7 +278,7 @@ def _teams(message: Message) -> dict[str, Any]:
 
 
 def document_of(message: Message) -> dict[str, Any]:
-    """Return a message as an object: the body for any webhook, and a part of `notify --json`."""
+    """Return a message as a JSON object: the body for a webhook, and a part of `notify --json`."""
     items = [
         {"cluster": cluster, "item": item, "critical": critical}
         for (cluster, item), critical in message.items.items()

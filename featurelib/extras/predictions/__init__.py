@@ -1,4 +1,4 @@
-"""Predict verdicts and registrations if nodes or levels were others."""
+"""Predict verdicts and registrations after an assumed change of nodes or levels."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def what_if(
 
 
 def mark_muted(answer: WhatIf, source: Source) -> WhatIf:
-    """Return the answer with muted findings marked."""
+    """Return an answer of `what-if` with its muted findings marked."""
     new, resolved = (
         tuple(row | as_json(over_row(source.muted, row)) for row in rows)
         for rows in (answer.new, answer.resolved)
@@ -100,7 +100,7 @@ def mark_muted(answer: WhatIf, source: Source) -> WhatIf:
 
 
 def turn_row(turn: Turn) -> Row:
-    """Return a row about one feature with its verdict's columns, before and after."""
+    """Return the table row of one feature: its verdict and levels before and after."""
     row: Row = {"feature": turn.feature}
     for moment, side in (("before", turn.before), ("after", turn.after)):
         row |= {f"{key}_{moment}": (side or {}).get(key) for key in VERDICT}
@@ -149,8 +149,8 @@ def can_roll(cluster: AnyCluster, to: str, journal: str | None = None) -> Answer
 
 
 def _levels_sent(cluster: str, named: str | None) -> Iterator[tuple[str, int, int]]:
-    """Yield feature, level and time (microseconds) of each level that the journal shows as
-    finalized: before each request, and after it unless it was rejected."""
+    """Yield (feature, level, time in microseconds) of each level that the journal shows as
+    finalized: before each request and, unless it was rejected, after it."""
     path = journal_path(named)
     if not path.is_file():
         return
@@ -176,7 +176,7 @@ def _finalize(finalize: list[str] = []) -> dict[str, str]:  # noqa: B006
 
 
 def _releases(option: str, texts: list[str]) -> dict[int, str]:
-    """Return `ID=RELEASE` texts by node id. Raises ConfigError for others or a repeated id."""
+    """Return node id → release from texts `ID=RELEASE`. Raises ConfigError if invalid."""
     expected, node = "ID=RELEASE, as 7=4.1.2", re.compile("0|[1-9][0-9]{0,9}")
     pairs = read_pairs(
         option, texts, expected, fits=lambda id_, _: bool(node.fullmatch(id_)) and int(id_) < 2**31

@@ -1,4 +1,4 @@
-"""Change one snapshot row: nodes with other software, gone, or new.
+"""Change one snapshot row as if nodes had other software, were gone, or were new.
 
 Only facts that landing lines would show are changed, and the same core judges the row afterwards.
 The parts are those of featurelib.schema.LAYOUT; a list or a map has its content in `entries`.
@@ -19,7 +19,7 @@ from featurelib.snapshot.records import NODE_GONE, make_records, open_row, write
 
 Record = dict[str, Any]
 Ranges = Mapping[str, tuple[int, int]]
-NOTHING = -1  # no profile, no map
+NOTHING = -1  # the position of no profile or map
 UNFENCED, FENCED = 0, 1
 MAPS = {"profiles": "ranges", "level_maps": "levels"}
 _LISTS = MAPS | {"members": "member"}
@@ -30,7 +30,7 @@ _NO_LISTENER = dict.fromkeys(
 
 
 class Draft:
-    """The row of one cluster; `at` is when the changed evidence is seen, microseconds."""
+    """A snapshot row of one cluster with assumed changes; `at`: their time, microseconds."""
 
     def __init__(self, row: TableRows, at: int) -> None:
         self._row, self._at = open_row(row), at
@@ -48,7 +48,7 @@ class Draft:
         [self._scalars] = self._parts["scalars"]
 
     def row(self) -> TableRows:
-        """Return the present row of featurelib.schema.SNAPSHOT; its `state` is empty."""
+        """Return the changed row of featurelib.schema.SNAPSHOT; its `state` is empty."""
         parts = dict(self._parts)
         for lists, part in _LISTS.items():
             parts[lists] = [r | {"size": len(r["entries"])} for r in parts[lists]]
@@ -63,7 +63,7 @@ class Draft:
         return write_rows([self._row])
 
     def run(self, node_id: int, role: Role, ranges: Ranges) -> None:
-        """Start that half of the node with software that supports `ranges`, and register it."""
+        """Let this half of a node run software that supports `ranges`, and register it."""
         profile = self._map("profiles", {name: ranges[name] for name in sorted(ranges)})
         answered = dict.fromkeys(("partial_at", "partial_line", "failed_at", "failed_line"), 0)
         # Its offered requests identify the old software.
@@ -78,13 +78,13 @@ class Draft:
             operated["status_version"] = NOTHING
 
     def stop(self, node_id: int, role: Role) -> None:
-        """Stop that half of the node; its registration stays."""
+        """Let this half of a node stop; its registration stays."""
         error = self._row.text_code("it would not start")
         for r in self._of("listeners", node_id, role):
             r |= {"failed_at": self._at, "error": error, "scraped": NOTHING}
         if role is Role.BROKER:
             registered = self._of("registrations", node_id, role)
-            if self._scalars["zookeeper"]:  # a registration lives as long as its broker
+            if self._scalars["zookeeper"]:  # a registration ends with its broker
                 for r in registered:
                     self._parts["registrations"].remove(r)
             else:  # its registration still counts
@@ -93,7 +93,7 @@ class Draft:
             self._fence(node_id, FENCED)
 
     def add(self, node_id: int, ranges: Ranges) -> None:
-        """Add a broker that registers and responds."""
+        """Add a broker that is registered and responds."""
         if self._scalars["zookeeper"] or self._scalars["log_end"] > 0:
             self._add_registration(node_id)
         for r in self._parts["members"]:
@@ -105,7 +105,7 @@ class Draft:
         self.run(node_id, Role.BROKER, ranges)
 
     def finalize(self, levels: Mapping[str, int]) -> None:
-        """Set finalized `levels` in every source; 0 deletes a feature.
+        """Set finalized `levels` in every source of levels; 0 deletes a feature.
 
         Raises ConfigError for a `/feature` znode that cannot be read.
         """
@@ -124,7 +124,7 @@ class Draft:
             self._row.features_node = _written(self._row.features_node, levels)
 
     def elect(self, text: str, version: int, content: ZnodeContent) -> None:
-        """Set `/feature` to the content that a new controller writes; every broker has read it."""
+        """Set `/feature` to the content that a new controller writes and every broker has read."""
         self._row.features_node = text
         new = {"version": version, "at": self._at, "line": 0}
         self._scalars |= {f"features_node_{name}": value for name, value in new.items()}
@@ -142,14 +142,14 @@ class Draft:
         self.register_features(on=is_on)
 
     def register_features(self, *, on: bool) -> None:
-        """Register the features of every broker's software in ZooKeeper mode, or none, by its
-        protocol version."""
+        """Register every broker's supported features in ZooKeeper mode, or none if the protocol
+        version is old."""
         for r in self._parts["registrations"]:
             software = self._software(r)
             r["profile"] = software if on else NOTHING
 
     def depose(self) -> None:
-        """Remove the active controller."""
+        """Remove the active controller from the row."""
         self._scalars["controller"] = NOTHING
 
     def _newest(self, registered: Record) -> int:
@@ -160,7 +160,7 @@ class Draft:
         return int(max(((number >= 0, at, number) for at, number in profiles))[2])
 
     def _software(self, registered: Record) -> int:
-        """Return the profile of a broker's software, from its registration or response."""
+        """Return the profile of a broker's software; the registration's becomes a response."""
         half, profile = (registered["node_id"], registered["role"]), int(registered["profile"])
         known = self._of("listeners", *half)
         if profile >= 0 and not any(r[kind] >= 0 for r in known for kind in _ANSWERS):
@@ -169,7 +169,7 @@ class Draft:
         return profile if profile >= 0 else self._newest(registered)
 
     def _map(self, lists: str, ends: Ranges) -> int:
-        """Return the position of a map; a new map is added."""
+        """Return the position of a range or level map; a new map is added."""
         entries = [(name, low, high) for name, (low, high) in ends.items()]
         maps = [r["entries"] for r in self._parts[lists]]
         if entries not in maps:
@@ -178,12 +178,12 @@ class Draft:
         return maps.index(entries)
 
     def _of(self, part: str, node_id: int, role: int) -> list[Record]:
-        """Return the records of one half of a node."""
+        """Return the records of a part about one half of a node."""
         half = node_id, role
         return [r for r in self._parts[part] if (r["node_id"], r["role"]) == half]
 
     def _add(self, part: str, **values: int) -> Record:
-        """Add a record; fields that `values` leaves out are 0."""
+        """Add a record to a part; fields that `values` leaves out are 0."""
         self._parts[part].append(dict.fromkeys(LAYOUT[part].names or (), 0) | values)
         return self._parts[part][-1]
 
@@ -203,7 +203,7 @@ class Draft:
 
 
 def _written(text: str, levels: Mapping[str, int]) -> str:
-    """Return the text of `/feature` with these levels, as a controller writes it."""
+    """Return the text of `/feature` with these levels, in the form of a controller."""
     readings = [decode(text, generation) for generation in Generation]
     good = next((r for r in readings if r.reading is ZnodeReading.ACCEPTED), None)
     if good is None:

@@ -43,8 +43,8 @@ def what_if_page(
     width: int | None = None,
     cause: Callable[[QuestionPage], None] | None = None,
 ) -> Page:
-    """Return the text of an answer, with the differences side by side; `change` in words, and
-    `cause` shows the nodes behind it."""
+    """Return the page of `what-if` with differences side by side. `change`: in words; `cause` shows
+    the nodes behind it."""
     page = QuestionPage(source, width)
 
     def is_critical(rows: Iterable[Row]) -> bool:
@@ -77,8 +77,8 @@ def what_if_page(
 
 
 def _differences(answer: WhatIf, page: QuestionPage) -> None:
-    """Show the findings that the change adds or removes, and critical ones in any case; then the
-    muted ones of these."""
+    """Show findings that the change adds or removes, and all critical ones; muted findings come
+    last."""
     heads = "findings that are new", "critical as before", "findings that are gone"
     for head, rows in zip(heads, (answer.new, answer.critical, answer.resolved), strict=True):
         if rows:
@@ -92,7 +92,7 @@ def _differences(answer: WhatIf, page: QuestionPage) -> None:
 
 
 def show_refused(refused: Sequence[Refused], page: Page, indent: int = 0) -> None:
-    """Show refusals with the same message together, with the nodes."""
+    """Show the refused nodes, grouped by equal messages."""
     alike: dict[tuple[str, str, str, tuple[str, ...]], list[Refused]] = {}
     for node in refused:
         key = (node.role.text, node.entry, node.message, node.features)
@@ -130,7 +130,7 @@ def _turns(answer: WhatIf, page: QuestionPage) -> None:
 
 
 def _state(turn: Turn, row: Row | None, page: QuestionPage) -> str:
-    """Return `READY 21 (3.9-IV0) → 29 (4.2-IV1)`, `BLOCKED at 1, ceiling 2`."""
+    """Return a feature's state: `READY 21 (3.9-IV0) → 29 (4.2-IV1)`, `BLOCKED at 1, ceiling 2`."""
     if row is None:
         return "not listed"
     names = ("finalized_level", "target", "ceiling")
@@ -142,7 +142,7 @@ def _state(turn: Turn, row: Row | None, page: QuestionPage) -> str:
 
 
 def _findings(rows: Iterable[Row], page: QuestionPage) -> None:
-    """Show a line per finding, the worst first; equal sentences once, with their number."""
+    """Show a line per finding, worst first; equal sentences once, with their number."""
     texts: dict[str, int] = {}
     for row in sorted(rows, key=lambda row: [*Severity].index(Severity(row["severity"]))):
         message = page.words.of(row).statement
@@ -153,7 +153,7 @@ def _findings(rows: Iterable[Row], page: QuestionPage) -> None:
 
 
 def roll_page(roll: Roll, source: Source, width: int | None = None) -> Page:
-    """Return the text of an answer: can it register, the first steps, and the rollback."""
+    """Return the page of `can-roll`: registration, first steps, and rollback."""
     page = QuestionPage(source, width)
     page.text(f"{clean(source.name)}: software of {roll.release} {_may_join(roll)}")
     empty = "nothing" if roll.levels_known else "not known"
@@ -179,7 +179,7 @@ def roll_page(roll: Roll, source: Source, width: int | None = None) -> Page:
 
 
 def _may_join(roll: Roll) -> str:
-    """Return the sentence about the registration of that release's software."""
+    """Return the sentence that says if software of the release can register."""
     if roll.may_join:
         waits = roll.mend_first or roll.replays
         yet = "can register, but not yet" if waits else "can register now"
@@ -191,7 +191,7 @@ def _may_join(roll: Roll) -> str:
 
 
 def _replays(roll: Roll, page: QuestionPage) -> Iterator[str]:
-    """Yield the paragraphs about levels that stop a starting controller, then each condition."""
+    """Yield paragraphs about levels that stop a starting controller, and the conditions."""
     for replay in roll.replays:
         level = level_text(page.catalogue, replay.feature, replay.level)
         text = _PROOFS[replay.proof].format(level=f"{clean(replay.feature)} {level}")
@@ -226,7 +226,7 @@ def _misfits(roll: Roll, page: QuestionPage) -> None:
 
 
 def _consequences(roll: Roll, page: QuestionPage) -> None:
-    """Show what happens to nodes that controllers refuse; for others, the audit's findings."""
+    """Show what happens to refused nodes; if none is refused, the audit's findings."""
     if roll.refused:
         page.head("what would become of its nodes")
         show_refused(roll.refused, page, 2)
@@ -240,7 +240,7 @@ def _consequences(roll: Roll, page: QuestionPage) -> None:
 
 
 def _new(roll: Roll, page: QuestionPage) -> dict[str, None]:
-    """Return the findings that appear when all running nodes have that release."""
+    """Return the findings that are new once all running nodes have the release."""
     rows: list[Any] = [row for row in roll.then.new if row["severity"] in ("critical", "warning")]
     return dict.fromkeys(page.words.of(row).statement for row in rows)
 
@@ -281,7 +281,7 @@ def _after(roll: Roll, page: QuestionPage) -> None:
 
 
 def _way_back(roll: Roll, route: WayBack, page: QuestionPage) -> Iterator[str]:
-    """Yield paragraphs: the return to each running release, then the new release's own levels."""
+    """Yield paragraphs about the rollback to each running release, then about new levels."""
     catalogue = page.catalogue
     if not route.back:
         yield "no node runs another release"

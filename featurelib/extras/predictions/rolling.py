@@ -47,7 +47,7 @@ Levels = Mapping[str, int]
 
 
 class ReplayProof(StrEnum):
-    """A source for a level that a starting controller may still replay."""
+    """The source that shows a level which a starting controller may replay."""
 
     LOG = "metadata log"
     BOOTSTRAP = "bootstrap checkpoint"
@@ -57,7 +57,7 @@ class ReplayProof(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Misfit:
-    """A level that the release does not support; `supported` None: it lacks the feature."""
+    """A finalized level that the release does not support; `supported` None = no such feature."""
 
     feature: str
     level: int
@@ -66,7 +66,7 @@ class Misfit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replayed(Misfit):
-    """A misfit that a starting controller may replay; `seen`: last seen, microseconds."""
+    """An unsupported level that a start may replay; `seen`: last seen, microseconds."""
 
     proof: ReplayProof
     seen: int
@@ -74,8 +74,7 @@ class Replayed(Misfit):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class First:
-    """The steps before the rolling upgrade: an intent in words, and its steps or the reasons
-    against it."""
+    """The steps before the rolling upgrade: an intent as text, and its steps or refusals."""
 
     intent: str
     steps: tuple[Step, ...]
@@ -97,8 +96,8 @@ class Back:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WayBack:
-    """The rollback after the upgrade. `brings`: the default levels of the release that are not
-    finalized yet, by feature.
+    """The rollback after the upgrade. `brings`: feature → the release's default level, if not
+    finalized.
 
     `downgrade_floor`: the lowest metadata.version of a lossless downgrade after that;
     `point_of_no_return`: the first level without a downgrade to the present one; None: there is
@@ -114,8 +113,8 @@ class WayBack:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roll:
-    """The answer. `mend_first`: critical findings, and a silent majority of voters. `misfits` are
-    the policy's, `refused` the controllers' own.
+    """The answer of `can-roll`. `mend_first`: critical findings, and a silent majority of voters.
+    `misfits`: refusals of the policy, `refused`: those of the controllers.
 
     `then`: the state when every running node is of that release. `way_back` is None in ZooKeeper
     mode, where software finalizes nothing. `format_with`: the release whose tool formats new
@@ -126,12 +125,12 @@ class Roll:
     release: str
     mode: str
     levels: dict[str, int]
-    levels_known: bool  # a trustworthy source reports all of them
+    levels_known: bool  # true if a trustworthy source shows all levels
     mend_first: tuple[Reason, ...]
-    replays: tuple[Replayed, ...]  # no controller may start before it has a newer snapshot
-    conditions: tuple[str, ...]  # sentences: conditions on nodes without collected data
+    replays: tuple[Replayed, ...]  # a controller needs a newer snapshot before it starts
+    conditions: tuple[str, ...]  # conditions on nodes without data, as sentences
     misfits: tuple[Misfit, ...]
-    only_unstable: tuple[str, ...]  # misfits that fit with unstable features enabled
+    only_unstable: tuple[str, ...]  # features supported with unstable features enabled
     refused: tuple[Refused, ...]
     first: tuple[First, ...]
     then: WhatIf
@@ -141,24 +140,24 @@ class Roll:
 
     @property
     def may_join(self) -> bool:
-        """True if a node of production software can register now; false if no level is known."""
+        """True if production software can register now; false if no level is known."""
         return not (self.misfits or self.refused) and (self.levels_known or bool(self.levels))
 
     @property
     def off(self) -> tuple[int, ...]:
-        """The nodes that do not run, and stay unchanged."""
+        """The nodes that do not run; the prediction leaves them unchanged."""
         return self.then.off
 
     @property
     def silent(self) -> tuple[int, ...]:
-        """The nodes that did not respond, and stay unchanged."""
+        """The nodes that did not respond; the prediction leaves them unchanged."""
         return self.then.silent
 
 
 def roll(
     view: ClusterView, text: str, inputs: Inputs, journal: Iterable[tuple[str, int, int]] = ()
 ) -> Roll:
-    """Predict a rolling upgrade of every node to software of the release `text`.
+    """Return the prediction of a rolling upgrade of every node to the release `text`.
 
     `journal`: feature, level and time (microseconds) of each finalized level in a journal. Raises
     ConfigError for an unknown release, or if the cluster's mode is not known.
@@ -203,32 +202,32 @@ def roll(
 # The tools of this release and later write levels to a file that only newer software reads
 # (0-0.checkpoint; KIP-1170, apache/kafka PR 20707). Tried on 3.3.2 to 4.3.1: a new cluster of 4.3
 # begins at its own newest metadata.version, whatever was requested. Up to 4.2 the levels count, and
-# a level that the software does not know ends it. Every release reads storage that was in use.
+# an unknown level stops the software. Every release reads storage that was in use.
 FORMATS_FOR_ITSELF_FROM = (4, 4)
 
 
 def is_for_itself(software: ReleaseCatalogue) -> bool:
-    """Return true if the tool of `software` formats for that release and later only."""
+    """Return true if the tool of `software` formats for its release and later only."""
     return release_number(software.based_on) >= FORMATS_FOR_ITSELF_FROM
 
 
 def format_with(releases: Iterable[ReleaseCatalogue]) -> ReleaseCatalogue | None:
-    """Return the release whose tool must format new storage for nodes that may run any of
-    `releases`, if one of their tools formats only for its own software and later; else None."""
+    """Return the release whose tool must format new storage for nodes of any of `releases`; None =
+    any tool does, because none formats only for its own release and later."""
     ordered = sorted(releases, key=lambda software: release_number(software.based_on))
     alike = not ordered or ordered[0].based_on == ordered[-1].based_on
     return None if alike or not is_for_itself(ordered[-1]) else ordered[0]
 
 
 def _moved(first: Iterable[First]) -> dict[str, int]:
-    """Return the levels after the first steps."""
+    """Return feature → level that the first steps set."""
     steps = (step for part in first for step in part.steps)
     return {move.feature: move.to_level for step in steps for move in step.updates}
 
 
 def _levels(view: ClusterView, mode: str) -> dict[str, int]:
-    """Return the finalized levels. A KRaft cluster without a finalized metadata.version has the
-    implied first one; without any source it is not known."""
+    """Return the finalized levels. A KRaft cluster without metadata.version has the level that
+    Kafka assumes; without any source nothing is known."""
     levels = {name: level for name, (_, level) in view.cluster.finalized.items() if level}
     if mode != "zk" and (view.is_trusted or levels):
         return {METADATA_VERSION: SILENT_METADATA_VERSION} | levels
@@ -236,7 +235,7 @@ def _levels(view: ClusterView, mode: str) -> dict[str, int]:
 
 
 def _running(cluster: Cluster, catalogue: Catalogue) -> set[str]:
-    """Return the releases of the running nodes, or of all if none runs; "" = not known."""
+    """Return the releases of running nodes, or of all nodes if none runs; "" = unknown."""
     live = [node for node in cluster.nodes if node.running] or cluster.nodes
     return {catalogue.release_named(node.release) or "" for node in live}
 
@@ -248,7 +247,7 @@ def _replays(
     journal: Iterable[tuple[str, int, int]],
     release: str,
 ) -> Iterator[Replayed]:
-    """Yield the levels that may end controllers of the release at their start.
+    """Yield the levels that may stop controllers of the release when they start.
 
     A dump from a snapshot to the newest offset of brokers proves the log of one controller, which
     is enough if there is no other. If every controller has since run software without the level,
@@ -271,7 +270,7 @@ def _replays(
 def _proven_levels(
     state: ClusterState, cluster: Cluster, journal: Iterable[tuple[str, int, int]], release: str
 ) -> Iterator[tuple[str, int, ReplayProof, int]]:
-    """Yield each level that may still be in a log: its feature, the level, the proof, its time."""
+    """Yield (feature, level, source, time) of each level that a log may still have."""
     log, least = state.log, _proven_from(cluster, state)
     known = {key: proof for key, proof in _earlier(state, journal).items() if proof[1] >= least}
     for offset, name, level in log.replayed:
@@ -285,7 +284,7 @@ def _proven_levels(
 
 
 def _runs_without(state: ClusterState, cluster: Cluster, name: str, level: int, since: int) -> bool:
-    """Return true if every controller has run software without that level since then.
+    """Return true if every controller has run software without that level since the time `since`.
 
     Each follows the leader and answers with the cluster's finalized levels, so it has replayed its
     log (FeaturesPublisher); software without the level would have ended on it.
@@ -307,7 +306,7 @@ def _runs_without(state: ClusterState, cluster: Cluster, name: str, level: int, 
 
 
 def _is_alone(cluster: Cluster, state: ClusterState) -> bool:
-    """Return true if one controller is known, and it is the only voter."""
+    """Return true if only one controller is known, and it is the only voter."""
     return len(state.quorum.voters) == 1 and _controllers(cluster) == {*state.quorum.voters}
 
 
@@ -316,8 +315,8 @@ def _controllers(cluster: Cluster) -> set[int]:
 
 
 def _proven_from(cluster: Cluster, state: ClusterState) -> int:
-    """Return the time of the snapshot from which the log of the only controller is known; 0 = not
-    known, or more controllers."""
+    """Return the time of the snapshot from which the only controller's log is fully known; 0 =
+    unknown, or several controllers."""
     is_proven = _is_alone(cluster, state) and state.log.snapshot_end and is_complete(state)
     return state.log.snapshot_at if is_proven else 0
 
@@ -325,7 +324,7 @@ def _proven_from(cluster: Cluster, state: ClusterState) -> int:
 def _earlier(
     state: ClusterState, journal: Iterable[tuple[str, int, int]]
 ) -> dict[tuple[str, int], tuple[ReplayProof, int]]:
-    """Return the levels that were seen or are in a journal, each with its newest proof."""
+    """Return (feature, level) → newest source and time, of levels seen or in a journal."""
     known = dict[tuple[str, int], tuple[ReplayProof, int]]()
     for entry, at in state.levels_seen.items():
         name, _, level_text = entry.rpartition(" ")
@@ -336,18 +335,18 @@ def _earlier(
     return known
 
 
-READS_BOOTSTRAP = frozenset({"4.0"})  # at each start; 4.0.1 no longer does (KAFKA-19192)
+READS_BOOTSTRAP = frozenset({"4.0"})  # at each start; 4.0.1 does not (KAFKA-19192)
 
 
 def _is_dumped(cluster: Cluster, state: ClusterState) -> bool:
-    """Return true if a dump newer than all else shows what the only controller replays."""
+    """Return true if the newest data is a dump with all that the only controller replays."""
     return bool(_proven_from(cluster, state)) and state.log.at >= state.observed_at
 
 
 def _conditions(
     cluster: Cluster, state: ClusterState, levels: Levels, release: str, running: set[str]
 ) -> Iterator[str]:
-    """Yield a sentence for each condition of a start that the evidence cannot show."""
+    """Yield the conditions of a start that the data cannot show, as sentences."""
     number = release_number(release)
     numbers = [release_number(r) for r in running if r]
     if number < max(numbers, default=number) and not _is_dumped(cluster, state):
@@ -380,7 +379,7 @@ def _conditions(
 def _misfits(
     levels: Levels, release: str, mode: str, catalogue: Catalogue
 ) -> tuple[tuple[Misfit, ...], tuple[str, ...]]:
-    """Return unsupported levels, and the features that fit if unstable levels are enabled."""
+    """Return unsupported levels, and the features of them that unstable levels would support."""
     software = software_of_release(release, mode, catalogue)
     names, unstable = sorted(levels), list[str]()  # ZooKeeper mode lists no feature in production
     if mode != "zk":
@@ -393,7 +392,7 @@ def _misfits(
 def _first(
     view: ClusterView, misfits: tuple[Misfit, ...], release: str, catalogue: Catalogue
 ) -> Iterator[First]:
-    """Yield the levels that must fall, and those that must rise, before the new software."""
+    """Yield the downgrades, then the upgrades, that are necessary before the new software."""
     low = {
         misfit.feature: str(misfit.supported[0])
         for misfit in misfits
@@ -414,8 +413,8 @@ def _first(
 
 
 def _way_back(levels: Levels, release: str, running: set[str], catalogue: Catalogue) -> WayBack:
-    """Return the rollback to the releases `running`, after all nodes are of `release` and `levels`
-    are finalized, 0 = not (KIP-778, Downgrades)."""
+    """Return the rollback to the releases `running` after all nodes have `release` and `levels` are
+    finalized, 0 = not (KIP-778, Downgrades)."""
     software, before = catalogue.of(release), running - {release}
     kept = _known(levels, catalogue)
     brings = {
@@ -425,7 +424,7 @@ def _way_back(levels: Levels, release: str, running: set[str], catalogue: Catalo
     }
     after, own = kept | brings, dialect_of(release, "kraft", catalogue)
     supported = [(software.oldest, software.newest_unstable)]
-    # Every node runs that release; dependencies on metadata.version do not count.
+    # All nodes have that release; dependencies on metadata.version do not count.
     alone = [({METADATA_VERSION: at[METADATA_VERSION]}, supported) for at in (kept, after)]
     at, target = position(alone, catalogue), np.array([after[METADATA_VERSION]] * 2)
     back = of_metadata_version(at, target, [(own.name, release, np.arange(2))], catalogue.tables)
@@ -454,5 +453,5 @@ def _level_or_none(level: np.int32) -> int | None:
 
 
 def _known(levels: Levels, catalogue: Catalogue) -> dict[str, int]:
-    """Return the levels of Kafka's features; releases have no others."""
+    """Return the finalized levels of Kafka's own features."""
     return {name: level for name, level in levels.items() if level and name in catalogue.features}

@@ -27,13 +27,13 @@ from featurelib.planning.planner import mode_of
 
 Row = dict[str, Any]
 _NONE_LEFT = "From 4.0 on there is none:"
-KEY = ("code", "role", "node_id", "feature", "level")  # of a finding, within a cluster
+KEY = ("code", "role", "node_id", "feature", "level")  # columns that identify a finding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """The refusal of one node: the judge, the outcome, the features, and Kafka's messages. `entry`
-    is refused, stops or ignored."""
+    """A refused node: the controllers' dialect, the outcome, the features, and Kafka's messages.
+    `entry`: refused, stops or ignored."""
 
     role: Role
     node_id: int
@@ -45,7 +45,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """The supposed changes. `nodes` and `added`: node id → release; `release`: of all other running
+    """The assumed changes. `nodes`, `added`: node id → release; `release`: of all other running
     nodes; `finalized`: feature → level, 0 = not finalized."""
 
     nodes: Mapping[int, str] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class Changes:
 
     @property
     def text(self) -> str:
-        """The change as a clause after `if`."""
+        """The assumed change as a clause after `if`."""
         parts = [f"node {node} runs {release}" for node, release in self.nodes.items()]
         parts += [f"node {node} is gone" for node in self.removed]
         parts += [f"broker {node} of {release} comes" for node, release in self.added.items()]
@@ -69,7 +69,7 @@ class Changes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """A feature before and after; None = not known. Rows of featurelib.schema."""
+    """A feature before and after the change, as rows of featurelib.schema; None = unknown."""
 
     feature: str
     before: Row | None
@@ -78,7 +78,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """The state of a cluster, from its row of featurelib.schema.PLAN."""
+    """The verdict and phase of a cluster, and releases that can register, from its plan row."""
 
     verdict: str
     phase: str
@@ -101,19 +101,19 @@ class WhatIf:
     resolved: tuple[Row, ...]
     critical: tuple[Row, ...]
     refused: tuple[Refused, ...] = ()
-    joined: tuple[int, ...] = ()  # nodes that registered
+    joined: tuple[int, ...] = ()  # nodes that could register
     off: tuple[int, ...] = ()
     silent: tuple[int, ...] = ()
     runs: tuple[int, ...] = ()
 
     @property
     def was(self) -> Standing:
-        """The state of the cluster before."""
+        """The state of the cluster before the change."""
         return _standing(self.before)
 
     @property
     def now(self) -> Standing:
-        """The state of the cluster afterwards."""
+        """The state of the cluster after the change."""
         return _standing(self.after)
 
 
@@ -123,7 +123,7 @@ def _standing(view: ClusterView) -> Standing:
 
 
 def what_if(view: ClusterView, changes: Changes, inputs: Inputs) -> WhatIf:
-    """Judge the cluster of `view` with and without `changes`, both under `inputs`.
+    """Return the differences between the cluster in `view` with and without `changes`.
 
     Raises ConfigError for a missing node, for an added node that exists, and for an unknown
     release.
@@ -160,8 +160,8 @@ def what_if(view: ClusterView, changes: Changes, inputs: Inputs) -> WhatIf:
 def compare(
     before: ClusterView, after: ClusterView, stay: Set[tuple[str, int]] = frozenset()
 ) -> WhatIf:
-    """Return the differences between two states. `stay` are the roles and nodes whose findings
-    count as open although they were not found again."""
+    """Return the differences between two views. `stay`: (role, node id) whose findings count as
+    open although the second view lacks them."""
     was, now = ({row["feature"]: row for row in e.judged.readiness.to_pylist()}
                 for e in (before, after))  # fmt: skip
     every = sorted(was.keys() | now.keys())
@@ -188,8 +188,8 @@ def compare(
 
 
 def _readers(cluster: Cluster, halves: Sequence[Node], changes: Changes) -> list[Node]:
-    """Return the unchanged controllers, if a level moves: each reads the level, and ends if it does
-    not support it."""
+    """Return the unchanged controllers if a level changes: each reads the level, and stops if it
+    does not support it."""
     if not changes.finalized:
         return []
     touched = {*changes.removed, *(node.node_id for node in halves)}
@@ -198,21 +198,21 @@ def _readers(cluster: Cluster, halves: Sequence[Node], changes: Changes) -> list
 
 
 def _running(view: ClusterView, removed: Sequence[int]) -> tuple[int, ...]:
-    """Return the running nodes among these: they respond, or Kafka sees them."""
+    """Return the nodes in `removed` that run: they respond, or Kafka sees them."""
     node = view.evidence.subjects
     running = node.node_id[node.answers | node.live | node.unregistered].tolist()
     return tuple(node_id for node_id in removed if node_id in running)
 
 
 def _findings(view: ClusterView) -> dict[tuple[object, ...], Row]:
-    """Return findings by the keys that distinguish them, with the level they are about."""
+    """Return findings by the values of KEY, which identify them."""
     rows = map(without_blanks, view.judged.findings.to_pylist())
     return {tuple(row[name] for name in KEY): row for row in rows}
 
 
 def _drafted(view: ClusterView, changes: Changes) -> tuple[Draft, Cluster]:
-    """Return the evidence, later than all other, without removed nodes and with other levels; and
-    the cluster with those levels, for nodes that register."""
+    """Return the changed evidence (removed nodes, other levels), later than all other; and the
+    cluster with those levels, for nodes that register."""
     draft = Draft(without_nodes(view.rows, changes.removed), view.newest + 1)
     if changes.finalized:
         draft.finalize(changes.finalized)
@@ -224,8 +224,8 @@ def _drafted(view: ClusterView, changes: Changes) -> tuple[Draft, Cluster]:
 def _wanted(
     view: ClusterView, changes: Changes, inputs: Inputs
 ) -> tuple[list[Node], tuple[int, ...], tuple[int, ...]]:
-    """Return the halves of nodes that would start with other software; the nodes that do not run,
-    as Kafka reports, and those that only did not respond."""
+    """Return the halves of nodes that get other software; the nodes that are off, as Kafka reports;
+    and those that only did not respond."""
     named = {node_id: ("--node", text) for node_id, text in changes.nodes.items()}
     off, silent = set[int](), set[int]()
     nodes = [node for node in view.cluster.nodes if node.node_id not in changes.removed]
@@ -248,7 +248,7 @@ def _wanted(
 
 
 def _then(view: ClusterView, changes: Changes, halves: Sequence[Node], inputs: Inputs) -> Inputs:
-    """Return the inputs with the inventory as its owner would then write it."""
+    """Return the inputs with the inventory as its owner would write it after the change."""
     entry = next((e for e in inputs.fleet.cluster if e.id == view.cluster_id), None)
     if entry is None:
         return inputs
@@ -264,7 +264,7 @@ def _then(view: ClusterView, changes: Changes, halves: Sequence[Node], inputs: I
 
 
 def with_entry(inputs: Inputs, entry: Entry, **changes: object) -> Inputs:
-    """Return the inputs with other values in a cluster's entry of the inventory."""
+    """Return the inputs with changed values in a cluster's inventory entry."""
     rest_of = tuple(e for e in inputs.fleet.cluster if e is not entry)
     new = msgspec.structs.replace(entry, **changes)
     return replace(inputs, fleet=msgspec.structs.replace(inputs.fleet, cluster=(*rest_of, new)))
@@ -300,7 +300,7 @@ def _expect_nodes(view: ClusterView, changes: Changes) -> None:
 
 
 def release_of(text: str, view: ClusterView, catalogue: Catalogue, option: str) -> str:
-    """Return the release of a version, in the cluster's mode. Raises ConfigError."""
+    """Return the release of a version in the mode of the cluster. Raises ConfigError."""
     with_zk, kind = zookeeper_releases(), "with ZooKeeper mode"
     if mode_of(view) == "zk":
         named, known, hint = (
@@ -324,14 +324,14 @@ def release_of(text: str, view: ClusterView, catalogue: Catalogue, option: str) 
 
 
 def software_of_release(release: str, mode: str, catalogue: Catalogue) -> Features:
-    """Return the ranges of production software of a release; in ZooKeeper mode none."""
+    """Return the ranges of a release's production software; in ZooKeeper mode none."""
     if mode == "zk":
         return {}
     return dict(sorted(catalogue.of(release).ranges().items()))
 
 
 def with_release(node: Node, release: str, mode: str, catalogue: Catalogue) -> Node:
-    """Return the node with production software of a release, as at its start."""
+    """Return a node as it starts with production software of a release."""
     supported = software_of_release(release, mode, catalogue)
     return replace(node, release=release, supported=supported, running=True, fenced=False)
 
@@ -343,7 +343,7 @@ def refusals_of(
     mode: str,
     catalogue: Catalogue,
 ) -> Iterator[Refused]:
-    """Yield every reason why one of `nodes` cannot register, for every generation that may lead.
+    """Yield every reason why one of `nodes` cannot register, by each generation that may lead.
 
     Source: ClusterControlManager.registerBroker, FeatureControlManager.replay; KIP-584, Broker
     protections.
@@ -364,7 +364,7 @@ def refusals_of(
 def _entries(
     cluster: Cluster, node: Node, own: Dialect, tables: Tables
 ) -> Iterator[tuple[Admission, tuple[Unfit, ...], str]]:
-    """Yield the reasons against a starting node."""
+    """Yield (outcome, features, messages) for each reason against a starting node."""
     if node.role is Role.CONTROLLER:
         alone = replace(cluster, nodes=(replace(node, running=True),))
         for stop in stopped(alone, own, tables):

@@ -36,7 +36,7 @@ from featurelib.view.layout import Page, wrap
 
 DIALECTS = (*GENERATIONS, KIP, STRICT)
 _ROWS = resources.files(__package__).joinpath("unrecorded.toml").read_text(encoding="utf-8")
-# Rows that no recorded exchange reaches, with the reason.
+# Ids of rows that no recorded exchange reaches → the reason.
 UNRECORDED: dict[str, str] = {
     f"{dialect}.{row['id']}": row["reason"]
     for row in tomllib.loads(_ROWS)["row"]
@@ -46,18 +46,18 @@ UNRECORDED: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """A row of a dialect's table, and its position."""
+    """A row of a dialect's table with its id and position."""
 
     id: str
     dialect: str
     row: RuleRow
-    at_door: bool  # about the whole request, before its updates are read
-    position: int  # from 1, within the door or within the rules
+    at_door: bool  # true for a check of the whole request before its updates
+    position: int  # from 1, among checks of requests or among rules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RulebookEntry:
-    """A rule, its texts for people, and every row that applies it."""
+    """A rule, its texts, and every row of a dialect that applies it."""
 
     rule: Rule
     wording: FindingRow
@@ -70,7 +70,7 @@ class RulebookEntry:
 
     @property
     def groups(self) -> tuple[tuple[Question, ...], ...]:
-        """The questions grouped by equal content, in the order of the first."""
+        """The rows of the rule, grouped by equal content, in the order of the first."""
         same: dict[RuleRow, list[Question]] = {}
         for question in self.questions:
             same.setdefault(question.row, []).append(question)
@@ -79,7 +79,7 @@ class RulebookEntry:
 
 @cache
 def questions(dialect: str) -> tuple[Question, ...]:
-    """Return every row of a dialect, the door first. Raises what `load` raises."""
+    """Return every row of a dialect, checks of whole requests first. Raises as `load` does."""
     table, codes, asked_rows = load(dialect), Counter[str](), []
     for at_door, rows in ((True, table.door), (False, table.rules)):
         for position, row in enumerate(rows, start=1):
@@ -92,8 +92,8 @@ def questions(dialect: str) -> tuple[Question, ...]:
 
 
 def describe(row: RuleRow) -> str:
-    """Return the updates and nodes of a row, `where sets, asks live_brokers`, and why an audit does
-    not apply it."""
+    """Return a row's scope and nodes as `where sets, asks live_brokers`, and why an audit skips
+    it."""
     parts = []
     if row.where:
         parts.append(f"where {' and '.join(scope.name for scope in row.where)}")
@@ -206,7 +206,7 @@ def _brief(entry: RulebookEntry) -> dict[str, object]:
 
 
 def _asked_in(entry: RulebookEntry) -> str:
-    """Return the generations and policies that apply it."""
+    """Return the text that names the dialects with the rule."""
     if not entry.dialects:
         return "asked of no update: nodes that belong to a cluster are judged by it"
     return f"asked in {' '.join(entry.dialects)}"
@@ -281,7 +281,7 @@ def _show(entry: RulebookEntry, page: Page) -> None:
 
 
 def _where_asked(group: tuple[Question, ...]) -> str:
-    """Return `kraft-3.3 as 3, kraft-3.5 as 3: asks local_controller`."""
+    """Return where a rule applies: `kraft-3.3 as 3, kraft-3.5 as 3: asks local_controller`."""
     door = " at the door" if group[0].at_door else ""
     places = ", ".join(
         f"{question.dialect} as {question.position}".replace(" ", TOGETHER) for question in group

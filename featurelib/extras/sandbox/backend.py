@@ -39,25 +39,25 @@ from featurelib.model import NotPassed, Passed, Recipient, Step
 
 ASKED_VERSION = 4  # of ApiVersions; version 3 leaves out ranges from 0 (KAFKA-17011)
 KNOWS_ALL_RANGES = (3, 9)
-CONTROLLERS_SHOW_LEVELS = (3, 6)  # before that, a controller's listener returns -1 and no levels
+CONTROLLERS_SHOW_LEVELS = (3, 6)  # earlier controllers return epoch -1 and no levels
 DESCRIBE_CLUSTER = ((4, 0), 2), ((3, 7), 1), ((0, 0), 0)  # (first release, version of the request)
 CONTROLLERS_DESCRIBE = (3, 7)
 NAMES_DIRECTORIES = (3, 9)  # DescribeQuorum version 2
 TOO_EARLY = "Direct-to-controller communication is not supported with the current MetadataVersion."
 NOT_LEADER = 6
 _REGISTRATION = 5  # the first schema of /brokers/ids with features (KIP-584)
-FIRST_CONTROLLER = 100  # its node id; brokers begin at 1
+FIRST_CONTROLLER = 100  # the first controller's node id; brokers begin at 1
 ANY_AGE = 2**62
-Keys = dict[str, object]  # of a landing line
+Keys = dict[str, object]  # the keys of a landing line
 
 
 def open_embedded(entry: Entry, catalogue: Catalogue) -> Backend:
-    """Return the backend of the cluster in `entry.file`. Raises ConfigError if it has none."""
+    """Return the backend of the cluster in `entry.file`. Raises ConfigError without one."""
     return EmbeddedBackend(open_file(entry.file, catalogue))
 
 
 def open_file(file: str, catalogue: Catalogue) -> EmbeddedCluster:
-    """Return the sandbox cluster in a file. Raises ConfigError if it has none."""
+    """Return the sandbox cluster in a file. Raises ConfigError if the file does not exist."""
     if not Path(file).is_file():
         raise ConfigError(
             f"{file}: expected a sandbox cluster, found no such file. "
@@ -67,7 +67,7 @@ def open_file(file: str, catalogue: Catalogue) -> EmbeddedCluster:
 
 
 class EmbeddedBackend:
-    """A backend of one sandbox cluster. Closing it closes the cluster's file."""
+    """A backend of a sandbox cluster; `close` closes its file."""
 
     def __init__(self, cluster: EmbeddedCluster) -> None:
         self._cluster = cluster
@@ -77,9 +77,9 @@ class EmbeddedBackend:
         return self._cluster.path
 
     def describe(self, say: Say) -> tuple[bytes, ...]:
-        """Read every node once, as landing lines. Raises UnreachableError if none runs."""
+        """Return landing lines about every node. Raises UnreachableError if none runs."""
         nodes = sorted(self._cluster.cluster.nodes, key=lambda n: (n.node_id, -n.role))
-        if self._cluster.mode == "zk":  # an unregistered broker is unknown
+        if self._cluster.mode == "zk":  # an unregistered broker is not visible
             nodes = [node for node in nodes if node.registered]
         if not any(node.running for node in nodes):
             raise UnreachableError(
@@ -93,11 +93,11 @@ class EmbeddedBackend:
         )
 
     def abilities(self) -> Abilities:
-        """Return the guarantees by mode: in ZooKeeper mode a request to validate is written."""
+        """Return the guarantees by mode: in ZooKeeper mode a request to validate is applied."""
         return Abilities(mode=self._cluster.mode, validate_only=self._cluster.mode != "zk")
 
     def recipient(self) -> Recipient:
-        """Return the active controller. Raises UnreachableError if there is none."""
+        """Return the active controller as the recipient. Raises UnreachableError without one."""
         active = self._cluster.cluster.active
         if active == NOBODY:
             raise UnreachableError(
@@ -107,11 +107,11 @@ class EmbeddedBackend:
         return Recipient(role="controller", node=active, address=self.where, leader=active)
 
     def passed(self, sent: Recipient | None, features: Collection[str]) -> Passed | NotPassed:
-        """Return a proof always: a request is applied while the caller waits, or never."""
+        """Return the proof that no request is pending: each is applied at once, or never."""
         return Passed(how="the file holds every request that was carried out")
 
     def update(self, step: Step, *, validate_only: bool = False, last_check: Check = None) -> Reply:
-        """Return the response. Raises UnreachableError; RefusedError in ZooKeeper mode."""
+        """Send a request; return the reply. Raises UnreachableError, RefusedError."""
         if validate_only and not self.abilities().validate_only:
             raise RefusedError(
                 f"{self.where}: expected a controller that validates without writing, found one "
@@ -127,9 +127,9 @@ class EmbeddedBackend:
         self._cluster.close()
 
     def _answers(self, nodes: list[Node]) -> Iterator[tuple[str, Keys]]:
-        """Yield the response of every listener to ApiVersions, or its silence; the members of the
-        cluster, as one running node of each role returns them, and the configuration of each
-        running node; or the znodes."""
+        """Yield (kind, keys) of landing lines: every listener's ApiVersions or silence; the members
+        as one running node of each role returns them, and the configuration of running nodes; or
+        the znodes."""
         cluster, running = self._cluster, [node for node in nodes if node.running]
         states = {node.node_id: cluster.seen_by(node.node_id) for node in running}
         spoken = {node_id: cluster.dialect(state) for node_id, state in states.items()}
@@ -161,7 +161,7 @@ class EmbeddedBackend:
 
 
 def endpoint(node: Node) -> str:
-    """Return the address of a node's listener."""
+    """Return the address of a node's only listener."""
     return f"node-{node.node_id}.embedded:{9093 if node.role is Role.CONTROLLER else 9092}"
 
 
@@ -171,13 +171,13 @@ def _address(node: Node) -> dict[str, object]:
 
 
 def _since(node: Node, release: tuple[int, int]) -> bool:
-    """Return true if a node is of a release or a later one, or of an unknown one."""
+    """Return true if a node has this release, a later one, or an unknown one."""
     number = release_number(node.release)
     return len(number) < 2 or number >= release
 
 
 def api_versions(state: EmbeddedState, node: Node, dialect: Dialect) -> Keys:
-    """Return ApiVersions as a node responds that has read `state`."""
+    """Return the ApiVersions response of a node that has read `state`."""
     knows_all = _since(node, KNOWS_ALL_RANGES)
     levels, epoch = _finalized(state, node, dialect)
     return {
@@ -198,7 +198,7 @@ def api_versions(state: EmbeddedState, node: Node, dialect: Dialect) -> Keys:
 
 
 def _finalized(state: EmbeddedState, node: Node, dialect: Dialect) -> tuple[dict[str, Range], int]:
-    """Return the finalized levels as a node knows them, and its epoch: -1 if it does not know."""
+    """Return the finalized levels that a node knows, and its epoch; -1 = it knows none."""
     if dialect.mode != "zk":
         if node.role is Role.BROKER:
             return state.cluster.finalized, state.epoch
@@ -211,7 +211,7 @@ def _finalized(state: EmbeddedState, node: Node, dialect: Dialect) -> tuple[dict
 
 
 def _members(state: EmbeddedState, node: Node, dialect: Dialect, cluster_id: str) -> Keys:
-    """Return DescribeCluster in the newest version of the node, with fenced brokers if it can."""
+    """Return a node's newest DescribeCluster response, with fenced brokers if it can."""
     of_controllers = node.role is Role.CONTROLLER
     if of_controllers and not _since(node, CONTROLLERS_DESCRIBE):
         return {"why": wire.NOT_OFFERED.format("DescribeCluster")}
@@ -219,7 +219,7 @@ def _members(state: EmbeddedState, node: Node, dialect: Dialect, cluster_id: str
     fenced = version >= wire.SHOWS_FENCED_FROM
     kind = wire.CONTROLLERS if of_controllers else wire.BROKERS
     level = state.cluster.level(METADATA_VERSION)
-    # In KRaft a broker returns any broker, so that requests are forwarded.
+    # In KRaft mode a broker names any broker as controller, and forwards requests.
     forwards = dialect.mode != "zk" and not of_controllers
     able = [n for n in state.cluster.nodes if n.role is node.role and n.registered]
     listed = [n for n in able if not n.ignored and (of_controllers or fenced or not n.fenced)]
@@ -255,7 +255,7 @@ def _members(state: EmbeddedState, node: Node, dialect: Dialect, cluster_id: str
 
 
 def _quorum(state: EmbeddedState, node: Node) -> Keys:
-    """Return DescribeQuorum of a cluster in KRaft mode."""
+    """Return a node's DescribeQuorum response in KRaft mode."""
     newer, nodes = _since(node, NAMES_DIRECTORIES), state.cluster.nodes
     voters = [n for n in nodes if n.voter]
     ids = {n.node_id for n in voters}
@@ -279,7 +279,7 @@ def _quorum(state: EmbeddedState, node: Node) -> Keys:
         error_code=wire.NO_ERROR if leads else NOT_LEADER,
         error_message=no_words,
         leader_id=state.cluster.active,
-        leader_epoch=0,  # it was elected only once
+        leader_epoch=0,  # its only election
         high_watermark=state.epoch + 1 if leads else -1,
         current_voters=replicas(voters),
         observers=replicas(observers[at] for at in sorted(observers)),
@@ -297,8 +297,8 @@ def _quorum(state: EmbeddedState, node: Node) -> Keys:
 
 
 def _configs(state: EmbeddedState, node: Node) -> Keys:
-    """Return DescribeConfigs, in KRaft mode, of the node itself, and on a broker also of the
-    default of all brokers, which is never set here."""
+    """Return a node's DescribeConfigs response in KRaft mode: its own configuration, and a broker's
+    also the default of all brokers, which is never set here."""
     if node.role is Role.CONTROLLER and not _since(node, CONTROLLERS_DESCRIBE):
         return {"why": wire.NOT_OFFERED.format("DescribeConfigs")}
     names = [str(node.node_id)] + ([wire.BROKER_DEFAULT] if node.role is Role.BROKER else [])
@@ -316,7 +316,7 @@ def _configs(state: EmbeddedState, node: Node) -> Keys:
 
 
 def _configured(state: EmbeddedState, node: Node) -> Iterator[wire.Configuration]:
-    """Yield the configuration of a node, by key; an unset key has Kafka's own default."""
+    """Yield the configuration of a node, by key; other keys have Kafka's default."""
     nodes, dynamic = state.cluster.nodes, state.cluster.raft_level > 0
     voters = [n for n in nodes if n.voter]
     halves = {n.role for n in nodes if n.node_id == node.node_id}
@@ -344,9 +344,9 @@ def _configured(state: EmbeddedState, node: Node) -> Iterator[wire.Configuration
 
 
 def _znodes(state: EmbeddedState, cluster_id: str) -> Iterator[Keys]:
-    """Yield every znode that a collector reads; no znode is created again here."""
+    """Yield every znode that a collector reads; none of them was deleted and created again."""
     cluster, text = state.cluster, state.text
-    # ZooKeeper's reader shows bytes that are not UTF-8 in the same way.
+    # ZooKeeper's reader shows invalid UTF-8 in this way, too.
     stored = text and text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     znodes: list[tuple[str, int, object]] = [("/cluster/id", 0, {"version": "1", "id": cluster_id})]
     znodes += [("/feature", state.epoch, stored), ("/features", 0, None)]
@@ -371,7 +371,7 @@ def _znodes(state: EmbeddedState, cluster_id: str) -> Iterator[Keys]:
 
 
 class Made(NamedTuple):
-    """The content of a new file."""
+    """The content of a new sandbox file."""
 
     mode: str  # kraft, zk
     cluster_id: str
@@ -379,8 +379,8 @@ class Made(NamedTuple):
 
 
 def formatted(own: ReleaseCatalogue, metadata: str | None, brokers: int, controllers: int) -> Made:
-    """Return a KRaft cluster as kafka-storage.sh format of `own` makes it: `metadata` is its
-    release version, None = the newest. Raises ConfigError."""
+    """Return a KRaft cluster as kafka-storage.sh format of `own` creates it. `metadata`: the
+    release version, None = newest. Raises ConfigError."""
     initial = initial_levels(own, FormatRequest(release_version=metadata))
     if initial.refusals:
         words = "; ".join(refusal.text for refusal in initial.refusals)
@@ -403,13 +403,13 @@ def formatted(own: ReleaseCatalogue, metadata: str | None, brokers: int, control
         release=own.release, nodes=nodes, active=FIRST_CONTROLLER, finalized=finalized
     )
     made_up = "-"
-    while made_up.startswith("-"):  # as Kafka: an id is no option (Uuid.randomUuid)
+    while made_up.startswith("-"):  # like Kafka's ids, which are no options (Uuid.randomUuid)
         made_up = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[:22]
     return Made("kraft", made_up, cluster)
 
 
 def captured(path: str, lines: Iterable[bytes], catalogue: Catalogue) -> Made:
-    """Return the cluster that landing lines show; `path` is their file or folder. Raises
+    """Return a sandbox copy of the cluster in landing lines; `path`: their file or folder. Raises
     ConfigError, LandingError and NoEvidenceError."""
     advice = "Keep the lines of one of them in a file of their own."
     if Path(path).is_dir():

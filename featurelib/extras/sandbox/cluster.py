@@ -49,14 +49,15 @@ _SCHEMA = (
     "CREATE TABLE held (reader INTEGER PRIMARY KEY, position INTEGER NOT NULL,"
     " for_good INTEGER NOT NULL)",
 )
-FORM = "2"  # of the file; another one is refused
-LONGEST_WAIT_S = 30  # for another process that has the file
+FORM = "2"  # the format of the file; others are refused
+LONGEST_WAIT_S = 30  # seconds to wait for another process with the file
 NOBODY = -1  # the cluster has no leader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddedState:
-    """A cluster at one moment. `node`: the bytes of `/feature`, None if it does not exist.
+    """The state of a sandbox cluster at one moment. `node`: the bytes of `/feature`, None = no
+    znode.
 
     `epoch`: the log's end, or the znode's version; `features_at`: the offset of the last feature
     record.
@@ -86,7 +87,7 @@ class EmbeddedState:
         return answered, after
 
     def written(self, dialect: Dialect) -> EmbeddedState:
-        """Return the state with `/feature` as the controller writes the finalized levels."""
+        """Return the state with the `/feature` znode that the controller writes."""
         empty = elect(None, "", {}, dialect).content
         assert empty is not None
         levels = self.cluster.finalized.items()
@@ -95,7 +96,7 @@ class EmbeddedState:
         return replace(self, node=replace(empty, status=status, levels=rows).text.encode())
 
     def read_by(self, node: Node) -> tuple[DecodedNode, Generation] | None:
-        """Return the znode as a broker reads it, and the broker's generation; None: no znode."""
+        """Return the znode as a broker reads it, and the broker's generation; None = no znode."""
         if self.text is None:
             return None
         release = node.release or self.cluster.release
@@ -111,7 +112,7 @@ class Updated(NamedTuple):
 
 
 class EmbeddedCluster:
-    """A cluster in one file. An empty or missing file becomes one of `mode`."""
+    """A sandbox cluster in one file. An empty or missing file becomes a cluster in `mode`."""
 
     def __init__(
         self, path: str, tables: Tables, *, mode: str = "kraft", cluster_id: str = "embedded"
@@ -128,21 +129,21 @@ class EmbeddedCluster:
         self.close()
 
     def close(self) -> None:
-        """Close the file; its states are already on the disk."""
+        """Close the file; all states are already on the disk."""
         self._file.close()
 
     @property
     def state(self) -> EmbeddedState:
-        """The newest state. Raises InputError if there is none yet."""
+        """The newest state. Raises InputError if the file has none."""
         return self._newest()[1]
 
     @property
     def cluster(self) -> Cluster:
-        """The cluster now. Raises InputError as `state` does."""
+        """The present cluster. Raises InputError as `state` does."""
         return self.state.cluster
 
     def dialect(self, state: EmbeddedState | None = None) -> Dialect:
-        """Return the dialect of a state's active controller, or the newest's, by its release."""
+        """Return the dialect of the active controller in a state, by its release."""
         release = (state or self.state).cluster.release
         try:
             return load(generation_of(release, self.mode))
@@ -152,13 +153,13 @@ class EmbeddedCluster:
             ) from error
 
     def seen_by(self, node_id: int) -> EmbeddedState:
-        """Return the state that a process has read: the newest, unless the process is held."""
+        """Return the newest state that a process has read; a held process reads an older one."""
         held = self._file.held.get(node_id)
         return self.state if held is None else self._at(held.position)
 
     def put(self, cluster: Cluster, epoch: int = 0) -> None:
-        """Make `cluster` the state: a start, or a restored capture; in ZooKeeper mode with a
-        `/feature` znode of the finalized levels."""
+        """Set the state to `cluster`: a new or copied one; in ZooKeeper mode with a `/feature`
+        znode of its levels."""
         state = EmbeddedState(cluster=cluster, epoch=epoch, features_at=epoch)
         dialect = self.dialect(state)
         if dialect.mode == "zk" and not cluster.node_missing:
@@ -184,7 +185,7 @@ class EmbeddedCluster:
         return Updated(answered, stops)
 
     def unregister(self, node_id: int, role: Role = Role.BROKER) -> None:
-        """Remove a node half from the cluster (UnregisterBroker; KIP-1312, UnregisterController,
+        """Remove the registration of a node half (UnregisterBroker; KIP-1312, UnregisterController,
         for controllers that are no voters). Raises InputError."""
         with self._file.transaction():
             state = self.state
@@ -217,7 +218,7 @@ class EmbeddedCluster:
     def _meet(
         self, position: int, before: EmbeddedState, after: EmbeddedState
     ) -> tuple[EmbeddedState, tuple[Stopped, ...]]:
-        """Let the nodes that can see it read `after`; return the new state, and stopped nodes."""
+        """Let nodes that are not held read `after`; return the new state, and stopped nodes."""
         held, dialect = self._file.held, self.dialect(after)
         behind = [h.position for h in held.values() if not h.for_good]
         began = self._at(min(behind)) if behind else before
@@ -234,7 +235,7 @@ class EmbeddedCluster:
         return replace(after, cluster=cluster), tuple(stops)
 
     def _append(self, cause: str, state: EmbeddedState, *, moves: bool = False) -> None:
-        """Append the next state. `moves`: a record of the log in KRaft."""
+        """Append the next state. `moves`: a KRaft log record, which raises the epoch."""
         if moves and self.mode == "kraft":
             state = replace(state, epoch=state.epoch + 1)
         self._file.append(cause, msgspec.json.encode(state))
@@ -251,7 +252,8 @@ _STATE = msgspec.json.Decoder(EmbeddedState)
 
 
 def end(cluster: Cluster, ids: Collection[int], dialect: Dialect) -> Cluster:
-    """End processes. A registration in ZooKeeper ends with its session, one of KRaft is fenced."""
+    """Return the cluster after some processes ended. A ZooKeeper registration ends with its
+    session; in KRaft mode the broker becomes fenced."""
 
     def ended(node: Node) -> Node:
         if node.node_id not in ids:
@@ -267,15 +269,15 @@ def end(cluster: Cluster, ids: Collection[int], dialect: Dialect) -> Cluster:
     )
 
 
-# The effect of a change on running nodes: nodes that stop; nodes that keep the old content until
-# they can read the next; nodes that ignore changes until their restart. All others use the change.
+# The reaction of running nodes to a change: nodes that stop; nodes that keep the old content until
+# they can read the next; nodes that ignore changes until a restart. All others use the change.
 _Reaction = tuple[list[Stopped], set[int], set[int]]
 
 
 def _replay(
     before: EmbeddedState, after: EmbeddedState, seeing: list[Node], by: Dialect, tables: Tables
 ) -> _Reaction:
-    """Let nodes of KRaft replay the records."""
+    """Return the reaction of KRaft nodes that replay a change."""
     cluster = replace(after.cluster, nodes=tuple(seeing), finalized=before.cluster.finalized)
     proposed, moment = after.cluster.finalized, Moment.AFTER_UPDATE
     stops = stopped(cluster, by, tables, moment=moment, proposed=proposed)
@@ -286,13 +288,13 @@ def _replay(
 def _watch(
     before: EmbeddedState, after: EmbeddedState, seeing: Iterable[Node], by: Dialect, tables: Tables
 ) -> _Reaction:
-    """Let brokers of ZooKeeper mode read the znode, each generation in its own way."""
+    """Return the reaction of ZooKeeper-mode brokers that read the znode, by generation."""
     stops: list[Stopped] = []
     keep: set[int] = set()
     alike: dict[Generation, tuple[DecodedNode, list[Node]]] = {}
     for node in seeing:
         read = after.read_by(node)
-        if node.running and read is not None and not after.cluster.off:  # else unread
+        if node.running and read is not None and not after.cluster.off:  # otherwise nobody reads it
             alike.setdefault(read[1], (read[0], []))[1].append(node)
     for generation, (reading, group) in alike.items():
         effects = behaviour_row(reading.reading, generation)["running"]
@@ -309,7 +311,7 @@ def _watch(
 
 
 def _ask_again(before: Cluster, after: Cluster, dialect: Dialect, tables: Tables) -> Cluster:
-    """Register controllers of KRaft that were too early for a registration before."""
+    """Return the cluster after controllers that were refused as too early register again."""
 
     def asked(node: Node) -> Node:
         if node.role is not Role.CONTROLLER or node.registered or not node.running:
@@ -321,15 +323,15 @@ def _ask_again(before: Cluster, after: Cluster, dialect: Dialect, tables: Tables
 
 
 class Held(NamedTuple):
-    """The position at which a reader is held, for a time or for good."""
+    """The position at which a reader is held, `for_good` or until it is released."""
 
     position: int
     for_good: bool
 
 
 class StateFile:
-    """A value in one file, safe against a crash at any moment, without knowledge of Kafka. A
-    missing or empty file is made, with the description `about`.
+    """A file with states, safe against a crash at any moment, without knowledge of Kafka. A missing
+    or empty file is created, with the description `about`.
 
     Every change is one SQLite transaction that appends the next state. No state is ever changed or
     deleted: a reader that is held at an older position reads the state there.
@@ -349,7 +351,7 @@ class StateFile:
             opening.pop_all()
 
     def _open(self, about: dict[str, str]) -> dict[str, str]:
-        """Return the file's own description; make the tables if there are none."""
+        """Return the description in the file; create the tables if there are none."""
         tables = {row[0] for row in self._db.execute("SELECT tbl_name FROM sqlite_master")}
         if not tables:
             for statement in _SCHEMA:
@@ -379,7 +381,7 @@ class StateFile:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Commit the block or nothing. Raises UnreachableError while another process has the
+        """Commit the whole block or nothing. Raises UnreachableError while another process has the
         file."""
         try:
             self._db.execute("BEGIN IMMEDIATE")
@@ -394,7 +396,7 @@ class StateFile:
             raise
 
     def read(self, position: int | None = None) -> tuple[int, bytes]:
-        """Return a position and its state; the newest by default. Raises InputError."""
+        """Return a position and the state there; by default the newest. Raises InputError."""
         row = self._db.execute(
             "SELECT position, content FROM state WHERE ? IS NULL OR position = ? "
             "ORDER BY position DESC LIMIT 1",
@@ -405,17 +407,17 @@ class StateFile:
         return int(row[0]), bytes(row[1])
 
     def append(self, cause: str, content: bytes) -> None:
-        """Append the next state and its cause."""
+        """Append the next state, with its cause."""
         self._db.execute("INSERT INTO state (what, content) VALUES (?, ?)", (cause, content))
 
     @property
     def held(self) -> dict[int, Held]:
-        """The readers that are held."""
+        """The held readers: id → position."""
         rows = self._db.execute("SELECT reader, position, for_good FROM held")
         return {reader: Held(position, bool(for_good)) for reader, position, for_good in rows}
 
     def hold(self, readers: Iterable[int], position: int, *, for_good: bool = False) -> None:
-        """Hold readers at `position`, or where they are held already."""
+        """Hold readers at `position`; those already held stay where they are."""
         self._db.executemany(
             "INSERT INTO held VALUES (?, ?, ?) ON CONFLICT (reader) "
             "DO UPDATE SET for_good = max(for_good, excluded.for_good)",
@@ -423,7 +425,7 @@ class StateFile:
         )
 
     def let_go(self, readers: Iterable[int], *, held_for_good: bool = False) -> None:
-        """Let readers read the newest state again; one held for good only with `held_for_good`."""
+        """Release readers to the newest state; those held for good only if `held_for_good`."""
         self._db.executemany(
             "DELETE FROM held WHERE reader = ? AND for_good <= ?",
             [(reader, held_for_good) for reader in readers],

@@ -1,4 +1,4 @@
-"""Make a cluster in one file to learn with and to try plans on: `featurelib sandbox`."""
+"""Define `featurelib sandbox`: a cluster in one file, to learn with and to try plans on."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class SandboxDocument(Document, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Making:
-    """The options of a new cluster."""
+    """The options of `sandbox make`."""
 
     software: str = NEWEST_RELEASE
     metadata: str | None = None

@@ -38,26 +38,26 @@ from featurelib.view.words import show_change
 from featurelib.words import clean, releases_text
 
 OPTION = "kafka-features"
-FIRST = "3.3"  # the first tool that can name a feature
+FIRST = "3.3"  # the first release whose tool can name a feature
 _DRY_FROM, _RELEASES_FROM = "3.6", "4.0"
 _UPGRADE, _DOWNGRADE, _DISABLE = "upgrade", "downgrade", "disable"
 _ADDRESSES = ("--bootstrap-server", "--bootstrap-controller", "--command-config")
 _VALUES = ("--release-version", "--metadata", "--feature")
 _FLAGS = ("--dry-run", "--unsafe")
 _DEPRECATED = " `metadata` flag is deprecated and may be removed in a future release."
-_UNKNOWN = (  # the release from which the tool prints a message, and that message
+_UNKNOWN = (  # (first release whose tool prints a message, message)
     ("4.2", "Unknown metadata.version '{text}'. Supported metadata.version are: {known}"),
     ("4.0", "Unknown metadata.version {text}. Supported metadata.version are {known}"),
     ("3.8", "Unsupported metadata.version {text}. Supported metadata.version are {known}"),
     (FIRST, "Unsupported metadata version {text}. Supported metadata versions are {known}"),
 )
-_OLDEST_NAMED = 4  # 3.3-IV0: the tools up to 3.9 have no names of older levels in their errors
+_OLDEST_NAMED = 4  # 3.3-IV0: errors of tools up to 3.9 have no names of older levels
 _TIMEOUT_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCommand:
-    """A command line of kafka-features.sh that changes levels, without addresses."""
+    """A kafka-features.sh command that changes levels, without addresses."""
 
     does: str  # upgrade, downgrade or disable
     release_version: str | None = None
@@ -68,7 +68,7 @@ class ToolCommand:
 
     @property
     def text(self) -> str:
-        """The command line, without the program."""
+        """The command line without program and addresses."""
         words = [self.does]
         for option, values in zip(
             _VALUES, ([self.release_version], [self.metadata], self.features), strict=True
@@ -79,7 +79,7 @@ class ToolCommand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRun:
-    """The result of one release's tool. `dialects`: those with this result; empty = the tool ends
+    """The result of one release's tool. `dialects`: those with this result; () = the tool ends
     before any request. `moves`: levels that differ afterwards, requested or not."""
 
     release: str
@@ -88,19 +88,19 @@ class ToolRun:
     stderr: tuple[str, ...]
     exit_code: int
     moves: tuple[Move, ...] = ()
-    unmoved: tuple[str, ...] = ()  # printed as changed, and not changed (KAFKA-18992)
-    ignores_dry_run: bool = False  # --dry-run was given, and the tool applies the command anyway
-    unsure: bool = False  # whether kraft.version moves depends on the order of a hash map
-    ahead: StepOutlook | None = None  # the effects of the moves; None = no move
+    unmoved: tuple[str, ...] = ()  # printed as changed, but unchanged (KAFKA-18992)
+    ignores_dry_run: bool = False  # the tool applies the command in spite of --dry-run
+    unsure: bool = False  # the order of a hash map decides if kraft.version changes
+    ahead: StepOutlook | None = None  # the effects of the moves; None = no moves
 
     @property
     def side_effects(self) -> tuple[SideEffect, ...]:
-        """The side effects of the moves."""
+        """The side effects of the changed levels."""
         return tuple(effect for change in self._changes for effect in change.side_effects)
 
     @property
     def irreversible(self) -> tuple[str, ...]:
-        """The features that cannot be downgraded from there."""
+        """The features whose new level cannot be downgraded."""
         return tuple(c.update.feature for c in self._changes if c.irreversible)
 
     @property
@@ -114,11 +114,11 @@ class ToolRun:
 
 
 class _EndedError(Exception):
-    """The error that ends the tool, with its text on standard error."""
+    """The error with which the tool ends; its text is for standard error."""
 
 
 def read_command(text: str) -> ToolCommand:
-    """Read a command line, with or without the program and the addresses. Raises ConfigError for a
+    """Return a parsed command line, with or without program and addresses. Raises ConfigError for a
     command that changes nothing, and for an unknown option."""
     try:
         words = shlex.split(text)
@@ -173,17 +173,17 @@ def _bad(text: str, expected: str) -> ConfigError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    """The kafka-features.sh of one release."""
+    """The kafka-features.sh tool of one release."""
 
     own: ReleaseCatalogue
     catalogue: Catalogue = field(repr=False)
 
     def has(self, since: str) -> bool:
-        """Return true if this tool has the options that came with a release."""
+        """Return true if the tool has the options that the release `since` introduced."""
         return release_number(self.own.based_on) >= release_number(since)
 
     def run(self, command: ToolCommand, cluster: Cluster, own: Dialect) -> ToolRun:
-        """Run a command on a cluster whose controller has the dialect `own`."""
+        """Return the result of a command on a cluster whose controllers have the dialect `own`."""
         head = [_DEPRECATED] if command.metadata and self.has(_RELEASES_FROM) else []
         try:
             updates = self.updates(command)
@@ -245,7 +245,7 @@ class Tool:
         if command.release_version is not None:
             if command.metadata is not None or command.features:
                 raise _EndedError("Can not specify `release-version` with other feature flags.")
-            goes_up = command.does == _UPGRADE  # a level of 0 is then not sent
+            goes_up = command.does == _UPGRADE  # then a level of 0 is not sent
             mapped = self.own.defaults(self._version(command.release_version))
             yield from ((name, level) for name, level in mapped.items() if level or not goes_up)
         if command.metadata is not None:
@@ -254,7 +254,7 @@ class Tool:
             yield (text, 0) if command.does == _DISABLE else _named(text)
 
     def _version(self, text: str) -> int:
-        """Return the metadata.version of a text, as in MetadataVersion.fromVersionString."""
+        """Return a text's metadata.version (MetadataVersion.fromVersionString), or raise."""
         level = self.own.level_of(text)
         if level is not None:
             return level
@@ -267,7 +267,7 @@ class Tool:
 
 
 def _named(text: str) -> tuple[str, int]:
-    """Read NAME=LEVEL like the tool (FeatureCommand.parseNameAndLevel). Raises _EndedError."""
+    """Return (name, level) of NAME=LEVEL (FeatureCommand.parseNameAndLevel). Raises _EndedError."""
     name, equals, level = text.partition("=")
     if not equals:
         raise _EndedError(f"Can't parse feature=level string {text}: equals sign not found.")
@@ -282,7 +282,7 @@ def _named(text: str) -> tuple[str, int]:
 def _line(
     command: ToolCommand, update: Update, answered: Answered, *, is_dry: bool
 ) -> tuple[bool, str]:
-    """Return (accepted, line): the result of one update, and the tool's line about it."""
+    """Return true if an update was accepted, and the tool's line about it."""
     code, message = answered.reply.of(update.feature)
     of, does = update.feature, command.does
     level = "" if does == _DISABLE else f" to {update.level}"
@@ -293,7 +293,7 @@ def _line(
 
 
 def _moves(before: Cluster, after: Cluster, command: ToolCommand) -> tuple[Move, ...]:
-    """Return the levels that differ, each as a move of the command's kind."""
+    """Return the levels that differ, each as a move of the command's upgrade type."""
     down = UpgradeType.UNSAFE_DOWNGRADE if command.unsafe else UpgradeType.SAFE_DOWNGRADE
     names = sorted(before.finalized.keys() | after.finalized.keys())
     levels = ((name, before.level(name), after.level(name)) for name in names)
@@ -310,8 +310,8 @@ def _moves(before: Cluster, after: Cluster, command: ToolCommand) -> tuple[Move,
 
 
 def tool_of(release: str | None, view: ClusterView, catalogue: Catalogue) -> Tool:
-    """Return the tool of a release; without one, of the active controller's software. Raises
-    ConfigError for a release whose tool cannot name a feature."""
+    """Return the tool of a release; by default that of the active controller. Raises ConfigError
+    for a release whose tool cannot name a feature."""
     text = view.releases[0] if release is None else release
     tools = {own.release: Tool(own=own, catalogue=catalogue) for own in catalogue.releases}
     known = [release for release, tool in tools.items() if tool.has(FIRST)]
@@ -326,9 +326,9 @@ def tool_of(release: str | None, view: ClusterView, catalogue: Catalogue) -> Too
 def run_tool(
     view: ClusterView, command: ToolCommand, release: str | None, inputs: Inputs
 ) -> tuple[ToolRun, ...]:
-    """Return the results of a command on `view`: one for each different response of a possible
-    active controller, the likeliest first. Raises ConfigError for an unknown tool or option,
-    NoEvidenceError without trustworthy finalized levels."""
+    """Return the results of a command: one for each different response of a possible active
+    controller, likeliest first. Raises ConfigError for an unknown tool or option, NoEvidenceError
+    without trustworthy finalized levels."""
     catalogue = inputs.catalogue
     tool = tool_of(release, view, catalogue)
     if command.release_version is not None and not tool.has(_RELEASES_FROM):
@@ -351,7 +351,7 @@ def run_tool(
 
 
 def _distinct(runs: Sequence[ToolRun]) -> Iterator[ToolRun]:
-    """Yield runs with equal results once, with all their dialects."""
+    """Yield each distinct result once, with all its dialects."""
     same: dict[ToolRun, list[str]] = {}
     for run in runs:
         same.setdefault(replace(run, dialects=()), []).extend(run.dialects)
@@ -360,7 +360,7 @@ def _distinct(runs: Sequence[ToolRun]) -> Iterator[ToolRun]:
 
 
 def _looked_ahead(run: ToolRun, view: ClusterView, catalogue: Catalogue) -> ToolRun:
-    """Return the run with the effects of its moves, as for a plan of one request."""
+    """Return the result with the effects of its moves, like a plan of one request."""
     steps = (Step(updates=run.moves, timeout_ms=_TIMEOUT_MS),)
     if not run.moves:
         return run
@@ -380,7 +380,7 @@ def _looked_ahead(run: ToolRun, view: ClusterView, catalogue: Catalogue) -> Tool
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolPreview:
-    """The runs of the tool, the likeliest first, and the verdicts after that one."""
+    """The possible results of the tool, likeliest first, and the verdicts after the first."""
 
     runs: tuple[ToolRun, ...]
     what_if: WhatIf
@@ -419,7 +419,7 @@ def kafka_features(
 
 
 def show_tool_run(run: ToolRun, page: QuestionPage) -> None:
-    """Show the output of kafka-features.sh, and its effects."""
+    """Show the tool's output and its effects."""
     by = f", asked of {judges_line(run.dialects)}" if run.dialects else ", before it asks anybody"
     page.head(f"kafka-features.sh {run.release}{by}, would print")
     for line in (*run.stdout, *run.stderr):

@@ -36,7 +36,7 @@ from featurelib.view.documents import fill
 from featurelib.view.layout import STYLES, Page, paint
 
 EVERY_SECONDS = 2.0
-NODE_SECONDS = 3.0  # short, because a hanging node delays the news about others
+NODE_SECONDS = 3.0  # short, because a hanging node delays other nodes
 LEAST_PAUSE_SECONDS = 0.2
 MOST_CLUSTERS = 50
 KEYS[Watched] = row_of("mode started at error until ready nodes features missing")
@@ -44,8 +44,8 @@ KEYS[Watched] = row_of("mode started at error until ready nodes features missing
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ClusterReading(Answer[Watched]):
-    """A reading of one cluster: the one at `position` of those watched. `name` is for people;
-    `line` is a one-line summary."""
+    """A reading of one watched cluster. `position`: among the watched clusters; `name`: for people;
+    `line`: a summary."""
 
     position: int
     name: str
@@ -54,7 +54,7 @@ class ClusterReading(Answer[Watched]):
 
 @dataclass(slots=True, kw_only=True)
 class Readings(Iterator[ClusterReading]):
-    """The readings of a watch. `newest` has the newest reading of each cluster, by position."""
+    """The readings of `watch`. `newest`: position of a cluster → its newest reading."""
 
     chosen: Sequence[Chosen]
     until: Sequence[str]
@@ -82,7 +82,7 @@ class Readings(Iterator[ClusterReading]):
 
     @property
     def is_seen(self) -> bool:
-        """True if the newest reading of each cluster reached it."""
+        """True if the newest reading of every cluster reached it."""
         errors = [reading.value.error for reading in self.newest.values()]
         return len(errors) == len(self.chosen) and not any(errors)
 
@@ -102,7 +102,7 @@ class Readings(Iterator[ClusterReading]):
         try:
             while not self.is_ready:
                 is_first, seconds = len(self.newest) < len(self.chosen), None
-                if ends_at is not None and not is_first:  # wait for the first reading of each
+                if ends_at is not None and not is_first:  # only after the first reading of each
                     seconds = max(0.0, ends_at - time.monotonic())
                 try:
                     number, reading, error = queue.get(timeout=seconds)
@@ -169,8 +169,8 @@ def _keep_reading(
     over: Event,
     queue: SimpleQueue[_Found],
 ) -> None:
-    """Read one cluster until it is `over`. A failed reading is a result, too; after a fault that
-    repeating cannot fix, the reading ends."""
+    """Read one cluster until `over` is set. A failed reading is a result, too; an error that
+    repeating cannot fix ends the readings."""
     watching, made_from = Watch(texts, chosen.catalogue), ""
     try:
         entry = chosen.reached().entry
@@ -193,7 +193,7 @@ def _keep_reading(
                 )
                 queue.put((number, _answer(number, watched, name, head, source, chosen), error))
                 over.wait(max(LEAST_PAUSE_SECONDS, began + every - time.monotonic()))
-    except BaseException as fault:  # the consumer of the readings raises it
+    except BaseException as fault:  # whoever consumes the readings raises it
         queue.put((number, None, fault))
 
 
@@ -213,7 +213,7 @@ def _answer(
 
 
 def _next(watched: Watched, source: Source | None) -> tuple[str, Sequence[LeftOver]]:
-    """Return the command that plans the awaited levels ("" if featurelib finalizes none of them),
+    """Return the command that plans the awaited levels ("" = featurelib finalizes none of them),
     and the levels that an owner finalizes."""
     goals = [goal for goal in watched.features if goal.wanted is not None]
     levels = {goal.feature: str(goal.wanted) for goal in goals}
@@ -229,7 +229,7 @@ def _next(watched: Watched, source: Source | None) -> tuple[str, Sequence[LeftOv
 
 
 def follow(readings: Readings, *, as_json: bool) -> int:
-    """Print every reading that has news until the reader ends. Return the exit code."""
+    """Print each reading with news until its reader ends; return the exit code."""
     before: dict[int, Watched] = {}
     screen = None if as_json or not Screen.is_there() else Screen()
     for reading in readings:
@@ -244,13 +244,13 @@ def follow(readings: Readings, *, as_json: bool) -> int:
     if not as_json and screen is None and before:
         print("", *(reading.page(None) for reading in readings.newest.values()), sep="\n")
     if output_is_lost() or readings.is_ready:
-        return 0  # the process then ends with the exit code of a lost output
+        return 0  # the process then ends with the code for lost output
     say(f"the time is up{', before it was READY' if readings.until else ''}")
     return readings.exit_code
 
 
 def _page(newest: Mapping[int, ClusterReading]) -> Page:
-    """Return a screen: the whole of one cluster, or a line or two for each."""
+    """Return the screen of `watch`: one cluster in full, or a few lines for each of several."""
     if len(newest) == 1:
         [reading] = newest.values()
         return reading.page(None)

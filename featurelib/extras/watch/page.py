@@ -23,8 +23,8 @@ def watch_page(
     catalogue: Catalogue,
     width: int | None = None,
 ) -> Page:
-    """Return the page of one reading. `command`: the next command, if any. `left_over`: requests
-    that are not ours. Only commands, which are copied, may be wider than `width`."""
+    """Return the page of a watched cluster. `command`: the next one, "" = none. `left_over`: moves
+    of the owner. Only commands may be wider than `width`, because they are copied."""
     page = Page(width, parts=True)
     head = [
         paint(clean(name), "bold"),
@@ -59,7 +59,7 @@ def watch_page(
 
 
 def watch_line(watched: Watched, name: str, catalogue: Catalogue) -> str:
-    """Return the state of a watched cluster in one line, for a log."""
+    """Return a watched cluster's state as one line for a log."""
     parts = [] if watched.ready is None else ["READY" if watched.ready else "not READY yet"]
     if watched.error is not None:
         parts.append(f"nothing answers: {clean(watched.error, 400)}")
@@ -74,7 +74,7 @@ def watch_line(watched: Watched, name: str, catalogue: Catalogue) -> str:
 
 
 def _by_state(now: Sequence[NodeNow]) -> dict[str, list[NodeNow]]:
-    """Return the nodes of each release that runs, and of each other state."""
+    """Return nodes by text: the running release, or another state."""
     states: dict[str, list[NodeNow]] = {}
     for node in now:
         is_up = node.state in (NodeState.RUNNING, NodeState.FENCED)
@@ -88,7 +88,7 @@ def _halves(now: Sequence[NodeNow]) -> str:
 
 
 def _watched_nodes(watched: Watched, catalogue: Catalogue) -> Iterator[tuple[str, ...]]:
-    """Yield a row for nodes that are alike, with the time when they changed."""
+    """Yield a row for each group of equal nodes, with the time of their last change."""
     alike: dict[tuple[str, ...], list[NodeNow]] = {}
     for node in watched.nodes:
         state = f"{node.state}, active controller" if node.is_active else node.state
@@ -104,7 +104,7 @@ def _watched_nodes(watched: Watched, catalogue: Catalogue) -> Iterator[tuple[str
 def _watched_features(
     features: Sequence[FeatureNow], catalogue: Catalogue
 ) -> Iterator[tuple[str, ...]]:
-    """Yield features that are finalized, possible or awaited."""
+    """Yield rows of features that are finalized, possible or awaited."""
     for feature in features:
         if feature.finalized or feature.finalized is None or feature.possible or feature.wanted:
             levels = [

@@ -40,8 +40,8 @@ class NodeState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeNow:
-    """A half of a process. `release`: its software at its last response; `since`: when this state
-    was first seen; `lacks`: the wanted levels that it does not support, if it responds."""
+    """A half of a process in `watch`. `release`: at its last response; `since`: when its state was
+    first seen; `lacks`: awaited levels that it does not support, if it responds."""
 
     role: str
     node_id: int
@@ -54,8 +54,8 @@ class NodeNow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeatureNow:
-    """A feature. `finalized` None = no trustworthy witness; `possible`: the level that could be
-    finalized now, None = none; `wanted`: the awaited level, else its ceiling."""
+    """A feature in `watch`. `finalized` None = no trustworthy source; `possible`: the level that
+    can be finalized now, None = none; `wanted`: the awaited level, else its ceiling."""
 
     feature: str
     finalized: int | None
@@ -83,16 +83,16 @@ class Watched:
 
     @property
     def answered(self) -> bool:
-        """True if the cluster answered in this query or an earlier one."""
+        """True if the cluster responded in this reading or an earlier one."""
         return bool(self.mode)
 
     def is_news(self, before: Watched | None) -> bool:
-        """Return true if it differs from the query before."""
+        """Return true if the reading differs from the one `before`, apart from its time."""
         return before is None or replace(self, at=before.at) != before
 
 
 class Watch:
-    """A cluster over its readings. `until`: FEATURE=LEVEL each, or a release for all its levels."""
+    """The readings of one cluster. `until`: FEATURE=LEVEL texts, or a release for all."""
 
     def __init__(self, until: Sequence[str], catalogue: Catalogue) -> None:
         self._texts, self._catalogue = until, catalogue
@@ -100,9 +100,9 @@ class Watch:
         self._last: Watched | None = None
 
     def see(self, view: ClusterView) -> Watched:
-        """Add a reading. Raises ConfigError if `until` has an unknown name."""
+        """Return the state after a new reading. Raises ConfigError for unknown `until` names."""
         at = moment(view.newest)
-        assert at is not None  # a reading has a time
+        assert at is not None  # every reading has a time
         if self._texts and self._until is None:
             self._until = read_target(self._texts, view, self._catalogue)
         features = tuple(_features(view, self._until))
@@ -126,7 +126,7 @@ class Watch:
         return self._last
 
     def lose(self, error: str, at: datetime, cluster_id: str) -> Watched:
-        """Add a failed reading, in which no node of the cluster responded."""
+        """Return the watched state after a reading in which no node responded."""
         last = self._last
         nodes = () if last is None else last.nodes
         silent = (replace(n, state=NodeState.SILENT, is_active=False, lacks={}) for n in nodes)
@@ -180,8 +180,8 @@ class Watch:
             yield self._since(now, at)
 
     def _gone(self, view: ClusterView, at: datetime) -> Iterator[NodeNow]:
-        """Yield brokers that were listed before and are not now, if that may be a restart: no list
-        shows registered, fenced brokers (DescribeCluster below version 2)."""
+        """Yield brokers that were listed before and are not now, if they may be restarting: no list
+        shows fenced brokers (DescribeCluster below version 2)."""
         lists, subjects = view.evidence.snapshots["members"], view.evidence.subjects
         shows_all = (lists.field("role") == Role.BROKER) & (lists.field("fenced_shown") > 0)
         if self._last is None or shows_all.any():
@@ -193,7 +193,7 @@ class Watch:
                 yield self._since(lost, at)
 
     def _since(self, node: NodeNow, at: datetime) -> NodeNow:
-        """Return the node with what earlier readings showed of it."""
+        """Return the node with the time at which its present state was first seen."""
         half = node.role, node.node_id
         nodes = () if self._last is None else self._last.nodes
         before = next((n for n in nodes if (n.role, n.node_id) == half), None)
@@ -230,8 +230,8 @@ def _features(view: ClusterView, until: Mapping[str, int] | None) -> Iterator[Fe
 
 
 def _missing(refusals: Sequence[Reason], nodes: Sequence[NodeNow]) -> Iterator[Reason]:
-    """Yield reasons beside those that nodes show themselves (silent, or lacking a level). A
-    controller's own reason is shown only if there is no other."""
+    """Yield reasons that the rows of nodes do not show already (silent, or lacking a level). A
+    controller's own reason is only shown if there is no other."""
     silent = {
         f"{n.role} {n.node_id}" for n in nodes if n.state in (NodeState.SILENT, NodeState.GONE)
     }
@@ -267,14 +267,14 @@ def read_target(texts: Sequence[str], view: ClusterView, catalogue: Catalogue) -
 
 
 def _level(name: str, text: str, view: ClusterView, catalogue: Catalogue) -> int:
-    """Return the level of one feature, whatever release its controllers run now."""
+    """Return the level that a text means for a feature, independent of the controllers' release."""
     known = catalogue.of(ANY).level_of(text) if name == METADATA_VERSION else None
     level = named_level(view, name, text if known is None else str(known), catalogue)
     if not level:
         raise ConfigError(f"--until {name}={text}: expected a level above 0, found 0.")
     ends = (node.supported[name][1] for node in view.cluster.nodes if name in node.supported)
     newest = max(catalogue.newest_known(name), *ends, 0)
-    if name in catalogue.features and level > newest:  # it would be awaited without an end
+    if name in catalogue.features and level > newest:  # otherwise it would be awaited forever
         raise ConfigError(
             f"--until {clean(name)}={clean(text)}: expected a level that a release of the catalogue"
             f" or a node knows, up to {level_text(catalogue, name, newest)}, found {level}."
@@ -283,7 +283,7 @@ def _level(name: str, text: str, view: ClusterView, catalogue: Catalogue) -> int
 
 
 def _of(text: str, catalogue: Catalogue) -> dict[str, int]:
-    """Return the default levels of a release, without those that need a request by name."""
+    """Return the default levels of a release, without opt-in levels."""
     own = catalogue.of(catalogue.release_named(text) or ANY)
     version = own.level_of(text)
     if version is None:
