@@ -202,9 +202,6 @@ def _cause(
     )
 
 
-# Summary of a cluster in one line.
-
-
 def summarize_cluster(
     verdict: Verdict, findings: Findings, steps: Sequence[model.ReportedStep],
     late: datetime | None, *, has_features: bool, mode: ClusterMode | None,
@@ -271,9 +268,6 @@ def nodes_of(findings: Collection[model.ReportedFinding | SetAside]) -> str:
     ids = {finding.node_id for finding in findings if finding.node_id is not None}
     roles = {finding.role for finding in findings}
     return nodes(roles.pop() if len(roles) == 1 else None, ids) if ids else ""
-
-
-# Clusters without data, or without a response.
 
 
 def has_landed(findings: Findings) -> bool:
@@ -559,9 +553,6 @@ def _lower(
     floors = [(row.feature, row.downgrade_floor) for row in rows if row.downgrade_floor]
     lower = [f"{name} {floor.text}" for name, floor in floors if floor != at.get(name)]
     return f"down to {', '.join(lower)}" if lower else "nothing" * bool(floors)
-
-
-# The history of finalized levels.
 
 
 def history_lines(cluster: model.ReportedCluster) -> list[tuple[str, str]]:

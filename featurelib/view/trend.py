@@ -39,7 +39,6 @@ class PreviousRuns(NamedTuple):
     verdicts: Mapping[str, tuple[str, bool]] | None = None
     levels: Iterable[Night] = ()
     silent: Container[Node] = ()
-    # This default is never changed.
     lowered: Mapping[str, Sequence[tuple[history.LevelMove, datetime]]] = {}
 
 
