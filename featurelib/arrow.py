@@ -153,32 +153,32 @@ def read(
         rows[field.name] if field.name in present else pa.nulls(rows.num_rows, field.type)
         for field in schema
     ]
-    whole = pa.table(filled, names=schema.names).cast(schema)
+    table = pa.table(filled, names=schema.names).cast(schema)
     if bounds != list(conditions):
-        whole = whole.filter(as_expression(columns, conditions))
-    return whole.select(names)
+        table = table.filter(as_expression(columns, conditions))
+    return table.select(names)
 
 
 def by_bounds(columns: Columns, conditions: Sequence[Wanted]) -> list[Wanted]:
     """Return `conditions` on rows as conditions on the bounds of files. Delta's log cuts the latest
     time of a file to a millisecond."""
     return [
-        (name, ">=", of // 1000 * 1000)
+        (name, ">=", value // 1000 * 1000)
         if how in (">", ">=") and columns[name] is TIME
-        else (name, how, of)
-        for name, how, of in conditions
+        else (name, how, value)
+        for name, how, value in conditions
     ]
 
 
 def as_expression(columns: Columns, bounds: Sequence[Wanted]) -> pc.Expression | None:
     """Return one Arrow expression that requires all `bounds`; None = no condition."""
     conditions = []
-    for name, how, of in bounds:
+    for name, how, bound in bounds:
         column, kind = pc.field(name), type_of(columns[name])
         if how in NULLS:
             conditions.append(column.is_null() if how == "is null" else column.is_valid())
         else:
-            value = pa.array(of, kind) if isinstance(of, list) else pa.scalar(of, kind)
+            value = pa.array(bound, kind) if isinstance(bound, list) else pa.scalar(bound, kind)
             conditions.append(COMPARED[how](column, value))
     return reduce(operator.and_, conditions) if conditions else None
 
@@ -234,9 +234,9 @@ def _column(array: pa.Array, kind: Kind) -> Column:
     size = _numbers(array.value_lengths(), -1)
     entries = array.flatten()
     if kind.of is TEXT:
-        of = _column(entries, kind.of)
-        assert isinstance(of, Texts)
-        return Lists(size=size, of=of)
+        element = _column(entries, kind.of)
+        assert isinstance(element, Texts)
+        return Lists(size=size, of=element)
     assert isinstance(kind.of, Columns)
     parts = pa.RecordBatch.from_struct_array(entries)
     return Lists(size=size, of=rows_of(parts, kind.of))

@@ -101,8 +101,8 @@ def read_lines(
                 yield line
     except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or error
-        place = f"{name}:{number + 1}" if number else name
-        raise LandingError(f"{place}: expected {expected}, found: {reason}. {advice}") from error
+        source = f"{name}:{number + 1}" if number else name
+        raise LandingError(f"{source}: expected {expected}, found: {reason}. {advice}") from error
 
 
 def strimzi_resources(name: str) -> StrimziFleet:
@@ -132,12 +132,12 @@ def landing_lines(option: str, path: str) -> Iterator[bytes]:
 
     Raises LandingError (no such place, damaged file), NoEvidenceError (no landing file).
     """
-    place = Path(path)
-    if not place.exists():
+    folder = Path(path)
+    if not folder.exists():
         raise LandingError(f"{option} {path}: expected a file or folder, found none. Name another.")
-    files = [place]
-    if place.is_dir():
-        files = sorted(f for f in place.rglob("*") if f.name.endswith(ENDINGS) and f.is_file())
+    files = [folder]
+    if folder.is_dir():
+        files = sorted(f for f in folder.rglob("*") if f.name.endswith(ENDINGS) and f.is_file())
     if not files:
         raise NoEvidenceError(
             f"{option} {path}: expected files *{', *'.join(ENDINGS)}, found none. Name the folder "
@@ -209,8 +209,8 @@ class Collected:
     def name(self) -> str:
         """The cluster's name in messages; without a name its id or address."""
         entry = self.entry
-        ways = ",".join((*entry.bootstrap, *entry.controller_bootstrap))
-        return entry.title or self.id or entry.file or entry.zookeeper or ways
+        addresses = ",".join((*entry.bootstrap, *entry.controller_bootstrap))
+        return entry.title or self.id or entry.file or entry.zookeeper or addresses
 
 
 class Round(NamedTuple):
@@ -406,10 +406,10 @@ def _question(backend: Backend, view: ClusterView, is_unsure: bool) -> Step:
     present = view.cluster.level(METADATA_VERSION)
     if not updates and is_unsure and plan["verdict"] == Verdict.UP_TO_DATE and present:
         kind = UpgradeType.UPGRADE.name
-        same = Move(
+        target_move = Move(
             feature=METADATA_VERSION, from_level=present, to_level=present, upgrade_type=kind
         )
-        updates = (same,)
+        updates = (target_move,)
     if not updates:
         raise RefusedError(f"no feature can go up by what is known ({plan['verdict']}).")
     return Step(updates=updates, timeout_ms=_TIMEOUT_MS)

@@ -45,16 +45,16 @@ _TABLE = re.compile(r"(?:bronze|silver|gold)/[a-z_]+")
 
 
 @contextmanager
-def explaining(place: str) -> Iterator[None]:
+def explaining(location: str) -> Iterator[None]:
     """Turn known errors of disk, store or workers in the block into featurelib's own."""
     try:
         yield
     except FeatureLibError:
         raise
     except Exception as error:
-        if (known := explain(error, place)) is None:
+        if (explained := explain(error, location)) is None:
             raise
-        raise known from error
+        raise explained from error
 
 
 def explain(error: BaseException, location: str = "") -> FeatureLibError | None:
@@ -66,7 +66,7 @@ def explain(error: BaseException, location: str = "") -> FeatureLibError | None:
     for row in _FAULTS.fault:
         if (match := row.pattern.search(text)) is not None:
             detail = in_a_line(next((part for part in match.groups() if part), match.group()))
-            at = next((hit["at"] for place in _PLACES if (hit := place.search(text))), location)
+            at = next((hit["at"] for pattern in _PLACES if (hit := pattern.search(text))), location)
             at = in_a_line(at) if at else ""
             return row.explain(detail, at) if row.error else damaged(detail, at)
     return None

@@ -37,8 +37,8 @@ def release_line(release: str) -> str:
 def release_number(version: str) -> tuple[int, ...]:
     """Return (4, 1) for the release `4.1.2` or the version `4.1-IV0`; () for another text, and a
     higher number for `newer than 4.1`."""
-    newer, _, named = version.rpartition(" ")
-    number = (int(part) for part in named.split("-")[0].split(".")[:2] if part.isdigit())
+    newer, _, release = version.rpartition(" ")
+    number = (int(part) for part in release.split("-")[0].split(".")[:2] if part.isdigit())
     return (*number, *[1] * bool(newer))
 
 

@@ -107,10 +107,10 @@ class When(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     migrating: bool | None = None  # true: the broker runs in ZooKeeper mode of a migrating cluster
     metadata_version: Annotated[str, msgspec.Meta(pattern="^>=[0-9]+$")] | None = None
 
-    def holds(self, known: Mapping[str, object]) -> bool:
+    def holds(self, facts: Mapping[str, object]) -> bool:
         """Return true if the circumstances meet the conditions."""
         for name, condition in self._conditions:  # a loop is faster than all(): most have one
-            if not _fits_condition(condition, known.get(name)):
+            if not _fits_condition(condition, facts.get(name)):
                 return False
         return True
 
@@ -121,12 +121,12 @@ class When(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return tuple((name, value) for name, value in conditions if value is not None)
 
 
-def _fits_condition(condition: object, known: object) -> bool:
-    if isinstance(known, frozenset):
-        return condition in known
+def _fits_condition(condition: object, value: object) -> bool:
+    if isinstance(value, frozenset):
+        return condition in value
     if isinstance(condition, str) and condition.startswith(">="):
-        return isinstance(known, int) and known >= int(condition[2:])
-    return condition == known
+        return isinstance(value, int) and value >= int(condition[2:])
+    return condition == value
 
 
 class Remedy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -150,9 +150,9 @@ class NodeRemedy(Remedy, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def of(self, node_id: int, release: str, address: str = "") -> Remedy:
         """Return the remedy for a node. `release`, `address`: as in `software` and `filled`."""
-        known = {"node": node_id, "software": software(release)}
-        command = filled(self.command.format_map(known), address)
-        return Remedy(text=self.text.format_map(known), command=command)
+        values = {"node": node_id, "software": software(release)}
+        command = filled(self.command.format_map(values), address)
+        return Remedy(text=self.text.format_map(values), command=command)
 
 
 class Todo(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -207,7 +207,7 @@ class FindingRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     @property
     def texts(self) -> str:
         """The texts of the row, joined; they may have placeholders."""
-        return " ".join((self.statement, *(text for own in self.remedies for text in own.texts)))
+        return " ".join((self.statement, *(text for item in self.remedies for text in item.texts)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,9 +249,9 @@ def joined(*sentences: str) -> str:
     return " ".join(filter(None, sentences))
 
 
-def first_fit(entries: Sequence[_Entry], known: Mapping[str, object]) -> _Entry:
-    """Return the first entry with conditions that the circumstances `known` meet."""
-    return next(entry for entry in entries if entry.when.holds(known))
+def first_fit(entries: Sequence[_Entry], facts: Mapping[str, object]) -> _Entry:
+    """Return the first entry with conditions that the circumstances `facts` meet."""
+    return next(entry for entry in entries if entry.when.holds(facts))
 
 
 def filled(command: str, address: str) -> str:
@@ -261,8 +261,8 @@ def filled(command: str, address: str) -> str:
 
 def software(release: str) -> str:
     """Return the text for software of `release` or later; "" = the release is unknown."""
-    known = f"Kafka {release} or later"
-    return known if release else "software that supports the finalized and the requested levels"
+    text = f"Kafka {release} or later"
+    return text if release else "software that supports the finalized and the requested levels"
 
 
 @cache
@@ -302,9 +302,9 @@ def tags() -> dict[str, str]:
 @cache
 def tagged(*names: str) -> frozenset[str]:
     """Return the codes that have any of these tags. Raises KeyError for an unknown tag."""
-    known = frozenset(name for name in names if tags()[name])
+    codes = frozenset(name for name in names if tags()[name])
     rows = (finding_rows() | rule_rows()).items()
-    return frozenset(code for code, row in rows if not row.tags.isdisjoint(known))
+    return frozenset(code for code, row in rows if not row.tags.isdisjoint(codes))
 
 
 def code_of(tag: str) -> str:
@@ -347,7 +347,7 @@ def check_row(file: str, text: str, code: str) -> FindingRow:
     if fault:
         heads = [f"[{code}]", *[f"[[{code}.remedy]]"] * at]
         lines = enumerate(text.splitlines(), start=1)
-        line = [next(n for n, text_of in lines if text_of == head) for head in heads][-1]
+        line = [next(n for n, text_of in lines if text_of == header) for header in heads][-1]
         raise ValueError(f"{file}:{line}: [{code}] {fault}")
     return row
 
@@ -360,11 +360,11 @@ def _faults(row: FindingRow) -> Iterator[tuple[str, int]]:
         yield f"has the unknown fact {min(strangers)}. Add it to _OF_FACTS of schema.py.", 0
     if not row.remedies:
         yield "has no remedy.", 0
-    facts = {place for name, kind in row.facts.items() for place in _OF_KINDS.get(kind, (name,))}
+    facts = {fact for name, kind in row.facts.items() for fact in _OF_KINDS.get(kind, (name,))}
     texts = [(0, row.statement), *((n, t) for n, r in enumerate(row.remedies, 1) for t in r.texts)]
     for at, text in texts:
-        named = {name for _, name, _, _ in Formatter().parse(text) if name}
-        if strange := named - facts - _PLACES:
+        fields = {name for _, name, _, _ in Formatter().parse(text) if name}
+        if strange := fields - facts - _PLACES:
             yield f"names {{{min(strange)}}}, which is no fact of it. Add it to facts.", at
     for at, remedy in enumerate(row.remedies, start=1):
         if (remedy.when == When()) != (at == len(row.remedies)):

@@ -135,13 +135,13 @@ class Lake:
     ) -> TableRows:
         """Return one run's rows of a gold table (None: the newest run's), of all clusters or of
         one. Raises SurroundingsError if the table lost that run's commit."""
-        conditions: list[Wanted] = [("run", "=", of := self.run(run))]
+        conditions: list[Wanted] = [("run", "=", number := self.run(run))]
         if cluster is not None:
             conditions.append(("cluster", "=", cluster))
         # None = another writer's commit. A run's own row is written last.
         newest = self._opened(table, None).opened.transaction_version(table.application)
-        if newest is not None and newest < of:
-            detail = f"its newest run is {newest}, {AUDIT_RUN.full_name} knows run {of}"
+        if newest is not None and newest < number:
+            detail = f"its newest run is {newest}, {AUDIT_RUN.full_name} knows run {number}"
             raise damaged(detail, self.place(table))
         return self.read(table, conditions, columns)
 
@@ -158,8 +158,8 @@ class Lake:
         """Return all rows of a silver history about these clusters, of runs up to `run`."""
         # A single cluster can be compared with the bounds of files.
         lone = len(clusters) == 1
-        of: Wanted = ("cluster", "=", clusters[0]) if lone else ("cluster", "in", list(clusters))
-        return self.read(table, [of, ("run", "<=", self.run(run))])
+        key: Wanted = ("cluster", "=", clusters[0]) if lone else ("cluster", "in", list(clusters))
+        return self.read(table, [key, ("run", "<=", self.run(run))])
 
     def clusters(self, run: int | None = None) -> list[str]:
         """Return the ids of the clusters of one run, sorted."""
@@ -174,20 +174,20 @@ class Lake:
         """
         if len(self.rows(UPGRADE_PLANS, run=run, cluster=cluster, columns=["cluster"])):
             return
-        named: list[Mapping[str, Any]] = []
+        matches: list[Mapping[str, Any]] = []
         with suppress(FeatureLibError):  # earlier releases did not have this table
-            named = self.rows(CLUSTERS, run=run, columns=["cluster", "name"]).to_pylist()
-        if ids := [row["cluster"] for row in named if row["name"] == cluster]:
+            matches = self.rows(CLUSTERS, run=run, columns=["cluster", "name"]).to_pylist()
+        if ids := [row["cluster"] for row in matches if row["name"] == cluster]:
             raise ConfigError(
                 f"No inventory is named that knows the cluster {cluster!r}. Add --fleet FILE, or "
                 f"give its id in run {self.run(run)}: {' or '.join(ids)}"
             )
-        names = [*names, *(row["name"] for row in named)]
-        known = self.clusters(run)
-        folded = {name.casefold(): name for name in (*known, *names)}
+        names = [*names, *(row["name"] for row in matches)]
+        clusters = self.clusters(run)
+        folded = {name.casefold(): name for name in (*clusters, *names)}
         near = get_close_matches(cluster.casefold(), folded, n=_SHOWN, cutoff=0.6)
         nearest = f" Did you mean {' or '.join(folded[name] for name in near)}?" if near else ""
-        listed = some(sorted({*names}) or known, _LISTED)
+        listed = some(sorted({*names}) or clusters, _LISTED)
         raise ConfigError(
             f"No cluster {cluster!r} is in run {self.run(run)} below {self.root}.{nearest} Known "
             f"are {listed or 'none'}. If it is in other tables, add --tables FOLDER."
@@ -210,8 +210,8 @@ class Lake:
         """Return snapshot rows that a run judged: all, or those that meet all `conditions`."""
         # The version of the snapshot table that the run judged; None = the newest.
         inputs = {table["table"]: table["version"] for table in self.night(run)["inputs"] or ()}
-        judged = inputs.get(CLUSTER_SNAPSHOT.full_name)
-        return self.read(CLUSTER_SNAPSHOT, conditions, SNAPSHOT.names, judged)
+        snapshot_version = inputs.get(CLUSTER_SNAPSHOT.full_name)
+        return self.read(CLUSTER_SNAPSHOT, conditions, SNAPSHOT.names, snapshot_version)
 
     def read(
         self,
@@ -240,12 +240,12 @@ class Lake:
     @cached_property
     def _is_schema(self) -> bool:
         """True if the tables have the layout of a catalog's schema."""
-        named = f"{self.root}/{AUDIT_RUN.name_in_schema}"
+        path = f"{self.root}/{AUDIT_RUN.name_in_schema}"
         if "://" not in self.root:
-            return Path(named).is_dir()
+            return Path(path).is_dir()
         from deltalake import DeltaTable
 
-        return DeltaTable.is_deltatable(named)
+        return DeltaTable.is_deltatable(path)
 
     def _opened(self, table: Table, version: int | None) -> TableReader:
         """Return an opened reader of a table. Raises NoEvidenceError, TableError, ConfigError."""
@@ -272,11 +272,11 @@ class Lake:
             advice = "Is it reachable, and may this user read it? Then run again"
             raise SurroundingsError(f"{fault}{advice}.") from error
         if is_outdated(table, reader.opened.metadata().configuration, uri):
-            which, then = "it", "Run the nightly once. It rebuilds the table."
+            subject, then = "it", "Run the nightly once. It rebuilds the table."
             if version is not None:
-                which, then = "it for that run", f"{then} Then omit --run."
+                subject, then = "it for that run", f"{then} Then omit --run."
             raise NoEvidenceError(
-                f"table {table.full_name} at {uri}: an earlier featurelib wrote {which} in "
+                f"table {table.full_name} at {uri}: an earlier featurelib wrote {subject} in "
                 f"another form. {then}"
             )
         self._open[table.full_name, version] = reader
@@ -290,9 +290,9 @@ class TableReader:
     opened: DeltaTable
 
     def __init__(
-        self, table: Table, place: str, options: Mapping[str, str] = {}, version: int | None = None
+        self, table: Table, path: str, options: Mapping[str, str] = {}, version: int | None = None
     ) -> None:
-        self.table, self.place, self.options = table, place, dict(options)
+        self.table, self.place, self.options = table, path, dict(options)
         self._version = version
         self._entries: Entries | None = None  # the files of the log when it was read
 
@@ -388,29 +388,29 @@ def night_before(read: Read, run: int) -> tuple[list[Row], Judgement | None, lis
     before = max((night["run"] for night in nights if night["run"] < run), default=None)
     if before is None:
         return nights, None, [], set()
-    of: list[Wanted] = [("run", "=", before)]
-    plans = read(UPGRADE_PLANS, of, ["cluster", "verdict"]).to_pylist()
+    conditions: list[Wanted] = [("run", "=", before)]
+    plans = read(UPGRADE_PLANS, conditions, ["cluster", "verdict"]).to_pylist()
     columns = ["cluster", "feature", "verdict", "finalized_level", "ceiling"]
-    levels = read(FEATURE_READINESS, of, columns).to_pylist()
+    levels = read(FEATURE_READINESS, conditions, columns).to_pylist()
     judges = {(r["catalogue"], r["dialect"]) for r in nights if r["run"] in (before, run)}
     if len(judges) > 1:
         levels = [row | {"ceiling": None} for row in levels]  # another dialect has other ceilings
     critical: list[Wanted] = [("severity", "=", "critical"), ("muted", "is null", None)]
-    bad = {*read(FINDINGS, [*of, *critical], ["cluster"])["cluster"].to_pylist()}
+    bad = {*read(FINDINGS, [*conditions, *critical], ["cluster"])["cluster"].to_pylist()}
     down: Wanted = ("code", "in", sorted(tagged("down")))
-    nodes = read(FINDINGS, [*of, down], ["cluster", "role", "node_id"]).to_pylist()
+    nodes = read(FINDINGS, [*conditions, down], ["cluster", "role", "node_id"]).to_pylist()
     silent = {(row["cluster"], row["role"], row["node_id"]) for row in nodes}
-    judged = {r["cluster"]: (r["verdict"], r["cluster"] in bad) for r in plans}
-    return nights, judged, levels, silent
+    verdicts = {r["cluster"]: (r["verdict"], r["cluster"] in bad) for r in plans}
+    return nights, verdicts, levels, silent
 
 
-def is_outdated(table: Table, properties: Mapping[str, str], place: str) -> bool:
+def is_outdated(table: Table, properties: Mapping[str, str], path: str) -> bool:
     """Return true if an earlier release wrote a table that is rebuilt from others. Raises
     TableError for a table of a newer release."""
     written = properties.get(VERSION_PROPERTY, "none")
     if not written.isdecimal() or int(written) > table.version:
         raise TableError(
-            f"table {table.full_name} at {place}: expected {VERSION_PROPERTY} {table.version} or "
+            f"table {table.full_name} at {path}: expected {VERSION_PROPERTY} {table.version} or "
             f"earlier, found {written}; nothing was written. A newer featurelib wrote it: use that "
             "release or a later one."
         )

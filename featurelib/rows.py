@@ -91,8 +91,8 @@ class Texts:
 
     def equal(self, text: str) -> Bool:
         """Return a mask of the rows that equal `text`."""
-        hit = np.array([*(word == text for word in self.words), False])  # the last is for code -1
-        return hit[self.codes]
+        mask = np.array([*(item == text for item in self.words), False])  # the last is for code -1
+        return mask[self.codes]
 
     def to_pylist(self) -> list[Any]:
         """Return the texts as Python values."""
@@ -240,9 +240,9 @@ def nulls(kind: Kind, count: int) -> Column:
         return Numbers(values=np.full(count, NONE, dtype=np.int64), of=kind)
     if isinstance(kind, Schema):
         return make_rows(kind, count, {})
-    of = make_rows(kind.of, 0, {}) if isinstance(kind.of, Schema) else nulls(kind.of, 0)
-    assert isinstance(of, Texts | TableRows)
-    return Lists(size=np.full(count, -1, dtype=np.int64), of=of)
+    element = make_rows(kind.of, 0, {}) if isinstance(kind.of, Schema) else nulls(kind.of, 0)
+    assert isinstance(element, Texts | TableRows)
+    return Lists(size=np.full(count, -1, dtype=np.int64), of=element)
 
 
 def numbers_of(values: Iterable[int | None]) -> Int:
@@ -252,9 +252,9 @@ def numbers_of(values: Iterable[int | None]) -> Int:
 
 def texts_of(values: Iterable[str | None]) -> Texts:
     """Return texts as a column; None becomes null."""
-    place: dict[str, int] = {}
-    codes = [-1 if text is None else place.setdefault(text, len(place)) for text in values]
-    return Texts(words=[*place], codes=np.array(codes, dtype=np.int64))
+    position: dict[str, int] = {}
+    codes = [-1 if text is None else position.setdefault(text, len(position)) for text in values]
+    return Texts(words=[*position], codes=np.array(codes, dtype=np.int64))
 
 
 def lists_of(values: Sequence[Sequence[str]]) -> Lists:

@@ -103,8 +103,8 @@ class Wanted:
     @property
     def addresses(self) -> dict[str, str]:
         """The addresses in options, which replace the inventory's: option → value."""
-        given = {name: getattr(self, name) for name in WAYS}
-        return {name: value for name, value in given.items() if value is not None}
+        options = {name: getattr(self, name) for name in WAYS}
+        return {name: value for name, value in options.items() if value is not None}
 
     @property
     def addresses_anywhere(self) -> dict[str, str]:
@@ -134,12 +134,12 @@ class Wanted:
     @property
     def _text(self) -> str:
         names = ("capture", "tables", "run", "as_of", "fleet", "config", "overlay", *WAYS)
-        given = [(name, getattr(self, name)) for name in names]
-        demo = demo_places().items() <= {pair for pair in given if isinstance(pair[1], str)}
+        options = [(name, getattr(self, name)) for name in names]
+        demo = demo_places().items() <= {pair for pair in options if isinstance(pair[1], str)}
         if demo:
-            given = [pair for pair in given if pair not in demo_places().items()]
+            options = [pair for pair in options if pair not in demo_places().items()]
         return " --demo" * demo + "".join(
-            f" --{n.replace('_', '-')} {shlex.quote(str(v))}" for n, v in given if v
+            f" --{n.replace('_', '-')} {shlex.quote(str(v))}" for n, v in options if v
         )
 
     @property
@@ -147,10 +147,10 @@ class Wanted:
         """True if options name landing files or tables. Raises ConfigError for options that exclude
         each other."""
         stored = [name for name in ("capture", "tables") if getattr(self, name) is not None]
-        named = [f"--{name}" for name in (*stored, *self.addresses)]
-        if stored and len(named) > 1:
+        options = [f"--{name}" for name in (*stored, *self.addresses)]
+        if stored and len(options) > 1:
             raise ConfigError(
-                f"expected one source of evidence, found {' and '.join(named)}. Keep one."
+                f"expected one source of evidence, found {' and '.join(options)}. Keep one."
             )
         if not stored and (self.as_of is not None or self.run is not None):
             raise ConfigError(
@@ -274,9 +274,9 @@ def choose_entries(
     if not inventory.cluster and not entries:
         raise ConfigError(lists_none(source))
     if not entries:
-        which = f"{source} ({part.text})" if part else source
+        source_text = f"{source} ({part.text})" if part else source
         raise ConfigError(
-            f"{which}: expected clusters with {keys}, found none. Its keys are explained in "
+            f"{source_text}: expected clusters with {keys}, found none. Its keys are explained in "
             f"{example('fleet.toml')}."
         )
     return entries
@@ -398,7 +398,7 @@ class Chosen:
         given = options.addresses_anywhere.items()
         words = [f"--{option} {shlex.quote(value)}" for option, value in given if value]
         reach = " ".join(words) or shlex.quote(options.cluster or cluster)
-        journal = (named := named_journal(journal)) and os.path.abspath(named)
+        journal = (journal_place := named_journal(journal)) and os.path.abspath(journal_place)
         fleet = options.fleet and os.path.abspath(options.fleet)
         return ClusterArgs(reach=reach, fleet=fleet, journal=journal)
 
@@ -465,8 +465,8 @@ class Chosen:
         if entry not in fleet.cluster:
             lake.expect_cluster(entry.id, run, [e.name for e in fleet.cluster if e.name])
         see = partial(Inputs.see, row=lake.snapshot(entry.id, run))
-        place = f"{options.tables}, run {run}"
-        return replace(self._make_source(see, as_of, fleet, entry, "tables in", place), lake=lake)
+        where = f"{options.tables}, run {run}"
+        return replace(self._make_source(see, as_of, fleet, entry, "tables in", where), lake=lake)
 
     @contextmanager
     def reader(self) -> Iterator[tuple[Callable[[], Source], Backend]]:
@@ -480,9 +480,9 @@ class Chosen:
     def _read(self, reached: ReachedCluster, backend: Backend) -> Source:
         entry = reached.entry
         lines = read_cluster(backend, entry, self.say)
-        see, place = partial(Inputs.see_lines, lines=lines), backend.where
+        see, where = partial(Inputs.see_lines, lines=lines), backend.where
         # The data is new, so its age does not matter.
-        source = self._make_source(see, None, reached.fleet, entry, "a reading of", place)
+        source = self._make_source(see, None, reached.fleet, entry, "a reading of", where)
         return replace(source, view=replace(source.view, site=self._site(entry)))
 
     def _site(self, entry: FleetEntry) -> Site:
@@ -496,7 +496,7 @@ class Chosen:
         fleet: Fleet,
         entry: FleetEntry,
         how: str,
-        place: str,
+        where: str,
     ) -> Source:
         """Return a reading, judged by the settings in use; `say` gets the quarantined lines."""
         settings, file = find_settings(self.wanted.config)
@@ -509,14 +509,14 @@ class Chosen:
         )
         view = see(inputs)
         for number, reason in view.rejected[:_SHOWN]:
-            self.say(f"warning: {place}: line {number} is set aside: {reason}")
+            self.say(f"warning: {where}: line {number} is set aside: {reason}")
         if (rest_count := len(view.rejected) - _SHOWN) > 0:
-            self.say(f"warning: {place}: {rest_count} more lines are set aside")
-        known = fleet.of(view.cluster_id, entry)
+            self.say(f"warning: {where}: {rest_count} more lines are set aside")
+        entry_known = fleet.of(view.cluster_id, entry)
         return Source(
-            view=replace(view, site=self._site(known)),
-            entry=known,
-            made_from=f"{how} {place}",
+            view=replace(view, site=self._site(entry_known)),
+            entry=entry_known,
+            made_from=f"{how} {where}",
             wanted=self.wanted,
             inputs=inputs,
             guards=Guarding.by(settings, fleet).of(view.cluster_id),
@@ -525,8 +525,8 @@ class Chosen:
 
 
 def _places_in_files(capture: str, lines: dict[int, int]) -> dict[int, str]:
-    place, places = Path(capture), dict[int, str]()
-    files = [place] if place.is_file() else sorted(f for f in place.rglob("*") if f.is_file())
+    folder, places = Path(capture), dict[int, str]()
+    files = [folder] if folder.is_file() else sorted(f for f in folder.rglob("*") if f.is_file())
     for file in files:
         if len(places) == len(lines):
             break

@@ -56,14 +56,14 @@ class Table:
         struct or list → sentence."""
         sentences = _sentences()
         own = sentences["columns"] | sentences.get(self.full_name, {})
-        about = {}
+        texts = {}
         for name, kind in self.schema.fields:
             rows = kind.of if isinstance(kind, ListOf) else kind
             parts = rows.names if isinstance(rows, Schema) else []
             for key, short in [(name, name), *((f"{name}.{part}", part) for part in parts)]:
                 if (sentence := own.get(key, own.get(short))) is not None:
-                    about[key] = sentence
-        return about
+                    texts[key] = sentence
+        return texts
 
     @property
     def audited(self) -> Schema:

@@ -84,8 +84,8 @@ def toml_text(text: str) -> str:
 def toml_line(text: str, table: str, index: int) -> str:
     """Return `:12`, the line of the [[table]] at `index` (from 0) in a TOML text; "" for tables in
     one list."""
-    head = re.compile(rf'\s*\[\[\s*"?{table}"?\s*\]\]')
-    lines = [number for number, line in enumerate(text.splitlines(), 1) if head.match(line)]
+    table_line = re.compile(rf'\s*\[\[\s*"?{table}"?\s*\]\]')
+    lines = [number for number, line in enumerate(text.splitlines(), 1) if table_line.match(line)]
     return f":{lines[index]}" if index < len(lines) else ""
 
 
@@ -108,11 +108,11 @@ def _escape(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
 
 
-def clean_place(place: str) -> str:
+def clean_place(location: str) -> str:
     """Return a place `file:line` as safe text; a long path is cut, the line number is not."""
-    path, colon, number = place.rpartition(":")
+    path, colon, number = location.rpartition(":")
     if not colon:
-        return clean(place, LONGEST_PATH)
+        return clean(location, LONGEST_PATH)
     return clean(path, LONGEST_PATH) + colon + clean(number)
 
 
@@ -157,13 +157,13 @@ _WHO = re.compile(r"(.*?(?:\S:\d+|(?:broker|controller) \d+)): (.+)")
 def share_reasons(text: str) -> str:
     """Return `a:9092, b:9092: no answer`: reasons `WHO: WHY`, separated by ` · `, with equal ones
     joined."""
-    alike = defaultdict[str, list[str]](list)
+    groups = defaultdict[str, list[str]](list)
     for reason in text.split(" · "):
         match = _WHO.fullmatch(reason)
         node, words = match.groups() if match else ("", reason)
-        alike[words].append(node)
+        groups[words].append(node)
     pairs = (
-        (", ".join(dict.fromkeys(filter(None, nodes))), words) for words, nodes in alike.items()
+        (", ".join(dict.fromkeys(filter(None, nodes))), words) for words, nodes in groups.items()
     )
     return " · ".join(": ".join(filter(None, pair)) for pair in pairs)
 
@@ -184,9 +184,9 @@ def nodes(role: str | None, ids: Iterable[int], most: int | None = RUNS) -> str:
     ranges = runs(ids)
     texts = [str(low) if low == high else f"{low}-{high}" for low, high in ranges[:most]]
     rest_count = sum(high - low + 1 for low, high in ranges[len(texts) :])
-    tail = f" and {rest_count:,} more" if rest_count else ""
+    more = f" and {rest_count:,} more" if rest_count else ""
     several = len(ranges) > 1 or any(low != high for low, high in ranges)
-    return f"{role or 'node'}{'s' if several else ''} {', '.join(texts)}{tail}"
+    return f"{role or 'node'}{'s' if several else ''} {', '.join(texts)}{more}"
 
 
 def brokers_and_controllers(
@@ -282,11 +282,11 @@ def ask_why_lower(moves: Iterable[tuple[str, str, str, datetime]]) -> str:
     return f"Ask first why {' and '.join(went)}." if went else ""
 
 
-def mend_first(grave: Sequence[str]) -> str:
+def mend_first(messages: Sequence[str]) -> str:
     """Return the sentence that critical findings, given as messages, are fixed first; "" without
     any."""
-    tail = f" {count(len(grave) - 1, 'critical finding')} more." if grave[1:] else ""
-    return f"Fix the critical finding first: {grave[0]}{tail}" if grave else ""
+    more = f" {count(len(messages) - 1, 'critical finding')} more." if messages[1:] else ""
+    return f"Fix the critical finding first: {messages[0]}{more}" if messages else ""
 
 
 def although(unfit: Sequence[str]) -> str:

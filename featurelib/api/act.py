@@ -130,9 +130,9 @@ def read_plan(plan: PlanAnswer | str) -> PlanFile:
     """Return a plan, read if `plan` is a path. Raises RefusedError, PlanError, ConfigError."""
     if isinstance(plan, PlanAnswer):
         return plan.expect_made()
-    again = "The nightly removes plans that it does not make any more. "
-    again += f"Make one: featurelib plan CLUSTER upgrade-all --out {quote(plan)}"
-    return files.read_plan(read_bytes(plan, "a plan file", again), plan)
+    advice = "The nightly removes plans that it does not make any more. "
+    advice += f"Make one: featurelib plan CLUSTER upgrade-all --out {quote(plan)}"
+    return files.read_plan(read_bytes(plan, "a plan file", advice), plan)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -220,9 +220,9 @@ def apply(
     is_sent, file = mode is Mode.SEND, read_plan(plan)
     chosen = choose_live(cluster or Chosen(wanted=Wanted(), catalogue=open_catalogue(None)))
     options, path = chosen.wanted, plan if isinstance(plan, str) else ""
-    beside = Path(path or "PLAN").with_suffix(".approval.json")
-    if is_sent and path and beside.is_file():
-        approval = approval or str(beside)
+    approval_path = Path(path or "PLAN").with_suffix(".approval.json")
+    if is_sent and path and approval_path.is_file():
+        approval = approval or str(approval_path)
     if is_sent and approval is None:
         words = quote(path or "PLAN") + options.of_files
         again = files.approve_command(words, open_settings(options.config).longest_approval)
@@ -284,18 +284,18 @@ def _apply_file(
     name, document = named(plan.cluster, entry.title), partial(_apply_document, file, entry, ruled)
     clearance = Clearance(approval="")
     try:
-        known, options = chosen.catalogue, chosen.wanted.ways[0]
-        expect_ours(plan.cluster, plan.moves, reached.fleet, known, plan.guards, options)
+        catalogue, options = chosen.catalogue, chosen.wanted.ways[0]
+        expect_ours(plan.cluster, plan.moves, reached.fleet, catalogue, plan.guards, options)
         clearance = check(datetime.now(UTC))
         rules = [("settings", clean(ruled, 400)), ("approval", clean(clearance.text, 2000))]
         rules, address = rules if clearance.by else rules[:1], reached.entry.address
         if mode is Mode.SEND:
-            person.show(order_page(file, name, rules, known, address))
+            person.show(order_page(file, name, rules, catalogue, address))
             person.confirm(f"Apply this plan to cluster {name}?")
         else:
             for rule, value in rules:
                 chosen.say(f"{rule}: {value}")
-            if str(page := danger_page(plan, known, address)):
+            if str(page := danger_page(plan, catalogue, address)):
                 person.show(page)
         with (
             person.sending(),
@@ -309,18 +309,18 @@ def _apply_file(
                 controller.check_clearance(order, opened)
                 again = ""
     except FeatureLibError as error:
-        word, code = ERROR_WORDS[error.exit_code], error.exit_code
-        error.facts = msgspec.to_builtins(document(clearance, word, code, str(error)))
+        status, code = ERROR_WORDS[error.exit_code], error.exit_code
+        error.facts = msgspec.to_builtins(document(clearance, status, code, str(error)))
         raise
     command = person.command
-    says = sentence(ending, known, name, order.way, again=command, approve=again)
-    return _apply_answer(ending, plan, says, partial(document, clearance))
+    message = sentence(ending, catalogue, name, order.way, again=command, approve=again)
+    return _apply_answer(ending, plan, message, partial(document, clearance))
 
 
 def _apply_answer(
-    ending: Ending, plan: Plan, says: str, document: Callable[..., ApplyDocument]
+    ending: Ending, plan: Plan, message: str, document: Callable[..., ApplyDocument]
 ) -> Carried:
-    kind, text = ending.kind, says + before_return(ending, plan)
+    kind, text = ending.kind, message + before_return(ending, plan)
     usual = None if sys.stdout.isatty() else UNWRAPPED
     updates = [outcome for step in ending.steps for outcome in step.updates]
     return Carried(
@@ -332,24 +332,24 @@ def _apply_answer(
     )
 
 
-def _withdrawn_text(file: PlanFile, again: str, journal: str | None) -> str:
+def _withdrawn_text(file: PlanFile, approve_command: str, journal: str | None) -> str:
     """Return the advice to approve again, after the withdrawal if the journal has one."""
     taken, path = list[Withdrawal](), journal_path(journal)
     if path.exists():
         with closing(Journal(path)) as opened:
             taken = [entry for entry in opened.withdrawals() if entry.plan == file.digest]
     was = f"An approval of this plan was {taken[-1].text}. " if taken else ""
-    return f"{was}Approve it again: {again}"
+    return f"{was}Approve it again: {approve_command}"
 
 
 def _apply_document(
     file: PlanFile,
     entry: FleetEntry,
     settings: str,
-    given: Clearance,
-    word: str,
+    clearance: Clearance,
+    status: str,
     code: int,
-    says: str,
+    message: str,
     ending: Ending | None = None,
 ) -> ApplyDocument:
     """Return the JSON document of an `apply`: its result, or how far it came."""
@@ -359,12 +359,12 @@ def _apply_document(
         name=entry.title,
         plan=file.digest,
         settings=settings,
-        approved_by=given.by or None,
-        reason=given.reason or None,
-        signed=given.signed if given.by else None,
-        outcome=word,
+        approved_by=clearance.by or None,
+        reason=clearance.reason or None,
+        signed=clearance.signed if clearance.by else None,
+        outcome=status,
         exit_code=code,
-        says=says,
+        says=message,
         steps=len(file.plan.steps),
         applied_before=ending.before if ending else 0,
         requests=[

@@ -122,9 +122,9 @@ def approve(
     if target:
         write_whole(target, written)
     own = "" if entry.is_reachable else plan_ways(file, entry)
-    ways = Wanted(fleet=given.fleet, config=given.config, overlay=given.overlay).of_files + own
-    ways += f" --journal {quote(given.journal)}" if given.journal else ""
-    command = f"featurelib apply {quote(path or 'PLAN')} --approval {quote(target)}{ways}"
+    options = Wanted(fleet=given.fleet, config=given.config, overlay=given.overlay).of_files + own
+    options += f" --journal {quote(given.journal)}" if given.journal else ""
+    command = f"featurelib apply {quote(path or 'PLAN')} --approval {quote(target)}{options}"
     lines = [f"written: {target} ({'signed' if signature else 'not signed'})", f"next: {command}"]
     lines += [UNREACHED] * (not (own or entry.is_reachable))
     keys = {"file": target, "signed": signature is not None, "next": command}
@@ -162,8 +162,8 @@ def _withdraw(target: str, reason: str | None, journal: str | None) -> Approved:
     With another journal a copy of the file is valid until it expires. Raises ConfigError where
     there is none or it cannot be deleted, PlanError, ApprovalError, JournalError.
     """
-    again = "One whose file is gone cannot be taken back: a copy holds until it expires."
-    file = files.read_approval(read_bytes(target, "an approval to take back", again), target)
+    warning = "One whose file is gone cannot be taken back: a copy holds until it expires."
+    file = files.read_approval(read_bytes(target, "an approval to take back", warning), target)
     approval, path = file.approval, journal_path(journal)
     withdrawal = Withdrawal(
         approval=files.digest(approval),
@@ -190,9 +190,9 @@ def _withdraw(target: str, reason: str | None, journal: str | None) -> Approved:
         f"with another journal a copy would hold until {files.say_time(approval.expires_at)}",
     ]
     if any(entry.intent.approval == withdrawal.approval for entry in entries):
-        again = f"featurelib resume {quote(approval.cluster)}"
-        again += f" --journal {quote(journal)}" if journal else ""
-        lines.append(f"a request of this approval may be sent already. Find out: {again}")
+        warning = f"featurelib resume {quote(approval.cluster)}"
+        warning += f" --journal {quote(journal)}" if journal else ""
+        lines.append(f"a request of this approval may be sent already. Find out: {warning}")
     keys = {"file": target, "signed": file.signature is not None}
     taken = withdrawal_document(withdrawal)
     document = fill(ApproveDocument, approval=approval, withdrawn=taken, **keys)

@@ -147,18 +147,18 @@ def _report(readings: Sequence[_Reading], fleet: Fleet, listed_in: str) -> Repor
     files = (line for path in paths for line in landing_lines("--capture", path))
     lines = chain(files, *(reading.lines for reading in readings))
     is_whole = any(not reading.entry.id for reading in readings)
-    judged, as_of, rejected = inputs.judge_lines(lines, entries, mutes, every=is_whole)
+    result, as_of, rejected = inputs.judge_lines(lines, entries, mutes, every=is_whole)
     if rejected:
         number, reason = rejected[0]
         first.say(f"warning: {count(len(rejected), 'line')} set aside, first {number}: {reason}")
     guarding = Guarding.by(settings, fleet)
-    plans = with_texts(judged, dialect=STRICT, catalogue=catalogue, guarding=guarding)
+    plans = with_texts(result, dialect=STRICT, catalogue=catalogue, guarding=guarding)
     number = int(f"{datetime.now(UTC):%Y%m%d%H%M%S}")
     age, latest = settings.max_age, int(plans.numbers("newest_line").max(initial=0))
     unread = (entry for entry in fleet.cluster if entry.id not in entries)
     landing = Path(options.capture or NO_SITE.landing)
     report = summarize(
-        replace(judged, plans=plans),
+        replace(result, plans=plans),
         report_run(catalogue, number, as_of, RunFacts(newest=latest, max_age=age)),
         catalogue,
         inventory=Fleet(cluster=(*(reading.entry for reading in entries.values()), *unread)),
@@ -168,8 +168,8 @@ def _report(readings: Sequence[_Reading], fleet: Fleet, listed_in: str) -> Repor
         ),
         mutes=mutes,
     )
-    assert judged.evidence is not None
-    return add_details(report, read_profiles(judged.evidence), {}, catalogue)
+    assert result.evidence is not None
+    return add_details(report, read_profiles(result.evidence), {}, catalogue)
 
 
 def _next_steps(report: Report, readings: Sequence[_Reading]) -> tuple[Report, dict[str, NextStep]]:

@@ -92,21 +92,21 @@ def plan_ways(file: PlanFile, entry: FleetEntry) -> str:
     """Return the options by which the machine that made the plan reached its cluster. They are
     untrusted, so a cluster that receives secrets has none."""
     known = {} if entry.is_secured else file.for_people.addresses
-    own = {n: known[n] for n in WAYS if n in known and clean(known[n], 1000) == known[n]}
-    return "".join(f" --{name} {quote(value)}" for name, value in own.items())
+    options = {n: known[n] for n in WAYS if n in known and clean(known[n], 1000) == known[n]}
+    return "".join(f" --{name} {quote(value)}" for name, value in options.items())
 
 
 def made_at(command: str, file: PlanFile, entry: FleetEntry) -> str:
     """Return a text with the command and the options that reached the cluster when the plan was
     made; "" = no option is needed or known."""
-    words, kept, ways = iter(split(command)), list[str](), plan_ways(file, entry)
+    words, arguments, options = iter(split(command)), list[str](), plan_ways(file, entry)
     for word in words:
         if word.removeprefix("--").partition("=")[0] not in WAYS:
-            kept.append(word)
+            arguments.append(word)
         elif "=" not in word:
             next(words, None)
-    again = f"{join(kept)}{ways}"
-    return f"The plan was made at:\n  {again}" if command and ways and again != command else ""
+    again = f"{join(arguments)}{options}"
+    return f"The plan was made at:\n  {again}" if command and options and again != command else ""
 
 
 def to_frame(rows: Iterable[dict[str, object]]) -> Any:
@@ -262,7 +262,7 @@ def _supported(described: Description) -> Iterator[tuple[str, tuple[Supported, .
             if ends is not None:
                 nodes.setdefault(ends, []).append(f"{node.role} {node.node_id}")
         ranges = [
-            Supported(min_version=low, max_version=high, nodes=tuple(own))
-            for (low, high), own in sorted(nodes.items())
+            Supported(min_version=low, max_version=high, nodes=tuple(ids))
+            for (low, high), ids in sorted(nodes.items())
         ]
         yield feature, tuple(ranges)

@@ -208,7 +208,7 @@ def _convert(kind: str, source: ToolOutput, out: Path, say: Say) -> Answer[Conve
         f"{source.where}: {count(source.lines, 'line')}, of which {source.left_out:,} left out; "
         f"{count(written, 'landing line')} of cluster {source.cluster_id}"
     )
-    about = fill(
+    document = fill(
         ConvertedDocument,
         source,
         file=str(path),
@@ -218,9 +218,9 @@ def _convert(kind: str, source: ToolOutput, out: Path, say: Say) -> Answer[Conve
         lines=written,
     )
     return Answer(
-        value=about,
-        make_rows=lambda: [msgspec.structs.asdict(about)],
-        make_document=lambda: about,
+        value=document,
+        make_rows=lambda: [msgspec.structs.asdict(document)],
+        make_document=lambda: document,
         page=lambda width: Page(width, lines=[str(path)]),
     )
 
@@ -233,10 +233,10 @@ def _take_resources(source: ToolOutput, inventory: Fleet, out: Path, say: Say) -
         say(reason)
     chosen = [resource for resource in resources.clusters if only in ("", resource.cluster_id)]
     if not chosen:
-        known = some([resource.cluster_id for resource in resources.clusters], SHOWN) or "none"
-        which = f"cluster {only}" if only else "Kafka resources that can be taken"
+        ids_text = some([resource.cluster_id for resource in resources.clusters], SHOWN) or "none"
+        wanted = f"cluster {only}" if only else "Kafka resources that can be taken"
         raise ConfigError(
-            f"--from {source.where}: expected {which}, found {known}. Nothing was written."
+            f"--from {source.where}: expected {wanted}, found {ids_text}. Nothing was written."
         )
     now, done = datetime.now(UTC), []
     for resource in chosen:
@@ -245,8 +245,8 @@ def _take_resources(source: ToolOutput, inventory: Fleet, out: Path, say: Say) -
         path = out / name_of(id_, now, STRIMZI)
         lines = write_lines(path, [resource.line(source.observed_at)])
         done.append(Collected(entry=entry, id=id_, file=str(path), lines=lines))
-        known = inventory.names.get(id_) or id_
-        say(f"{resource.resource}: {resource.text}; cluster {known}")
+        ids_text = inventory.names.get(id_) or id_
+        say(f"{resource.resource}: {resource.text}; cluster {ids_text}")
     return _round_answer(done, out)
 
 
@@ -318,12 +318,12 @@ def _line(result: Collected, *, alone: bool) -> str:
         return f"{result.name}: NOT READ: {error}. {recorded}{nameless}."
     silent = ""
     if late := result.not_answering:
-        named = [f"{node.role.text} {node.node_id}: {node.error}" for node in late[:SHOWN]]
+        late_nodes = [f"{node.role.text} {node.node_id}: {node.error}" for node in late[:SHOWN]]
         dots = "; …" if len(late) > SHOWN else ""
-        silent = f", {len(late)} did not ({'; '.join(named)}{dots})"
+        silent = f", {len(late)} did not ({'; '.join(late_nodes)}{dots})"
     reasons = [*dict.fromkeys(result.quarantined)]
-    odd = f"; ingest will quarantine: {some(reasons, SHOWN)}" if reasons else ""
+    faults = f"; ingest will quarantine: {some(reasons, SHOWN)}" if reasons else ""
     probe = f"; {result.probe}" if result.probe else ""
     missing, answered = () if alone else result.not_allowed, len(result.answered)
     rights = "".join(f"; {some(node.refused_by, SHOWN)}: {node.error}" for node in missing)
-    return f"{result.name}: {count(answered, 'listener')} answered{silent}{rights}{odd}{probe}"
+    return f"{result.name}: {count(answered, 'listener')} answered{silent}{rights}{faults}{probe}"

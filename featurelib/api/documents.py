@@ -100,9 +100,9 @@ def plain(value: object) -> Any:
     return msgspec.to_builtins(value)
 
 
-def document(head: Document, value: object) -> dict[str, Any]:
+def document(common: Document, value: object) -> dict[str, Any]:
     """Return the JSON document of a command: its head, and the keys of the value."""
-    return {**msgspec.to_builtins(head), **plain(value)}
+    return {**msgspec.to_builtins(common), **plain(value)}
 
 
 class PlanDocument(Document):

@@ -78,14 +78,14 @@ def journal(
     path, (source, inventory) = journal_path(journal), open_fleet(fleet, catalogue)
     part = inventory.choose(choice, source)
     with closing(_open_journal(path)) as opened:
-        every, taken_back = opened.entries(), opened.withdrawals()
+        all_entries, taken_back = opened.entries(), opened.withdrawals()
         verified = opened.verify()
     known = {w.cluster: "" for w in taken_back}
-    known |= {entry.intent.cluster: entry.intent.name for entry in every}
+    known |= {entry.intent.cluster: entry.intent.name for entry in all_entries}
     chosen = None if cluster is None else _id_of(cluster, known, inventory, source)
     entries = tuple(
         entry
-        for entry in every
+        for entry in all_entries
         if chosen in (None, entry.intent.cluster)
         and (part is None or entry.intent.cluster in part)
         and (entry.is_open or not only_open)
@@ -151,16 +151,16 @@ def _open_journal(path: Path) -> Journal:
     return Journal(path)
 
 
-def _id_of(text: str, known: Mapping[str, str], fleet: Fleet, source: str) -> str:
+def _id_of(text: str, names: Mapping[str, str], fleet: Fleet, source: str) -> str:
     """Return the id of the cluster with the id or name `text`, from the inventory or the journal
-    (`known`: id → name). Raises ConfigError for an unknown or ambiguous text."""
+    (`names`: id → name). Raises ConfigError for an unknown or ambiguous text."""
     listed = any(text in (entry.id, entry.name) for entry in fleet.cluster)
-    if text in known or listed:
-        return text if text in known else fleet.find(text, source).id
-    named = [cluster for cluster, name in known.items() if name == text]
-    if len(named) == 1:
-        return named[0]
-    advice = f"name one of the journal's: {', '.join(sorted(known))}" if known else "leave it out"
+    if text in names or listed:
+        return text if text in names else fleet.find(text, source).id
+    matches = [cluster for cluster, name in names.items() if name == text]
+    if len(matches) == 1:
+        return matches[0]
+    advice = f"name one of the journal's: {', '.join(sorted(names))}" if names else "leave it out"
     return fleet.find(text, source, advice=advice).id
 
 

@@ -189,13 +189,13 @@ def _plan(chosen: Chosen, intent: Intent, *, probe: bool, out: str | None) -> Pl
 
 def _plan_by_probe(chosen: Chosen, intent: Intent) -> tuple[Source, Planned]:
     with chosen.live() as (source, backend):
-        whole = replace(source.inputs, controller_decides=True)
+        inputs = replace(source.inputs, controller_decides=True)
         planned = plan_by_probe(
             backend,
             source.view,
             intent,
             chosen.catalogue,
-            as_if_seen=lambda: whole.see(source.view.rows),
+            as_if_seen=lambda: inputs.see(source.view.rows),
             say=chosen.say,
             guards=source.guards,
         )
@@ -242,13 +242,13 @@ def _outcome(planned: Planned) -> str:
 def _of_replaced(path: str, plan: str) -> str:
     """Return a warning if the approval next to a plan's file is for another plan than the digest
     `plan`; "" = it is not."""
-    beside = Path(path).with_suffix(".approval.json")
+    approval_path = Path(path).with_suffix(".approval.json")
     try:
-        given = files.read_approval(read_limited(beside), str(beside)).approval
+        given = files.read_approval(read_limited(approval_path), str(approval_path)).approval
     except (OSError, InputError, RefusedError):
         return ""
     text = (
-        f"warning: {beside}: the approval by {clean(given.approved_by)} until "
+        f"warning: {approval_path}: the approval by {clean(given.approved_by)} until "
         f"{files.say_time(given.expires_at)} is of the plan before, and not of this one. Approve "
         f"it: {files.approve_command(quote(path))}"
     )

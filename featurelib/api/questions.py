@@ -37,9 +37,9 @@ def answer_about(
 ) -> Answer[Value]:
     """Return the answer to a question about the cluster in `source`."""
     name, made_from = source.entry.title or None, source.made_from
-    head = fill(OfCluster, cluster=source.view.cluster_id, name=name, made_from=made_from)
+    common = fill(OfCluster, cluster=source.view.cluster_id, name=name, made_from=made_from)
     return Answer(
-        value=value, make_rows=rows, make_document=lambda: document(head, value), page=page
+        value=value, make_rows=rows, make_document=lambda: document(common, value), page=page
     )
 
 
@@ -112,14 +112,14 @@ def range_plot(cluster: AnyCluster, features: Sequence[str] = ()) -> RangePlot:
     profiles = read_profiles(source.view.evidence)
     [drawn] = add_details(report, profiles, {}, chosen.catalogue).clusters
     plots = draw(drawn)
-    known = [plot.feature for plot in plots]
-    if strange := sorted(set(features) - set(known)):
+    names = [plot.feature for plot in plots]
+    if strange := sorted(set(features) - set(names)):
         raise ConfigError(
-            f"range_plot: expected features of {drawn.name} ({', '.join(known) or 'none'}), found "
+            f"range_plot: expected features of {drawn.name} ({', '.join(names) or 'none'}), found "
             f"{', '.join(strange)}."
         )
-    kept = tuple(plot for plot in plots if not features or plot.feature in features)
-    return RangePlot(title=f"{drawn.name}: {drawn.summary}", plots=kept)
+    plots_shown = tuple(plot for plot in plots if not features or plot.feature in features)
+    return RangePlot(title=f"{drawn.name}: {drawn.summary}", plots=plots_shown)
 
 
 def _judged(chosen: Chosen, source: Source) -> Judged:

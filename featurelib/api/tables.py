@@ -79,7 +79,7 @@ class NightTables:
     def _summary(self) -> Report:
         """The run's report without ranges and level histories, which take longer to read."""
         lake, judged = self.lake, self.lake.judged(self.run)
-        whole = report_night(
+        full_report = report_night(
             lake.read,
             self.run,
             judged,
@@ -89,8 +89,8 @@ class NightTables:
             find_line=self._places(judged.findings).get,
         )
         if self.part is None:
-            return whole
-        part = narrow(whole, self.part)
+            return full_report
+        part = narrow(full_report, self.part)
         if not part.clusters:
             raise self.nothing(f"run {self.run}")
         return part
@@ -207,7 +207,7 @@ def report_night(
     plans = plan_files(judged, order.fleet.names) if out is not None else {}
     earlier = max((row["run"] for row in past.nights if row["run"] < run), default=0)
     ingest, quarantine, landing = _landed(read, run, earlier, order.fleet.names)
-    about = report_run(
+    run_facts = report_run(
         order.catalogue,
         run,
         microseconds(night["as_of"]),
@@ -223,7 +223,7 @@ def report_night(
     )
     return summarize(
         judged,
-        about,
+        run_facts,
         order.catalogue,
         inventory=order.fleet,
         links=Links(
@@ -252,7 +252,7 @@ def _landed(
         for name in Ingest.__dataclass_fields__
     }
     folder = max(runs, key=lambda row: int(row["run"]))["landing"] if runs else ""
-    left_out = lines, [(at, reason, of and names.get(of, of)) for at, reason, of in newest]
+    left_out = lines, [(at, reason, key and names.get(key, key)) for at, reason, key in newest]
     return Ingest(**counts), left_out, folder if isdir(folder) else NO_SITE.landing
 
 
@@ -262,11 +262,11 @@ def plan_files(
     """Return cluster id → (file name, text) of its plan with steps. The text includes warnings from
     the run's `report`."""
     rows = zip(judged.plans["cluster"].to_pylist(), judged.plans["plan"].to_pylist(), strict=True)
-    named = {cluster: text for cluster, text in rows if text is not None}
+    texts = {cluster: text for cluster, text in rows if text is not None}
     for cluster, reason in ask_first(report) if report else ():
-        if cluster in named:
-            named[cluster] = add_warning(named[cluster], reason)
-    return {c: (name, named[c]) for c, name in zip(named, file_names(named, titles), strict=True)}
+        if cluster in texts:
+            texts[cluster] = add_warning(texts[cluster], reason)
+    return {c: (name, texts[c]) for c, name in zip(texts, file_names(texts, titles), strict=True)}
 
 
 def detail_worst(

@@ -133,8 +133,8 @@ def judge(
     verdict = verdicts(judge, target, unknown > 0, unsure)
     unknowns = unknown[judge.asked.cluster] + unknown_features + agreed.unanswered + unread + beyond
     ready = verdict == READY
-    back = ways_back(evidence, ready, target, software.spoken if ready.any() else {}, catalogue)
-    rows = readiness(judge, verdict, target, beyond_target, blockers, unknowns, back)
+    returns = ways_back(evidence, ready, target, software.spoken if ready.any() else {}, catalogue)
+    rows = readiness(judge, verdict, target, beyond_target, blockers, unknowns, returns)
     rows = remember(rows, evidence, conditions, unknown > 0)
     soaking = find_soaking(rows, evidence, conditions, software, catalogue, report)
     find_forgotten(rows, evidence, conditions, soaking, report)
@@ -163,8 +163,8 @@ def _blockers(judge: Judge, target: Int, sink: BatchFindings) -> Int:
     count = np.zeros(len(ceiling), dtype=np.int64)
     proposed = judge.propose(ceiling, ceiling > query.current, fleet.known_or_enough(target))
     # Findings about a cluster come before those about its nodes.
-    for place, row, hit in sorted(proposed.by_row(), key=lambda r: r[1].rule.about_nodes):
-        question, profile, node = fleet.offenders(proposed, place)
+    for update, row, mask in sorted(proposed.by_row(), key=lambda r: r[1].rule.about_nodes):
+        question, profile, node = fleet.offenders(proposed, update)
         columns: dict[str, Int] = {}
         if len(question):
             # A broker in ZooKeeper mode gets these features as soon as it runs in KRaft mode.
@@ -173,7 +173,7 @@ def _blockers(judge: Judge, target: Int, sink: BatchFindings) -> Int:
             columns["role"] = fleet.nodes.controller[node].astype(np.int64)
             columns["node_id"] = fleet.nodes.node_id[node]
         else:
-            question = proposed.questions[hit]
+            question = proposed.questions[mask]
         at = query.cluster[question]
         if row.rule.about_nodes:
             pair = query.pair_first[question] + profile - evidence.answering.first[at]
@@ -204,16 +204,16 @@ def _beyond_catalogue(judge: Judge, target: Int, report: BatchFindings) -> Bool:
     """Report features with levels above the catalogue; return those with no known level left to
     reach."""
     highest = np.maximum(judge.bounds.seen, judge.asked.current)
-    hit = level_newer_than_catalogue(highest, judge.bounds.newest_known)
-    report.of_questions("level_newer_than_catalogue", hit, level=highest[hit])
-    return hit & (target <= judge.asked.current)
+    mask = level_newer_than_catalogue(highest, judge.bounds.newest_known)
+    report.of_questions("level_newer_than_catalogue", mask, level=highest[mask])
+    return mask & (target <= judge.asked.current)
 
 
 def _uncatalogued(judge: Judge, report: BatchFindings) -> Bool:
     """Report KRaft features without a catalogue row: their rules are unknown."""
-    hit = judge.evidence.uncatalogued(judge.catalogue)
-    report.of_questions("feature_not_catalogued", hit, level=judge.bounds.seen[hit])
-    return hit
+    mask = judge.evidence.uncatalogued(judge.catalogue)
+    report.of_questions("feature_not_catalogued", mask, level=judge.bounds.seen[mask])
+    return mask
 
 
 def _side_effects(judge: Judge, beyond: Bool, report: BatchFindings) -> None:

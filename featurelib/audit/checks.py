@@ -71,11 +71,11 @@ def find_incompatible(evidence: Evidence, report: BatchFindings) -> TableRows:
     # By finding, the position of its effect on the node: the first condition that holds.
     fate = np.argmax(np.stack([*conditions.values()]), axis=0)
     words = [fates[name] for name in conditions]
-    own, causes = _own_answers(evidence, question, subject)
+    answers, causes = _own_answers(evidence, question, subject)
     with_minimum = np.flatnonzero(fate == [*conditions].index("zookeeper_minimum")).tolist()
     texts = {
-        row: own.get(row, "") + words[fate[row]].format(minimum=below[row])
-        for row in {*own, *with_minimum}
+        row: answers.get(row, "") + words[fate[row]].format(minimum=below[row])
+        for row in {*answers, *with_minimum}
     }
     fate[[*texts]] = len(words) + np.arange(len(texts))
     details = Texts(words=[*words, *texts.values()], codes=fate)
@@ -118,29 +118,29 @@ def outdated(evidence: Evidence) -> Texts:
     levels, lowest = query.current[query.pair_question[pair]], query.pair_min[pair]
     too_old = ~below_local_min(levels.astype(np.int32), lowest.astype(np.int32))
     is_old = marked(len(node.key), subject[too_old])
-    out, down = is_old & node.unregistered, is_old & node.not_answering & ~node.live
+    leftover, down = is_old & node.unregistered, is_old & node.not_answering & ~node.live
     words = [Issue.REGISTER_NEWER.value, Issue.START_NEWER.value]
-    return Texts(words=words, codes=np.select([out, down], [0, 1], -1))
+    return Texts(words=words, codes=np.select([leftover, down], [0, 1], -1))
 
 
 def _own_answers(evidence: Evidence, question: Int, subject: Int) -> tuple[dict[int, str], Texts]:
     """Return, by position, the start of the finding about a broker, and its cause: the broker's
     response shows that only its protocol version keeps it from registering features."""
-    query, node, own = evidence.questions, evidence.subjects, dict[int, str]()
-    bare = node.listed_nothing[subject]
-    for row in np.flatnonzero(bare & (node.answered_with[subject] != NOBODY)).tolist():
+    query, node, causes = evidence.questions, evidence.subjects, dict[int, str]()
+    is_empty = node.listed_nothing[subject]
+    for row in np.flatnonzero(is_empty & (node.answered_with[subject] != NOBODY)).tolist():
         at = question[row]
         ranges = ranges_of(evidence.snapshots, int(node.answered_with[subject[row]]))
         low, high = ranges.get(query.names[query.feature[at]], (0, 0))
         level = int(query.current[at])
         least = int(query.finalized_min[at]) or level
         if low <= least and level <= high:
-            own[row] = f"Its software supports {low}-{high}. "
+            causes[row] = f"Its software supports {low}-{high}. "
     old = outdated(evidence)
     words = [*old.words, Issue.PROTOCOL_AND_SOFTWARE.value, Issue.PROTOCOL.value]
-    cause = np.where(bare, len(old.words), old.codes[subject])
-    cause[[*own]] = len(old.words) + 1
-    return own, Texts(words=words, codes=cause)
+    cause = np.where(is_empty, len(old.words), old.codes[subject])
+    cause[[*causes]] = len(old.words) + 1
+    return causes, Texts(words=words, codes=cause)
 
 
 def levels_of_clusters(evidence: Evidence, level: Int, tables: Tables) -> tuple[Levels, Int, Bool]:
@@ -150,14 +150,14 @@ def levels_of_clusters(evidence: Evidence, level: Int, tables: Tables) -> tuple[
     query, clusters = evidence.questions, len(evidence.clusters)
     codes = np.array([tables.feature_code(name) for name in query.names], dtype=np.int64)
     column = codes[query.feature] if len(codes) else query.feature
-    levels, known = np.zeros((clusters, len(tables.features)), dtype=np.int32), column >= 0
-    levels[query.cluster[known], column[known]] = level[known]
+    levels, is_known = np.zeros((clusters, len(tables.features)), dtype=np.int32), column >= 0
+    levels[query.cluster[is_known], column[is_known]] = level[is_known]
     levels[:, 0] = np.where(levels[:, 0] == 0, SILENT_METADATA_VERSION, levels[:, 0])
-    return levels, column, marked(clusters, query.cluster[~known & (level > 0)])
+    return levels, column, marked(clusters, query.cluster[~is_known & (level > 0)])
 
 
 def report_unmet(
-    evidence: Evidence, own: Software, catalogue: Catalogue, report: BatchFindings
+    evidence: Evidence, software: Software, catalogue: Catalogue, report: BatchFindings
 ) -> None:
     """Report each finalized level with an unmet dependency, as declared by the newest software or
     checked by the cluster's own controllers (KIP-1022, Feature dependencies;
@@ -171,22 +171,22 @@ def report_unmet(
         unmet = dependency_unmet(finalized[query.cluster[at_level], other], np.int32(least))
         declared += [(release, other, least, question) for question in at_level[unmet].tolist()]
     # The raft layer keeps kraft.version, so no feature record shows it.
-    kept = evidence.membership.kraft[query.cluster] & query.known
-    kept &= ~evidence.uncatalogued(catalogue)
-    kept &= ~query.of_feature(METADATA_VERSION) & ~query.of_feature(KRAFT_VERSION)
+    reported = evidence.membership.kraft[query.cluster] & query.known
+    reported &= ~evidence.uncatalogued(catalogue)
+    reported &= ~query.of_feature(METADATA_VERSION) & ~query.of_feature(KRAFT_VERSION)
     metadata, current = finalized[query.cluster, 0], query.current.astype(np.int32)
     most = np.int32(max(_needed(name) for name in GENERATIONS))
-    stored = np.flatnonzero(kept & metadata_version_unmet(current, metadata, most)).tolist()
+    stored = np.flatnonzero(reported & metadata_version_unmet(current, metadata, most)).tolist()
     if not declared and not stored:
         return
     unmet_by = defaultdict[int, set[tuple[str, int]]](set)
     for release, other, least, question in declared:
         by = tables.releases[release]
-        names = own.spoken_in(int(query.cluster[question]), by)
+        names = software.spoken_in(int(query.cluster[question]), by)
         if by == ANY or any(_asks(name, "dependency_unmet") for name in names):
             unmet_by[question].add((tables.features[other], least))
     for question in stored:
-        names = own.spoken_in(int(query.cluster[question]))
+        names = software.spoken_in(int(query.cluster[question]))
         least = max([FEATURE_RECORDS_FROM, *map(_needed, names)])
         if metadata_version_unmet(current[question], metadata[question], np.int32(least)):
             unmet_by[question].add((METADATA_VERSION, least))
@@ -224,8 +224,8 @@ def find_deprecations(evidence: Evidence, report: BatchFindings) -> None:
     brokers = (node.role == Role.BROKER) & node.registered & (evidence.answering.of_subject >= 0)
     counts = marked(len(evidence.answering.cluster), evidence.answering.of_subject[brokers])
     least = np.zeros(len(query.cluster), dtype=np.int64)
-    says = query.pair_listed & counts[query.pair_profile]
-    np.maximum.at(least, query.pair_question[says], query.pair_min[says])
+    mask = query.pair_listed & counts[query.pair_profile]
+    np.maximum.at(least, query.pair_question[mask], query.pair_min[mask])
     rises = query.known & (query.current > 0) & (query.finalized_min > 0)
     rises &= stores[query.cluster] & (least > query.finalized_min)
     rises &= ~below_finalized_min(query.current.astype(np.int32), least.astype(np.int32))

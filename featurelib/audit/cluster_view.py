@@ -251,9 +251,9 @@ def _choose(
         number, reason = rejected[0]
         hint = f" in {count(len(rejected), 'line')}, so this is no landing file. Line {number}: "
         hint += f"{reason}. collect --from FILE makes one of the output of a Kafka tool"
-    which = "" if own_id is None else f" of cluster {own_id}"
+    cluster_text = "" if own_id is None else f" of cluster {own_id}"
     raise NoEvidenceError(
-        f"expected landing lines{which}, found none that is accepted{hint}. {NEXT}"
+        f"expected landing lines{cluster_text}, found none that is accepted{hint}. {NEXT}"
     )
 
 
@@ -289,7 +289,7 @@ class PlainCluster:
     def cluster(self) -> Cluster:
         """Return the cluster with its nodes and finalized levels as a plain value."""
         levels, membership = self._evidence.levels, self._evidence.membership
-        off, missing = bool(levels.system_off[0]), self._zookeeper and bool(levels.absent)
+        is_off, missing = bool(levels.system_off[0]), self._zookeeper and bool(levels.absent)
         blind = bool(blind_leaders(self._evidence)[0] != NOBODY)
         finalized = self._finalized()
         level = finalized.get(KRAFT_VERSION, (0, 0))[1]
@@ -302,11 +302,11 @@ class PlainCluster:
             nodes=nodes,
             active=self._active,
             finalized=finalized,
-            cached={} if off or missing or blind else None,
+            cached={} if is_off or missing or blind else None,
             kraft_record=level if disputed else 0,
             raft_level=0 if disputed else level,
             configured_voters=self._configured(nodes),
-            off=off,
+            off=is_off,
             migrating=bool(membership.migrating[0]),
             node_missing=missing,
             blind=blind,
@@ -319,9 +319,9 @@ class PlainCluster:
         read, every = self._evidence.configured.get(0), self._software.fleet.nodes
         if read is None:
             return None
-        known = {node.node_id for node in nodes if node.role is Role.CONTROLLER}
-        known |= set(every.node_id[are_asked(every, Asks.CONFIGURED_ONLY)].tolist())
-        return tuple(i for i in read.ids if i in known)
+        controller_ids = {node.node_id for node in nodes if node.role is Role.CONTROLLER}
+        controller_ids |= set(every.node_id[are_asked(every, Asks.CONFIGURED_ONLY)].tolist())
+        return tuple(i for i in read.ids if i in controller_ids)
 
     def _nodes(self, metadata_version: int) -> tuple[Node, ...]:
         """Return the cluster's nodes. Left out are nodes that only the inventory names, and
@@ -387,8 +387,8 @@ class PlainCluster:
     def _as_in_inventory(self, release: str, dialect: str = "") -> str:
         """Return a release as the inventory writes it (4.1.2 for 4.1), if both are the same
         software."""
-        named = generation_of(self._told, "zk", "") if self._zookeeper else self._named
-        return self._told if named == (dialect if self._zookeeper else release) else release
+        generation = generation_of(self._told, "zk", "") if self._zookeeper else self._named
+        return self._told if generation == (dialect if self._zookeeper else release) else release
 
 
 _NODE_PARTS = ("listeners", "registrations", "voters", "observers", "strimzi_nodes", "member")

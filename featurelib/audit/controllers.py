@@ -72,9 +72,9 @@ class Software:
         sets[self.foreign] = 0
         # The release in the inventory decides for each node that may run it.
         code = pick(self._inventory_codes(), evidence.subjects.cluster, NOBODY)
-        named = pick(self._bits, code, 0)
-        fits = (sets & named) != 0
-        self._sets: Int = np.where(fits, named, sets)
+        releases = pick(self._bits, code, 0)
+        fits = (sets & releases) != 0
+        self._sets: Int = np.where(fits, releases, sets)
         # Without known requests, ranges that equal all ranges of a release identify the release.
         on_zookeeper = evidence.membership.on_zookeeper[evidence.subjects.cluster]
         alone = pick(exact.astype(np.int64), profile, 0) > 0
@@ -104,11 +104,11 @@ class Software:
         high = np.where(self._kinds, stable, -1).max(axis=1)
         low = np.where(self._kinds, stable, np.iinfo(np.int16).max).min(axis=1)
         node = self._evidence.subjects
-        known = self._sure & (high == low)[self._kind]
+        is_known = self._sure & (high == low)[self._kind]
         # A level is unstable if a release that the node may run calls it so, whatever its range
         # says.
-        known |= (node.stable_metadata > high[self._kind]) & (high >= 0)[self._kind]
-        ends = np.where(known, high[self._kind], node.stable_metadata)
+        is_known |= (node.stable_metadata > high[self._kind]) & (high >= 0)[self._kind]
+        ends = np.where(is_known, high[self._kind], node.stable_metadata)
         return replace(self._evidence, subjects=replace(node, stable_metadata=ends))
 
     @cached_property
@@ -117,8 +117,8 @@ class Software:
         only one level of metadata.version, so that the range is inferred."""
         evidence, names = self._evidence, self._evidence.questions.names
         node = evidence.subjects
-        known = (node.role == Role.BROKER) & (node.profile >= 0)
-        migrating = evidence.membership.migrating[node.cluster] & known
+        mask = (node.role == Role.BROKER) & (node.profile >= 0)
+        migrating = evidence.membership.migrating[node.cluster] & mask
         if not migrating.any() or METADATA_VERSION not in names:
             return migrating
         ranges, column = self.fleet.ranges, names.index(METADATA_VERSION)
@@ -148,10 +148,10 @@ class Software:
         # A vendor's release counts as the Kafka release it is based on.
         based = [self._catalogue.of(release).based_on for release in self._tables.releases]
         for kind, first in zip(*np.unique(code, return_index=True), strict=True):
-            hit = (code == kind) & (at >= 0)
+            mask = (code == kind) & (at >= 0)
             lines = (listeners.text("releases", int(rows[first])) or "").split(";")
-            offers[at[hit]] = self._bits[[line in lines for line in based]].sum()
-            offered_at[at[hit]] = responded_at[hit]
+            offers[at[mask]] = self._bits[[line in lines for line in based]].sum()
+            offered_at[at[mask]] = responded_at[mask]
         return offers, offered_at
 
     def _inventory_codes(self) -> Int:
@@ -174,9 +174,9 @@ class Software:
         stable_end = node.stable_metadata[subjects].astype(np.int16)
         weight += np.int8(2) * ((stable_end[:, None] != stable) & (stable_end > 0)[:, None])
         codes = pick(self._inventory_codes(), node.cluster[subjects], NOBODY)
-        named = np.flatnonzero(codes >= 0)
+        rows = np.flatnonzero(codes >= 0)
         weight += np.int8(4)
-        weight[named, codes[named]] -= 4
+        weight[rows, codes[rows]] -= 4
         on_zookeeper = self._evidence.membership.on_zookeeper[node.cluster[subjects]]
         weight[self.beyond[subjects] | on_zookeeper] = RULED_OUT
         return weight
@@ -203,14 +203,14 @@ class Software:
         node, nodes = self._evidence.subjects, np.flatnonzero(self._evidence.subjects.runs)
         release = self.releases_of(nodes).codes
         nodes, release = nodes[release >= 0], release[release >= 0]
-        known = [*self._tables.releases, *map(release_line, self._told)]
-        codes = np.arange(len(known) - len(self._told), len(known))
+        releases = [*self._tables.releases, *map(release_line, self._told)]
+        codes = np.arange(len(releases) - len(self._told), len(releases))
         codes[[not text for text in self._told]] = NOBODY
-        oldest, newest = np.full((2, len(codes)), len(known)) * [[1], [-1]]
+        oldest, newest = np.full((2, len(codes)), len(releases)) * [[1], [-1]]
         np.minimum.at(oldest, node.cluster[nodes], release)
         np.maximum.at(newest, node.cluster[nodes], release)
-        hit = marked(len(codes), node.cluster[nodes])
-        ends = (Texts(words=known, codes=np.where(hit, end, codes)) for end in (oldest, newest))
+        mask = marked(len(codes), node.cluster[nodes])
+        ends = (Texts(words=releases, codes=np.where(mask, end, codes)) for end in (oldest, newest))
         return next(ends), next(ends)
 
     @cached_property
@@ -220,26 +220,26 @@ class Software:
         possible = self._possible() & ~zookeeper[:, None]
         newest = GENERATIONS[-1]  # the dialect of a release that is newer than the catalogue
         spoken = {
-            (generation_of(self._catalogue.of(release).based_on, "kraft", newest), release): which
-            for release, which in zip(self._tables.releases, possible.T, strict=True)
-            if which.any()
+            (generation_of(self._catalogue.of(release).based_on, "kraft", newest), release): mask
+            for release, mask in zip(self._tables.releases, possible.T, strict=True)
+            if mask.any()
         }
         # An inventory release that never had ZooKeeper mode is wrong here: use the evidence
         # instead.
         generations = [generation_of(text, "zk", "") for text in self._told]
         for release in ZOOKEEPER_RELEASES:
             name = generation_of(release, "zk")
-            which = zookeeper & np.array([own in ("", name) for own in generations], dtype=bool)
+            mask = zookeeper & np.array([line in ("", name) for line in generations], dtype=bool)
             if release == ZOOKEEPER_RELEASES[0]:  # too old to have these levels
-                which[self._evidence.levels.modern] = False
-            if which.any():
-                spoken[name, release] = which
+                mask[self._evidence.levels.modern] = False
+            if mask.any():
+                spoken[name, release] = mask
         return spoken
 
     def spoken_in(self, cluster: int, by: str | None = None) -> list[str]:
         """Return the dialects that the controllers of one cluster may use; with `by`, only those of
         that release."""
-        pairs = (pair for pair, which in self.spoken.items() if which[cluster])
+        pairs = (pair for pair, clusters in self.spoken.items() if clusters[cluster])
         return [name for name, release in pairs if by in (None, release)]
 
     @cached_property
@@ -263,25 +263,25 @@ class Software:
     @cached_property
     def _leading(self) -> Int:
         """Return, by cluster, the position of the active controller's release; NOBODY = unknown."""
-        releases, known = np.full_like(self.active, NOBODY), np.flatnonzero(self.active >= 0)
-        releases[known] = self.likeliest(self.active[known])
+        releases, clusters = np.full_like(self.active, NOBODY), np.flatnonzero(self.active >= 0)
+        releases[clusters] = self.likeliest(self.active[clusters])
         return releases
 
     def dialects(self, cluster: int) -> list[str]:
         """Return the sorted dialects that the controllers of one cluster may use. If dialects lead
         to equal results, only one of them is returned: the active controller's, if known."""
-        spoken = [pair for pair, which in self.spoken.items() if which[cluster]]
+        spoken = [pair for pair, clusters in self.spoken.items() if clusters[cluster]]
         first = self._tables.releases[leads] if (leads := self._leading[cluster]) >= 0 else ""
-        own = (name for name, release in spoken if release == first)
-        return list(_distinct_dialects((*sorted({name for name, _ in spoken}), *own)))
+        names = (name for name, release in spoken if release == first)
+        return list(_distinct_dialects((*sorted({name for name, _ in spoken}), *names)))
 
     def propose(self, fleet: FleetColumns, level: Int) -> Iterator[Proposed]:
         """Evaluate `level` of every feature that it would raise, with each dialect that the
         cluster's controllers may use; yield the results by dialect."""
         query = self._evidence.questions
         rising = query.known & (level > query.current)
-        for (name, release), which in self.spoken.items():
-            questions = np.flatnonzero(rising & which[query.cluster])
+        for (name, release), clusters in self.spoken.items():
+            questions = np.flatnonzero(rising & clusters[query.cluster])
             if len(questions):
                 yield fleet.propose(questions, level, load(name), release=release)
 
@@ -299,9 +299,9 @@ class Software:
         possible = (sets[:, None] & self._bits) > 0
         # The inventory decides between candidates, or adds a candidate.
         codes = self._inventory_codes()
-        named = np.flatnonzero(codes >= 0)
-        possible[named] &= ~possible[named, codes[named]][:, None]
-        possible[named, codes[named]] = True
+        rows = np.flatnonzero(codes >= 0)
+        possible[rows] &= ~possible[rows, codes[rows]][:, None]
+        possible[rows, codes[rows]] = True
         return possible
 
 
@@ -323,12 +323,12 @@ def blind_leaders(evidence: Evidence) -> Int:
     leads = np.flatnonzero(
         evidence.may_lead(~node.expected_only) & readable[node.cluster] & (node.listener >= 0)
     )
-    full, partial, known = (
+    full, partial, is_known = (
         evidence.listeners.field(name)[node.listener[leads]]
         for name in ("full_at", "partial_at", "levels_at")
     )
     cluster = node.cluster[leads]
-    blind = np.maximum(full, partial) > np.maximum(known, levels.at[cluster])
+    blind = np.maximum(full, partial) > np.maximum(is_known, levels.at[cluster])
     leaders = np.full(len(evidence.clusters), NOBODY)
     # The order is reversed, so the first leader stays.
     leaders[cluster[blind][::-1]] = node.node_id[leads][blind][::-1]

@@ -161,12 +161,12 @@ class Configurations:
     def static_voters(self) -> tuple[StaticVoters, ...]:
         """The `controller.quorum.voters` of every controller that returned it, ordered by cluster
         and node; unreadable values are left out."""
-        known = self._records
-        own = known.field("key") == known.code("key", VOTERS)
-        own &= known.field("role") == int(Role.CONTROLLER)
-        own &= known.field("resource") != known.code("resource", BROKER_DEFAULT)
-        at = np.flatnonzero(own)
-        values = zip(known.row[at].tolist(), known.structs(ConfiguredValue, at), strict=True)
+        records = self._records
+        is_voters_key = records.field("key") == records.code("key", VOTERS)
+        is_voters_key &= records.field("role") == int(Role.CONTROLLER)
+        is_voters_key &= records.field("resource") != records.code("resource", BROKER_DEFAULT)
+        at = np.flatnonzero(is_voters_key)
+        values = zip(records.row[at].tolist(), records.structs(ConfiguredValue, at), strict=True)
         return tuple(
             StaticVoters(cluster=cluster, node_id=v.node_id, ids=ids, at=v.at, line=v.line)
             for cluster, v in values
@@ -250,8 +250,8 @@ class Evidence:
         led = marked(clusters, node.cluster[controller & counted]) & ~self.membership.on_zookeeper
         local = np.where(led[node.cluster], controller, ~controller) & counted
         active = local & (node.node_id == self.controller[node.cluster])
-        known = marked(clusters, node.cluster[active])
-        return np.where(known[node.cluster], active, local)
+        has_active = marked(clusters, node.cluster[active])
+        return np.where(has_active[node.cluster], active, local)
 
     def uncatalogued(self, catalogue: Catalogue) -> Bool:
         """Return a mask of (cluster, feature) questions about KRaft features that no release of
@@ -286,8 +286,8 @@ class Evidence:
             return rows
         keys, cluster = record_keys(self.listeners)[rows], self.listeners.row[rows]
         follow = node_key(observers.row, int(Role.CONTROLLER), observers.field("node_id"))
-        own = node.key[node.registered | node.voter]
-        known = distinct(np.concatenate((own, follow, broker_key(follow))))
+        known_keys = node.key[node.registered | node.voter]
+        known = distinct(np.concatenate((known_keys, follow, broker_key(follow))))
         is_broker = self.listeners.field("role")[rows] == Role.BROKER
         listed = np.where(is_broker, member.brokers_listed[cluster], member.quorum_known[cluster])
         return rows[(find(known, keys) < 0) & listed]
@@ -301,9 +301,9 @@ class Evidence:
         because such controllers check these nodes, and so does the policy.
         """
         query = self.questions
-        out = query.pair_unfit & self.membership.on_zookeeper[query.cluster][query.pair_question]
+        mask = query.pair_unfit & self.membership.on_zookeeper[query.cluster][query.pair_question]
         # The last entry is for position -1: a node without a profile.
-        profiles = marked(len(self.answering.cluster) + 1, query.pair_profile[out])
+        profiles = marked(len(self.answering.cluster) + 1, query.pair_profile[mask])
         return profiles[self.answering.of_subject]
 
     def dynamic(self) -> tuple[Bool, Bool]:
@@ -337,21 +337,21 @@ def read(rows: TableRows, conditions: Conditions, absent_metadata: int) -> Evide
     """Return the evidence columns of snapshot rows (featurelib.schema.SNAPSHOT without `state`)."""
     snapshots = Snapshots(rows)
     malformed, inventory = snapshots.malformed, conditions.inventory
-    known = [
+    entries = [
         UNEXPECTED if i in malformed else inventory.get(name, UNEXPECTED)
         for i, name in enumerate(snapshots.clusters)
     ]
-    controllers = np.array([entry.controllers_vouched for entry in known], dtype=bool)
-    decides = np.array([entry.controller_decides for entry in known], dtype=bool)
-    vouched = np.array([entry.vouched for entry in known], dtype=bool) | decides
+    controllers = np.array([entry.controllers_vouched for entry in entries], dtype=bool)
+    decides = np.array([entry.controller_decides for entry in entries], dtype=bool)
+    vouched = np.array([entry.vouched for entry in entries], dtype=bool) | decides
     fresh = partial(is_fresh, as_of=conditions.as_of, max_age=conditions.max_age)
     profiles, operated = Profiles(snapshots), _operated_keys(snapshots, fresh)
-    levels = read_levels(snapshots, fresh, [entry.generation for entry in known])
+    levels = read_levels(snapshots, fresh, [entry.generation for entry in entries])
     subjects, membership = read_nodes(
         snapshots,
         profiles,
         fresh,
-        np.sort(np.concatenate([_expected_keys(known), operated])),
+        np.sort(np.concatenate([_expected_keys(entries), operated])),
         vouched,
         levels.system_off,
     )
@@ -359,7 +359,7 @@ def read(rows: TableRows, conditions: Conditions, absent_metadata: int) -> Evide
     levels.trusted &= ~membership.on_zookeeper | (levels.kind != Witness.BROKER)
     # An owner's declaration about controllers shows KRaft mode, because only KRaft has controllers.
     reported = levels.names.equal(METADATA_VERSION) & (levels.entry_level > 0)
-    by_quorum = controllers | marked(len(known), levels.entry_cluster[reported])
+    by_quorum = controllers | marked(len(entries), levels.entry_cluster[reported])
     run_by_quorum = membership.kraft | (by_quorum & ~membership.zookeeper)
     membership = replace(membership, kraft=run_by_quorum)
     answering, profile = answer(subjects, profiles)
@@ -395,9 +395,9 @@ def _operated_keys(snapshots: Snapshots, fresh: Callable[[Int], Bool]) -> Int:
     return np.sort(keys[fresh(at)[snapshots["strimzi_nodes"].row]])
 
 
-def _expected_keys(known: Sequence[Expected]) -> Int:
-    rows = [(i, Role.BROKER, node) for i, e in enumerate(known) for node in e.brokers]
-    rows += [(i, Role.CONTROLLER, node) for i, e in enumerate(known) for node in e.controllers]
+def _expected_keys(expected: Sequence[Expected]) -> Int:
+    rows = [(i, Role.BROKER, node) for i, e in enumerate(expected) for node in e.brokers]
+    rows += [(i, Role.CONTROLLER, node) for i, e in enumerate(expected) for node in e.controllers]
     return np.sort(node_key(*np.array(rows, dtype=np.int64).reshape(-1, 3).T))
 
 
@@ -529,11 +529,11 @@ class BatchFindings(Findings):
 
 
 def _positions(rows: Int | Bool | Sequence[int]) -> Int:
-    these = np.asarray(rows)
-    return np.flatnonzero(these) if these.dtype == bool else these.astype(np.int64)
+    positions = np.asarray(rows)
+    return np.flatnonzero(positions) if positions.dtype == bool else positions.astype(np.int64)
 
 
 def _unknown(names: Sequence[str], catalogue: Catalogue) -> list[int]:
     """Return the positions in `names` of features that neither catalogue nor overlay has."""
-    known = {METADATA_VERSION}.union(*(release.features for release in catalogue.releases))
-    return [code for code, name in enumerate(names) if name not in known]
+    features = {METADATA_VERSION}.union(*(release.features for release in catalogue.releases))
+    return [code for code, name in enumerate(names) if name not in features]

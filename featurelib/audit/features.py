@@ -107,9 +107,9 @@ def answer(subjects: Subjects, profiles: Profiles) -> tuple[Answering, Int]:
     )
     of_subject = np.full(len(subjects.cluster), -1, dtype=np.int64)
     of_subject[counts] = inverse
-    place = places >> 1
-    cluster = np.searchsorted(begin, place, side="right") - 1
-    local = place - begin[cluster]
+    question = places >> 1
+    cluster = np.searchsorted(begin, question, side="right") - 1
+    local = question - begin[cluster]
     profile = np.where(
         local == profiles.count[cluster], profiles.empty, profiles.first[cluster] + local
     )
@@ -161,7 +161,7 @@ def ask(
     current, minimum = np.zeros((2, len(keys)), dtype=np.int64)
     current[at_finalized], minimum[at_finalized] = levels.entry_level, levels.entry_min
     disputed = [c * width + names.index(name) for c, name, _ in levels.disputed if name in names]
-    known = levels.believed[cluster] & (current >= 0) & ~np.isin(keys, disputed)
+    is_known = levels.believed[cluster] & (current >= 0) & ~np.isin(keys, disputed)
     current, minimum = np.maximum(current, 0), np.maximum(minimum, 0)
     unclear = ~listed & answering.partial[pair_profile]
     # A finalized minimum counts only if the znode stores it; otherwise it is 0 or the level.
@@ -174,7 +174,7 @@ def ask(
         names=names,
         current=current,
         finalized_min=minimum,
-        known=known,
+        known=is_known,
         pair_first=pair_first,
         pair_count=pair_count,
         pair_question=pair_question,
@@ -183,7 +183,7 @@ def ask(
         pair_max=pair_max,
         pair_listed=listed,
         pair_unclear=unclear,
-        pair_unfit=unfit & known[pair_question] & ~unclear,
+        pair_unfit=unfit & is_known[pair_question] & ~unclear,
     )
 
 

@@ -112,7 +112,7 @@ class Findings:
 
     def rows(self, code: str | None = None) -> TableRows:
         """Return all findings, or the findings of one code, as rows of FINDING."""
-        blocks = [rows for of, rows in self._blocks if code in (None, of)]
+        blocks = [rows for block_code, rows in self._blocks if code in (None, block_code)]
         return join_rows([make_rows(FINDING, 0, {}), *blocks])
 
 
@@ -191,25 +191,25 @@ class InForce:
 
 def covered(mute: Mute, findings: TableRows) -> Bool:
     """Return a mask of the findings that a mute matches, also if the mute has expired."""
-    hit = findings.texts("code").equal(mute.code)
+    mask = findings.texts("code").equal(mute.code)
     for column, value in (("cluster", mute.cluster), ("feature", mute.feature)):
         if value:
-            hit &= findings.texts(column).equal(value)
+            mask &= findings.texts(column).equal(value)
     if mute.node is not None:
-        hit &= findings.numbers("node_id") == mute.node
-    return hit
+        mask &= findings.numbers("node_id") == mute.node
+    return mask
 
 
 def _mutes_of(findings: TableRows, mutes: Sequence[Mute], as_of: int) -> dict[str, Column | Int]:
     """Return the columns `muted` and `muted_until` of findings, null without a mute; of several
     mutes the one with the latest last day."""
-    known = sorted((m for m in mutes if m.ends > as_of), key=lambda m: m.ends)
-    which = np.full(len(findings), -1, dtype=np.int64)
-    for at, mute in enumerate(known):
-        which[covered(mute, findings)] = at
-    days = np.array([mute.until.toordinal() - _EPOCH for mute in known], dtype=np.int64)
-    reasons = [mute.reason for mute in known]
-    return {"muted": Texts(words=reasons, codes=which), "muted_until": pick(days, which, NONE)}
+    active = sorted((m for m in mutes if m.ends > as_of), key=lambda m: m.ends)
+    mute_at = np.full(len(findings), -1, dtype=np.int64)
+    for at, mute in enumerate(active):
+        mute_at[covered(mute, findings)] = at
+    days = np.array([mute.until.toordinal() - _EPOCH for mute in active], dtype=np.int64)
+    reasons = [mute.reason for mute in active]
+    return {"muted": Texts(words=reasons, codes=mute_at), "muted_until": pick(days, mute_at, NONE)}
 
 
 def set_aside(
@@ -235,12 +235,12 @@ def _add_expired(
     by_cluster = defaultdict[str, list[str]](list)
     unmuted = rows.texts("muted").codes < 0
     for mute in expired:
-        hit = np.flatnonzero(covered(mute, rows) & unmuted)
-        for name in dict.fromkeys(rows["cluster"].take(hit).to_pylist()):
+        is_expired = np.flatnonzero(covered(mute, rows) & unmuted)
+        for name in dict.fromkeys(rows["cluster"].take(is_expired).to_pylist()):
             by_cluster[name].append(f"{mute.code}, until {mute.until.isoformat()} ({mute.reason})")
-    known = [i for i, name in enumerate(clusters) if name in by_cluster]
-    details = ["; ".join(by_cluster[clusters[i]]) for i in known]
-    columns.add(EXPIRED, np.array(known, dtype=np.int64), detail=texts_of(details))
+    rows_known = [i for i, name in enumerate(clusters) if name in by_cluster]
+    details = ["; ".join(by_cluster[clusters[i]]) for i in rows_known]
+    columns.add(EXPIRED, np.array(rows_known, dtype=np.int64), detail=texts_of(details))
 
 
 @cache
@@ -364,7 +364,7 @@ class FindingWords:
         clusters = findings.texts("cluster")
         kinds: dict[object, int] = {}
         unnamed = (_UNNAMED(sites.get(name, NO_SITE)) for name in clusters.words)
-        kind = np.array([kinds.setdefault(own, len(kinds)) for own in unnamed], dtype=np.int64)
+        kind = np.array([kinds.setdefault(key, len(kinds)) for key in unnamed], dtype=np.int64)
         # A negative number is a kind of site; -1 is no site.
         site = np.where(sited[codes.codes], -2 - pick(kind, clusters.codes, -1), -1)
         site = np.where(named[codes.codes], clusters.codes, site)
@@ -373,8 +373,8 @@ class FindingWords:
         facts = base["facts"]
         assert isinstance(facts, TableRows)
         numbers = dict(zip(FACTS.names, map(_numbers, facts.columns.values()), strict=True))
-        known = map(_numbers, base.select(_OF_WORDS.split()).columns.values())
-        first, kind = _kinds([site, *known, *numbers.values()])
+        columns = map(_numbers, base.select(_OF_WORDS.split()).columns.values())
+        first, kind = _kinds([site, *columns, *numbers.values()])
         # Findings have few of the facts. The first fact stays, so that rows have at least one.
         names = [name for name in FACTS.names[1:] if (numbers[name] >= 0).any()]
         base = base.replace(facts=facts.select([FACTS.names[0], *names]))
@@ -417,8 +417,8 @@ class FindingWords:
         if kind == "release":
             return {"software": software(text), "newer": f" to {software(text)}" * bool(text)}
         if kind == "resource":
-            space, _, own = text.rpartition("/")
-            parts = {"namespace": _argument(space, "NAMESPACE"), "name": _argument(own, "NAME")}
+            space, _, fact = text.rpartition("/")
+            parts = {"namespace": _argument(space, "NAMESPACE"), "name": _argument(fact, "NAME")}
             return parts | {name: clean(text) or "?"}
         if kind in ("text", "sentences"):  # an empty text adds nothing; null = missing
             return {name: "?" if value is None else text and self._as_text(kind, text)}
@@ -427,8 +427,8 @@ class FindingWords:
         return {name: text or BLANKS.get(name, "")}
 
     def _add_name(self, match: re.Match[str]) -> str:
-        named = level_text(self.catalogue, METADATA_VERSION, int(match[1]))
-        return f"{METADATA_VERSION} {named}"
+        level_name = level_text(self.catalogue, METADATA_VERSION, int(match[1]))
+        return f"{METADATA_VERSION} {level_name}"
 
 
 class _Values(dict[str, str]):
@@ -575,12 +575,12 @@ def _place_names(row: FindingRow) -> tuple[bool, bool]:
 
 def _fill_command(template: str, values: dict[str, str]) -> str:
     """Fill in a command template, quoted for a shell; return "" if a value is missing."""
-    given = {name: values[name] for _, name, _, _ in Formatter().parse(template) if name}
+    used = {name: values[name] for _, name, _, _ in Formatter().parse(template) if name}
     options = ("options", "live", "bootstrap")
-    if any(not text for name, text in given.items() if name not in options):
+    if any(not text for name, text in used.items() if name not in options):
         return ""
-    whole = ("collect", "change", *options)  # these values are already quoted
-    return template.format_map({n: t if n in whole else shlex.quote(t) for n, t in given.items()})
+    args = ("collect", "change", *options)  # these values are already quoted
+    return template.format_map({n: t if n in args else shlex.quote(t) for n, t in used.items()})
 
 
 def _open_sentence(template: str, values: dict[str, str]) -> str:

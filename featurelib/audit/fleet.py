@@ -43,8 +43,8 @@ class Proposed:
     def by_row(self) -> Iterator[tuple[int, RuleRow, Int]]:
         """Yield (position, rule, refused questions) for each rule of the dialect that refuses
         any."""
-        for place in np.flatnonzero(self.judged.offends.any(axis=1)).tolist():
-            yield place, self.dialect.rules[place], np.flatnonzero(self.judged.offends[place])
+        for update in np.flatnonzero(self.judged.offends.any(axis=1)).tolist():
+            yield update, self.dialect.rules[update], np.flatnonzero(self.judged.offends[update])
 
 
 class FleetColumns:
@@ -73,15 +73,15 @@ class FleetColumns:
         level: Int,
         dialect: Dialect,
         *,
-        beside: Int | None = None,
+        other: Int | None = None,
         release: str = ANY,
     ) -> Proposed:
-        """Evaluate the `level` of each question by `dialect`. `beside`: the levels of the other
+        """Evaluate the `level` of each question by `dialect`. `other`: the levels of the other
         features of the cluster; None = they are at `level`, too, and an unknown level satisfies
         every dependency. `release`: the controllers' release. For the policy, a KRaft node without
         metadata.version supports the first level (KIP-778); Kafka reads 0-0."""
-        if beside is None:
-            beside = self.known_or_enough(level)
+        if other is None:
+            other = self.known_or_enough(level)
         owner = self.evidence.questions.cluster[questions]
         first = first_of_equals(owner)
         clusters = owner[first]
@@ -106,10 +106,10 @@ class FleetColumns:
             ),
             dry_run=np.zeros(len(clusters), dtype=bool),
             vendors=True,
-            proposed=self._table(beside)[clusters],
+            proposed=self._table(other)[clusters],
         )
-        judged = judge(batch, dialect, self._tables)
-        return Proposed(questions=questions, dialect=dialect, batch=batch, judged=judged)
+        offences = judge(batch, dialect, self._tables)
+        return Proposed(questions=questions, dialect=dialect, batch=batch, judged=offences)
 
     def known_or_enough(self, level: Int) -> Int:
         """Return `level` by question; where the finalized level is unknown, a level that meets any
@@ -119,20 +119,20 @@ class FleetColumns:
     def offenders(self, proposed: Proposed, place: int) -> tuple[Int, Int, Int]:
         """Return (question, profile, row of `nodes`) of every node that the rule at `place` names
         as not supporting a level or not registered; ordered by question and node."""
-        row, judged = proposed.dialect.rules[place], proposed.judged
+        row, offences = proposed.dialect.rules[place], proposed.judged
         if row.asks is None:
             nobody = np.zeros(0, dtype=np.int64)
             return nobody, nobody, nobody
-        update, pair = offending_pairs(judged, proposed.batch, row)
+        update, pair = offending_pairs(offences, proposed.batch, row)
         group, code = self._group(row.asks)
         member = np.flatnonzero(are_asked(self.nodes, row.asks))
         member = member[np.argsort(self._code[member], kind="stable")]
         begin = np.searchsorted(self._code[member], code[pair])
-        each, at = spread(begin, group.count[pair])
+        pair_index, at = spread(begin, group.count[pair])
         node = member[at]
-        order = np.lexsort((node, update[each]))
-        each, node = each[order], node[order]
-        return proposed.questions[update[each]], group.profile[pair[each]], node
+        order = np.lexsort((node, update[pair_index]))
+        pair_index, node = pair_index[order], node[order]
+        return proposed.questions[update[pair_index]], group.profile[pair[pair_index]], node
 
     @cached_property
     def nodes(self) -> Nodes:
@@ -141,12 +141,12 @@ class FleetColumns:
         evidence, node = self.evidence, self.evidence.subjects
         listed, configured = evidence.membership.controllers_known, evidence.configured
         rows = [(at, Role.CONTROLLER, i) for at, voters in configured.items() for i in voters.ids]
-        named = np.sort(node_key(*np.array(rows, dtype=np.int64).reshape(-1, 3).T))
-        named_only = named[find(node.key, named) < 0]
+        keys_named = np.sort(node_key(*np.array(rows, dtype=np.int64).reshape(-1, 3).T))
+        named_only = keys_named[find(node.key, keys_named) < 0]
         named_only = named_only[listed[split_key(named_only)[0]]]
         keys = np.concatenate((node.key, named_only))
         cluster, role, node_id = split_key(keys)
-        controller, known = role == Role.CONTROLLER, np.arange(len(keys)) < len(node.cluster)
+        controller, is_known = role == Role.CONTROLLER, np.arange(len(keys)) < len(node.cluster)
 
         def column(of_subjects: Bool) -> Bool:
             return np.concatenate((of_subjects, np.zeros(len(named_only), dtype=bool)))
@@ -154,7 +154,7 @@ class FleetColumns:
         voter = controller & column(node.voter)
         read = marked(self._clusters, list(configured))[cluster]
         static = voter & ~evidence.dynamic()[0][cluster]
-        is_named = controller & np.where(read, find(named, keys) >= 0, static)
+        is_named = controller & np.where(read, find(keys_named, keys) >= 0, static)
         profile = np.full(len(keys), self._profiles + 1)
         of_subject = evidence.answering.of_subject
         profile[: len(of_subject)] = np.where(of_subject >= 0, of_subject, self._profiles)
@@ -163,7 +163,7 @@ class FleetColumns:
             node_id=node_id,
             controller=controller,
             profile=profile,
-            known=known,
+            known=is_known,
             registered=column(node.registered) | (controller & ~listed[cluster]),
             voter=voter,
             live=column(~evidence.left_out()),
@@ -251,7 +251,7 @@ class FleetColumns:
 
     def _state(self, clusters: Int, release: int) -> ClusterColumns:
         rows, member = len(clusters), self.evidence.membership
-        no, zeros = np.zeros(rows, dtype=bool), np.zeros(rows, dtype=np.int32)
+        falses, zeros = np.zeros(rows, dtype=bool), np.zeros(rows, dtype=np.int32)
         finalized = self._finalized[clusters]
         return ClusterColumns(
             release=np.full(rows, release),
@@ -262,12 +262,12 @@ class FleetColumns:
             kraft_record=zeros,
             raft_level=zeros,
             stable_metadata=self._stable[clusters].astype(np.int32),
-            raft_ready=~no,
+            raft_ready=~falses,
             migrating=member.migrating[clusters],
             off=self.evidence.levels.system_off[clusters],
-            unauthorized=no,
-            elsewhere=no,
-            node_missing=no,
-            blind=no,
+            unauthorized=falses,
+            elsewhere=falses,
+            node_missing=falses,
+            blind=falses,
             active=np.full(rows, -1),
         )

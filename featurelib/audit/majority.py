@@ -47,8 +47,8 @@ def report_majority(report: BatchFindings, proven: Bool) -> Int:
         (half >= 0) & node.answers[half] & (node.answered_at[half] + ONE_READING >= node.failed_at)
     )
     voters, failed, answered, running, follow = (
-        np.bincount(node.cluster[votes & which], minlength=clusters)
-        for which in (votes, node.not_answering | lost, node.answers, runs, node.follows & ~lost)
+        np.bincount(node.cluster[votes & mask], minlength=clusters)
+        for mask in (votes, node.not_answering | lost, node.answers, runs, node.follows & ~lost)
     )
     newest = np.zeros(clusters, dtype=np.int64)
     np.maximum.at(newest, node.cluster, np.maximum(node.answered_at, node.failed_at))
@@ -57,26 +57,26 @@ def report_majority(report: BatchFindings, proven: Bool) -> Int:
     count = np.zeros(clusters, dtype=np.int64)
     for row in np.flatnonzero(minority | alone).tolist():
         votes_here, leaderless = votes & (node.cluster == row), node.cluster[finders] == row
-        off = np.flatnonzero(votes_here & ~node.answers & ~node.follows)
-        off = off if len(off) else np.flatnonzero(votes_here & lost)
-        reasons, place = _words(evidence, records[leaderless])
+        offline = np.flatnonzero(votes_here & ~node.answers & ~node.follows)
+        offline = offline if len(offline) else np.flatnonzero(votes_here & lost)
+        reasons, source = _words(evidence, records[leaderless])
         if alone[row]:
             reasons.append("the last leader sees no majority of them fetch")
-            place = place or (member.quorum_at[row], member.quorum_line[row])
+            source = source or (member.quorum_at[row], member.quorum_line[row])
         # A silent node has its own finding; the owner declares nodes that cannot be queried.
         clear = voters[row] == 1 or running[row] * 2 > voters[row] or vouched[row]
-        if not len(off) or (clear and not reasons):
+        if not len(offline) or (clear and not reasons):
             continue
-        last = off[np.argmax(node.failed_at[off])]
-        at, line = place or (node.failed_at[last], node.failed_line[last])
-        ids = nodes(Role.CONTROLLER.text, node.node_id[off].tolist())
-        least = len(off) - (voters[row] - 1) // 2  # voters that a majority lacks
-        ids = f"{least} of {ids}" if 0 < least < len(off) else ids
+        last = offline[np.argmax(node.failed_at[offline])]
+        at, line = source or (node.failed_at[last], node.failed_line[last])
+        ids = nodes(Role.CONTROLLER.text, node.node_id[offline].tolist())
+        least = len(offline) - (voters[row] - 1) // 2  # voters that a majority lacks
+        ids = f"{least} of {ids}" if 0 < least < len(offline) else ids
         count += report.of_clusters(
             NO_LEADER if reasons else NO_MAJORITY,
             np.array([row]),
             detail=["; ".join([f"{answered[row]} of {voters[row]} voters responded", *reasons])],
-            cause=texts_of([Issue.LISTENER if node.answers[off].all() else None]),
+            cause=texts_of([Issue.LISTENER if node.answers[offline].all() else None]),
             voters=texts_of([ids]),
             at=np.array([at]),
             line=np.array([line]),
@@ -90,7 +90,7 @@ def report_dead_voters(report: BatchFindings) -> None:
     member, voters = evidence.membership, evidence.snapshots["voters"]
     is_dynamic, _ = evidence.dynamic()
     shows = is_dynamic & member.quorum_known & marked(len(is_dynamic), node.cluster[node.follows])
-    at, line = (of[node.cluster] for of in member.quorum_place)
+    at, line = (positions[node.cluster] for positions in member.quorum_place)
     dead = node.voter & ~node.answers & ~node.follows & shows[node.cluster]
     dead &= at + ONE_READING >= node.failed_at
     keys = node_key(voters.row, Role.CONTROLLER, voters.field("node_id"))
@@ -143,15 +143,15 @@ def _words(evidence: Evidence, rows: Int) -> tuple[list[str], tuple[int, int] | 
 def report_static_voters(report: BatchFindings) -> None:
     """Report controllers of a dynamic quorum with `controller.quorum.voters` in their
     configuration, and controllers of a static quorum without it."""
-    evidence, known = report.evidence, report.evidence.configurations.static_voters
+    evidence, voters = report.evidence, report.evidence.configurations.static_voters
     dynamic, may_be = evidence.dynamic()
     static = evidence.membership.kraft & ~may_be
     static[[at for at, name, _ in evidence.levels.disputed if name == KRAFT_VERSION]] = False
-    lists = [v for v in known if dynamic[v.cluster] and v.ids]
-    bare = [v for v in known if static[v.cluster] and not v.ids]
+    lists = [v for v in voters if dynamic[v.cluster] and v.ids]
+    without_ids = [v for v in voters if static[v.cluster] and not v.ids]
     for code, found, text in (
         ("dynamic_quorum_with_static_voters", lists, [*_voter_texts(evidence, lists)]),
-        ("static_quorum_without_voters", bare, None),
+        ("static_quorum_without_voters", without_ids, None),
     ):
         rows = [(v.cluster, v.node_id, v.at, v.line) for v in found]
         cluster, node_id, at, line = np.array(rows, dtype=np.int64).reshape(-1, 4).T

@@ -76,30 +76,30 @@ def _clusters(report: BatchFindings, hidden: Bool) -> Int:
     landed, member, vouched = evidence.landed, evidence.membership, evidence.controllers_vouched
     no_voters = member.kraft & ~member.quorum_known
     count = report.of_clusters(MALFORMED, malformed)
-    for code, hit in (
+    for code, mask in (
         (NOT_LANDED, ~landed & ~marked(len(landed), list(malformed))),
         ("mode_unknown", landed & ~member.kraft & ~member.zookeeper & ~hidden),
         ("no_node_to_ask", landed & ~marked(len(landed), evidence.subjects.cluster)),
     ):
-        count += report.of_clusters(code, hit)
+        count += report.of_clusters(code, mask)
     unknown, old = no_voters & ~vouched & ~hidden, member.quorum_at > 0
     # If all data is old, the remedy is to collect again.
     unknown &= ~(old & evidence.levels.trusted & evidence.levels.too_old)
     table = marked(len(landed), evidence.snapshots["voters"].row) & ~old
-    for which, place, text in (
+    for which, source, text in (
         (unknown & ~old & ~table, (), ""),
         (unknown & table, (), ": --replication alone may lack a row"),
         (unknown & old, member.quorum_place, " recently"),
     ):
         details = [text] * int(which.sum())
-        count += report.of_clusters("voters_unknown", which, place, details)
+        count += report.of_clusters("voters_unknown", which, source, details)
     report.of_clusters("voters_vouched", no_voters & vouched & landed)
     lost = evidence.snapshots["not_reached"]
     texts = [text or "" for text in lost.texts("error", np.arange(len(lost)))]
     refused = texts_of(Issue.of_error(text) for text in texts)
     at, line = lost.field("at"), lost.field("line")
-    bare = (text.replace(NOBODY_ANSWERED, "").removesuffix(".") for text in texts)
-    reasons = [f"{share_reasons(reasons)}." for reasons in bare]
+    messages = (text.replace(NOBODY_ANSWERED, "").removesuffix(".") for text in texts)
+    reasons = [f"{share_reasons(reasons)}." for reasons in messages]
     count += report.of_clusters(
         "cluster_not_reached", lost.row, detail=reasons, at=at, line=line, cause=refused
     )
@@ -107,38 +107,38 @@ def _clusters(report: BatchFindings, hidden: Bool) -> Int:
 
 
 def _levels(report: BatchFindings) -> Int:
-    levels, place = report.evidence.levels, report.evidence.levels.place
+    levels, source = report.evidence.levels, report.evidence.levels.place
     unread = ~marked(len(levels.kind), [*levels.damaged, *levels.ambiguous, *levels.absent])
     no_witness = np.flatnonzero(report.evidence.landed & ~levels.trusted & unread)
     by_tool = levels.kind[no_witness] == Witness.TOOL
     details = np.where(by_tool, "; the tool's output names no witness", "").tolist()
     count = report.of_clusters("no_trustworthy_witness", no_witness, detail=details)
     not_now, is_late = levels.trusted & levels.too_old, levels.at > latest(report.evidence.as_of)
-    for code, hit in (
+    for code, mask in (
         ("levels_too_old", not_now & ~is_late),
         ("levels_too_new", not_now & is_late),
         ("features_node_ambiguous", levels.ambiguous),
     ):
-        count += report.of_clusters(code, hit, place)
+        count += report.of_clusters(code, mask, source)
     read = levels.epoch[[*levels.damaged]]
     versions = np.where(read < 0, NONE, read)
-    count += report.of_clusters(NODE_DAMAGED, levels.damaged, place, znode_version=versions)
+    count += report.of_clusters(NODE_DAMAGED, levels.damaged, source, znode_version=versions)
     lost = {cluster: text for cluster in levels.absent if (text := _gone(report, cluster))}
     texts_lost = [levels.absent[cluster][0] for cluster in lost]
     # The printed command must restore the znode's text byte for byte; else it has a placeholder.
     texts = texts_of(text if clean(text, _SHOWN_WHOLE) == text else None for text in texts_lost)
-    count += report.of_clusters(NODE_DELETED, lost, place, znode_text=texts)
+    count += report.of_clusters(NODE_DELETED, lost, source, znode_text=texts)
     absent = [cluster for cluster in levels.absent if cluster not in lost]
-    return count + report.of_clusters("features_node_absent", absent, place)
+    return count + report.of_clusters("features_node_absent", absent, source)
 
 
 def _gone(report: BatchFindings, cluster: int) -> str:
     """Describe the levels of a deleted `/feature` znode, and the levels that the next controller
     will finalize. "" = neither has any level."""
     node, (text, levels) = report.evidence.subjects, report.evidence.levels.absent[cluster]
-    own = (node.cluster == cluster) & (node.role == Role.BROKER) & node.registered
+    brokers = (node.cluster == cluster) & (node.role == Role.BROKER) & node.registered
     after, dialect = defaultdict[str, set[int]](set), load(GENERATIONS[0])
-    for profile in {*node.profile[own & ~node.listed_nothing & (node.profile >= 0)].tolist()}:
+    for profile in {*node.profile[brokers & ~node.listed_nothing & (node.profile >= 0)].tolist()}:
         supported = ranges_of(report.evidence.snapshots, profile)
         made = elect(None, dialect.election.system_from, supported, dialect).content
         for name, _, level in made.levels if made else ():
@@ -148,7 +148,7 @@ def _gone(report: BatchFindings, cluster: int) -> str:
     held = ", ".join(f"{clean(name)} {level}" for name, _, level in levels) or "no feature"
     was = f"When it was last read it held {held}." if text else "What stood in it was not read."
     parts = ((clean(name), " or ".join(map(str, sorted(after[name])))) for name in sorted(after))
-    now = ", ".join(f"{name} {which}" for name, which in parts)
+    now = ", ".join(f"{name} {ids}" for name, ids in parts)
     then = " The next controller that is elected finalizes the highest levels that it supports"
     return f"{was}{then}, which nobody approved: {now}." if now else was
 
@@ -165,15 +165,15 @@ def _features(report: BatchFindings) -> Int:
     unseen = np.flatnonzero(levels.entry_level == UNSEEN)  # the trusted source cannot show it
     clusters, names = levels.entry_cluster[unseen], levels.names.take(unseen)
     by_tool = levels.kind[clusters] == Witness.TOOL
-    of = evidence.snapshots["unnumbered"]
+    ids = evidence.snapshots["unnumbered"]
     keys = zip(
-        of.row.tolist(), (evidence.snapshots.names[i] for i in of.field("feature")), strict=True
+        ids.row.tolist(), (evidence.snapshots.names[i] for i in ids.field("feature")), strict=True
     )
-    printed = dict(zip(keys, of.texts("printed", np.arange(len(of))), strict=True))
+    printed = dict(zip(keys, ids.texts("printed", np.arange(len(ids))), strict=True))
     pairs = zip(clusters.tolist(), names.to_pylist(), strict=True)
     facts = [printed.get(pair) or witness_text(levels.kind[pair[0]]) for pair in pairs]
-    for code, hit in (("level_unknown", ~by_tool), ("level_name_unknown", by_tool)):
-        own = np.flatnonzero(hit)
+    for code, mask in (("level_unknown", ~by_tool), ("level_name_unknown", by_tool)):
+        own = np.flatnonzero(mask)
         details = [facts[i] for i in own]
         report.of_clusters(code, clusters[own], levels.place, details, feature=names.take(own))
     questions.append(_questions(evidence, clusters, names))
@@ -190,12 +190,12 @@ def _metrics(report: BatchFindings) -> Int:
     """Report metrics that contradict their node's response; return each finding's question."""
     node, odd = report.evidence.subjects, list[tuple[int, str, str]]()
     for row in np.flatnonzero(node.scraped >= 0).tolist():
-        own, other = (
-            ranges_of(report.evidence.snapshots, int(of[row]))
-            for of in (node.profile, node.scraped)
+        by_node, other = (
+            ranges_of(report.evidence.snapshots, int(profile[row]))
+            for profile in (node.profile, node.scraped)
         )
         for name, (low, high) in sorted(other.items()):
-            if (pair := own.get(name, (0, 0))) != (low, high):
+            if (pair := by_node.get(name, (0, 0))) != (low, high):
                 text = f"{pair[0]} to {pair[1]} in its own response, {low} to {high} in its metrics"
                 odd.append((row, name, text))
     rows = np.array([row for row, _, _ in odd], dtype=np.int64)
@@ -231,12 +231,12 @@ def _anomalies(report: BatchFindings) -> None:
     """Report contradictions that the fold found in the collected data."""
     evidence, snapshots, node = report.evidence, report.evidence.snapshots, report.evidence.subjects
     listeners, levels_place, scalar = evidence.listeners, evidence.levels.seen, snapshots.scalar
-    back = evidence.levels.back
-    fields = (listeners.field(n)[back] for n in ("role", "node_id", "highest_epoch", "epoch"))
+    fallen = evidence.levels.back
+    fields = (listeners.field(n)[fallen] for n in ("role", "node_id", "highest_epoch", "epoch"))
     rows = zip(*(values.tolist() for values in fields), strict=True)
-    fell = [f"{Role(role).text} {node} from {high} to {low}" for role, node, high, low in rows]
-    own = {name: listeners.field(f"levels_{name}")[back] for name in ("at", "line")}
-    report.of_clusters("epoch_went_back", listeners.row[back], (), fell, **own)
+    texts = [f"{Role(role).text} {node} from {high} to {low}" for role, node, high, low in rows]
+    source = {name: listeners.field(f"levels_{name}")[fallen] for name in ("at", "line")}
+    report.of_clusters("epoch_went_back", listeners.row[fallen], (), texts, **source)
     waiting, newest = snapshots.waiting, scalar("waiting_at")
     lines = [
         f"{'1 line' if waiting[i] == 1 else f'{waiting[i]} lines'}, the latest dated "
@@ -266,9 +266,9 @@ def _anomalies(report: BatchFindings) -> None:
     report.of_nodes("registration_without_features", without)
     cluster, node_id = evidence.unlisted_observers(np.ones_like(evidence.landed))
     proven = evidence.membership.registrations_proven[cluster]
-    for code, hit in (("observer_not_registered", proven), ("observer_not_listed", ~proven)):
-        place = evidence.membership.quorum_place
-        report.of_clusters(code, cluster[hit], place, node_id=node_id[hit])
+    for code, mask in (("observer_not_registered", proven), ("observer_not_listed", ~proven)):
+        quorum_source = evidence.membership.quorum_place
+        report.of_clusters(code, cluster[mask], quorum_source, node_id=node_id[mask])
 
 
 # Refused request → its name, and the data that its response would show.
@@ -392,7 +392,7 @@ def report_nodes(judge: Judge, agreed: Agreed, report: BatchFindings) -> tuple[I
     silent = counted & nodes.not_answering
     live = np.where(nodes.live, len(old.words), old.codes)
     reach = Texts(words=[*old.words, Issue.LISTENER.value], codes=live)
-    for code, hit, place, detail in (
+    for code, mask, source, detail in (
         ("expected_node_missing", listed & ~is_operated, was, None),
         ("strimzi_node_missing", nodes.expected_only & ~vouched & is_operated, was, None),
         ("node_not_asked", counted & nodes.not_asked, was, partial(_not_asked, evidence)),
@@ -400,10 +400,10 @@ def report_nodes(judge: Judge, agreed: Agreed, report: BatchFindings) -> tuple[I
         ("evidence_too_old", counted & nodes.too_old & ~is_late, was, None),
         ("evidence_too_new", counted & nodes.too_old & is_late, was, None),
     ):
-        fails = {"cause": reach.take(np.flatnonzero(hit))} if hit is silent else {}
-        count += report.of_nodes(code, hit, place, detail, **fails)
+        fails = {"cause": reach.take(np.flatnonzero(mask))} if mask is silent else {}
+        count += report.of_nodes(code, mask, source, detail, **fails)
     places = zip(was, evidence.membership.quorum_place, strict=True)
-    seen_there = tuple(np.where(nodes.answers, own, of[nodes.cluster]) for own, of in places)
+    seen_there = tuple(np.where(nodes.answers, node, of[nodes.cluster]) for node, of in places)
     new = np.flatnonzero(nodes.unregistered)
     answers = np.where(nodes.not_asked[new], "responded before the newest run", "responds")
     does = np.where(nodes.answers[new], answers, "reads the metadata log").tolist()
@@ -411,12 +411,12 @@ def report_nodes(judge: Judge, agreed: Agreed, report: BatchFindings) -> tuple[I
     report.of_nodes("expected_node_not_registered", nodes.unregistered, seen_there, does, cause=fix)
     # Metrics replace the response of these nodes, so their failed request hides nothing.
     line = np.where(nodes.failed_at > nodes.at, nodes.failed_line, nodes.line)
-    for code, hit in (
+    for code, mask in (
         ("controller_vouched", vouched & ~covered),
         ("node_probed", covered),
         ("range_from_metrics", nodes.by_metrics & ~covered),
     ):
-        report.of_nodes(code, hit, (np.maximum(nodes.at, nodes.failed_at), line))
+        report.of_nodes(code, mask, (np.maximum(nodes.at, nodes.failed_at), line))
     count += _registrations(judge, agreed, proven, report)
     member = evidence.membership
     waits = member.migrating & member.quorum_known
@@ -507,8 +507,8 @@ def _ghosts(judge: Judge, covered: Bool, report: BatchFindings) -> Int:
     )
     # If no node responds, none could unregister another, and stale nodes are unknown.
     silent, some_answer = (
-        np.bincount(node.cluster[which], minlength=len(evidence.clusters)) > 0
-        for which in (node.not_answering, node.answers)
+        np.bincount(node.cluster[mask], minlength=len(evidence.clusters)) > 0
+        for mask in (node.not_answering, node.answers)
     )
     known = evidence.membership.kraft & evidence.levels.trusted & (some_answer | ~silent)
     metadata_version = np.where(known, judge.metadata_version, NONE)[node.cluster]
@@ -541,7 +541,7 @@ def _ghosts(judge: Judge, covered: Bool, report: BatchFindings) -> Int:
     # A log that was dumped after a broker stopped shows it as fenced. A node that responded later
     # is not stale. The finding cites the line that shows the node as stopped.
     fenced, unseen = (node.fenced_at, node.fenced_line), evidence.membership.quorum_place
-    quorum, was = tuple(of[node.cluster] for of in unseen), (node.at, node.line)
+    quorum, was = tuple(column[node.cluster] for column in unseen), (node.at, node.line)
     failed = (node.failed_at, node.failed_line)
     hidden = np.flatnonzero(_without_range(evidence) & ~covered)
     stored = evidence.membership.on_zookeeper[node.cluster[hidden]]
@@ -554,11 +554,11 @@ def _ghosts(judge: Judge, covered: Bool, report: BatchFindings) -> Int:
     half = texts_of(Issue.HALF if at else None for at in runs.tolist())
     level = metadata_version[stale]
     report.of_nodes("ghost_broker", stale, fenced, gone_broker, finalized_level=level, cause=half)
-    for code, hit, place, detail in (
+    for code, hit, source, detail in (
         ("ghost_controller", controller, quorum, software),
         ("silent_broker", broker & (node.failed_at > 0) & in_zookeeper, failed, no_answer),
     ):
-        report.of_nodes(code, hit, place, detail, finalized_level=metadata_version[hit])
+        report.of_nodes(code, hit, source, detail, finalized_level=metadata_version[hit])
     return count
 
 
@@ -590,8 +590,8 @@ def report_unread(judge: Judge, agreed: Agreed, report: BatchFindings) -> Bool:
     details = dict.fromkeys(np.flatnonzero(unread).tolist(), _NOT_READ)
     for cluster, voters in evidence.configured.items():
         if open_to[cluster] and not member.controllers_lately[cluster]:
-            own = (node.cluster == cluster) & (node.role == Role.CONTROLLER)
-            if strangers := set(voters.ids) - {voters.node_id, *node.node_id[own].tolist()}:
+            controllers = (node.cluster == cluster) & (node.role == Role.CONTROLLER)
+            if strangers := set(voters.ids) - {voters.node_id, *node.node_id[controllers].tolist()}:
                 details[cluster] = f"it is configured to ask {ids_text(strangers)}, and {_NO_LIST}"
     details = dict(sorted(details.items()))
     count = report.of_clusters("configured_voters_unknown", details, member.quorum_place)

@@ -25,13 +25,13 @@ class Answers(NamedTuple):
     at: Int
     line: Int
 
-    def of(self, speaker: Int) -> Answers:
-        """Return the responses of the listeners at the positions `speaker`; -1 = no response."""
+    def of(self, positions: Int) -> Answers:
+        """Return the responses of the listeners at the positions `positions`; -1 = no response."""
         return Answers(
-            profile=pick(self.profile, speaker, NOBODY),
-            partial=pick(self.partial.astype(np.int64), speaker, 0) > 0,
-            at=pick(self.at, speaker, 0),
-            line=pick(self.line, speaker, 0),
+            profile=pick(self.profile, positions, NOBODY),
+            partial=pick(self.partial.astype(np.int64), positions, 0) > 0,
+            at=pick(self.at, positions, 0),
+            line=pick(self.line, positions, 0),
         )
 
 
@@ -74,8 +74,8 @@ class Profiles:
         )
         confirmed = np.ones(len(full), dtype=bool)
         pairs, of_pair = np.unique(np.stack((full[two], partial[two])), axis=1, return_inverse=True)
-        says = [self._confirms(int(a), int(b)) for a, b in pairs.T]
-        confirmed[two] = np.array(says, dtype=bool)[of_pair.ravel()]
+        confirmations = [self._confirms(int(a), int(b)) for a, b in pairs.T]
+        confirmed[two] = np.array(confirmations, dtype=bool)[of_pair.ravel()]
         by_partial = ((full < 0) & (partial >= 0)) | ~confirmed
         profile = np.where(by_partial, partial, full)
         may_omit = pick(self.metadata_max, profile, -1) >= ZERO_MINIMUM_FROM
@@ -112,6 +112,6 @@ def ranges_of(snapshots: Snapshots, profile: int) -> dict[str, tuple[int, int]]:
     """Return feature → supported range of one profile of the batch; the last profile is empty."""
     sizes, entries = snapshots["profiles"].field("size"), snapshots["ranges"]
     first = int(sizes[:profile].sum())
-    own = range(first, first + int(sizes[profile]) if profile < len(sizes) else first)
+    positions = range(first, first + int(sizes[profile]) if profile < len(sizes) else first)
     low, high = entries.field("min_version"), entries.field("max_version")
-    return {entries.text("feature", i) or "": (int(low[i]), int(high[i])) for i in own}
+    return {entries.text("feature", i) or "": (int(low[i]), int(high[i])) for i in positions}

@@ -106,12 +106,12 @@ class Sources:
         self.member_key = node_key(self.lists.row[owner], role[owner], listed.field("node_id"))
         # The newest lists of brokers: with fenced brokers, without them, and the metadata log's.
         self.shown_at, self.plain_at = np.zeros((2, self.clusters), dtype=np.int64)
-        for newest, which in ((self.shown_at, shows > 0), (self.plain_at, shows == 0)):
-            hit = which & (role == BROKER)
-            newest[self.lists.row[hit]] = at[hit]
+        for newest, mask in ((self.shown_at, shows > 0), (self.plain_at, shows == 0)):
+            brokers = mask & (role == BROKER)
+            newest[self.lists.row[brokers]] = at[brokers]
         self.member_line, self.plain_line = self.lists.field("line")[owner], self.plain_at * 0
-        hit = (shows == 0) & (role == BROKER)
-        self.plain_line[self.lists.row[hit]] = self.lists.field("line")[hit]
+        brokers = (shows == 0) & (role == BROKER)
+        self.plain_line[self.lists.row[brokers]] = self.lists.field("line")[brokers]
         self.has_log, log_at = snapshots.scalar("log_end") > 0, snapshots.scalar("log_at")
         self.log_is_complete = log_at > 0
         self.from_log = log_at >= self.shown_at
@@ -121,9 +121,9 @@ class Sources:
         self.zookeeper_at, read_at = self.plain_at * 0, self.registrations.field("at")[stored]
         np.maximum.at(self.zookeeper_at, self.registrations.row[stored], read_at)
 
-    def having(self, records: Records, which: Bool) -> Bool:
-        """Return a mask of clusters that have any of the records selected by `which`."""
-        return marked(self.clusters, records.row[which])
+    def having(self, records: Records, mask: Bool) -> Bool:
+        """Return a mask of clusters that have any of the records selected by `mask`."""
+        return marked(self.clusters, records.row[mask])
 
     def registered(self) -> Int:
         """Return the keys of nodes that a trusted registration or list contains."""
@@ -145,9 +145,9 @@ class Sources:
         listed_at = np.where(flat.field("role") == BROKER, self.authority_at[cluster], 0)
         listed_at += np.where(flat.field("role") == CONTROLLER, self.quorum_at[cluster], 0)
         # A metric names no cluster; a node that fetches the metadata log belongs to this one.
-        own = (find(self.follow_key, self.listener_key) >= 0) & (flat.field("scraped") >= 0)
-        stranger = (answered == 0) & ~own & (flat.field("role") == BROKER) & listed[cluster]
-        answered = np.maximum(answered, np.where(own, flat.field("scraped_at"), 0))
+        has_broker = (find(self.follow_key, self.listener_key) >= 0) & (flat.field("scraped") >= 0)
+        stranger = (answered == 0) & ~has_broker & (flat.field("role") == BROKER) & listed[cluster]
+        answered = np.maximum(answered, np.where(has_broker, flat.field("scraped_at"), 0))
         unlisted = (answered > listed_at) | ((listed_at == 0) & ~stranger)
         unlisted &= (flat.field("role") == CONTROLLER) | ~self.in_zookeeper[cluster]
         return np.concatenate((self.listener_key[unlisted], self.voter_key))
@@ -268,9 +268,9 @@ def record_keys(records: Records) -> Int:
     return node_key(records.row, records.field("role"), records.field("node_id"))
 
 
-def _controller_keys(ids: Records, which: Bool | slice = slice(None)) -> Int:
+def _controller_keys(ids: Records, mask: Bool | slice = slice(None)) -> Int:
     """Return the distinct node keys of the controllers in these records."""
-    return distinct(node_key(ids.row, CONTROLLER, ids.field("node_id"))[which])
+    return distinct(node_key(ids.row, CONTROLLER, ids.field("node_id"))[mask])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -354,7 +354,7 @@ def read_nodes(
     ways = enumerate((registered, listed_only, present, expected))
     counted = np.sort(np.concatenate([keys << 2 | kind for kind, keys in ways]), kind="stable")
     counted = counted[first_of_equals(counted >> 2)]
-    keys, way = counted >> 2, counted & 3
+    keys, source = counted >> 2, counted & 3
     reading_start = base.newest_reading_at(keys) - ONE_READING
     at = base.lists.field("at")
     lately = base.having(base.lists, by_list & fresh(at) & (at >= reading_start[base.lists.row]))
@@ -374,21 +374,21 @@ def read_nodes(
         controllers_lately=lately,
         disputed=base.disputed(snapshots["disputed"], log_at),
     )
-    return _describe(base, profiles, keys, way, system_off, fresh, reading_start), membership
+    return _describe(base, profiles, keys, source, system_off, fresh, reading_start), membership
 
 
 def _describe(
     base: Sources,
     profiles: Profiles,
     keys: Int,
-    way: Int,
+    source: Int,
     system_off: Bool,
     fresh: Fresh,
     reading_start: Int,
 ) -> Subjects:
-    """Return the nodes with these ascending keys; `way`: the reason why each node counts."""
+    """Return the nodes with these ascending keys; `source`: the reason why each node counts."""
     cluster, role, node_id = split_key(keys)
-    listener, own, answered_at, by_broker_half, stable = _own_responses(base, profiles, keys)
+    listener, answers, answered_at, by_broker_half, stable = _own_responses(base, profiles, keys)
     failed_at = pick(base.listeners.field("failed_at"), listener, 0)
     answered = (answered_at > 0) & (answered_at >= failed_at)
     flat = base.registrations  # ZooKeeper first: a migrating broker is in the log, too
@@ -397,9 +397,9 @@ def _describe(
     entry_profile = pick(profiles.of_registrations(flat), entry, NOBODY)
     in_zookeeper = pick(flat.field("witness"), entry, LOG) == ZOOKEEPER
     # While the feature system is off, brokers register no features, and answer with old values.
-    unused = (entry_profile == profiles.empty) & (own.profile >= 0) & system_off[cluster]
+    unused = (entry_profile == profiles.empty) & (answers.profile >= 0) & system_off[cluster]
     entry_word = Answers(entry_profile, entry_at < 0, entry_at, entry_line)
-    word, by_entry = _ranges_of(own, entry_word, in_zookeeper, unused)
+    word, by_entry = _ranges_of(answers, entry_word, in_zookeeper, unused)
     stands = fresh(word.at) & (answered | by_entry)
     metrics = profiles.of_metrics(base.listeners).of(listener)
     word, alive, by_metrics, scraped = _beside_metrics(word, stands, metrics, failed_at, fresh)
@@ -408,7 +408,7 @@ def _describe(
     lost = base.gone_controllers(keys, np.maximum(entry_at, listed_at))
     # A controller that responded after the quorum was read, or just before, exists.
     exists = answered & (answered_at + ONE_READING >= base.quorum_at[cluster])
-    stale = (fenced == 1) | (lost & (way == REGISTERED) & ~exists)
+    stale = (fenced == 1) | (lost & (source == REGISTERED) & ~exists)
     past = stale & ~by_entry & (word.profile >= 0) & fresh(word.at)
     past &= ~answered | (word.at < reading_start[cluster])
     asked_at = np.maximum.reduce((answered_at, metrics.at, failed_at))
@@ -428,16 +428,16 @@ def _describe(
         failed_line=pick(base.listeners.field("failed_line"), listener, 0),
         answers=answered | alive,
         listener=listener,
-        registered=way == REGISTERED,
+        registered=source == REGISTERED,
         # The search finds every key, because each voter counts as a node.
         voter=marked(len(keys), find(keys, base.voter_key)),
         gone=stale,
         follows=base.follow(keys, failed_at),
         live=base.live(keys, listed_at, failed_at) & ~stale,
         listed_nothing=in_zookeeper & (entry_profile == profiles.empty),
-        answered_with=np.where(answered & fresh(answered_at), own.profile, NOBODY),
-        expected_only=way == EXPECTED_ONLY,
-        unregistered=way == EXPECTED_AND_THERE,
+        answered_with=np.where(answered & fresh(answered_at), answers.profile, NOBODY),
+        expected_only=source == EXPECTED_ONLY,
+        unregistered=source == EXPECTED_AND_THERE,
         too_old=(word.at > 0) & ~fresh(word.at),
         not_answering=(failed_at > answered_at) & ~(stale | in_zookeeper | alive),
         not_asked=np.where(answered | alive, left_out, failed_at == 0) & ~(stale | in_zookeeper),
@@ -454,11 +454,11 @@ def _ranges_of(own: Answers, entry: Answers, stored: Bool, unused: Bool) -> tupl
     of ranges from registrations. `stored`: registered in ZooKeeper; `unused`: registered without
     features, because the feature system is off."""
     by_entry = (((entry.at >= own.at) & (entry.profile >= 0)) | stored) & ~unused
-    word = Answers(*(np.where(by_entry, of, value) for of, value in zip(entry, own, strict=True)))
+    mixed = Answers(*(np.where(by_entry, of, value) for of, value in zip(entry, own, strict=True)))
     # A broker with another response in a later reading was restarted: its znode changed since.
     rewritten = by_entry & stored & (own.at > entry.at + ONE_READING) & (own.profile >= 0)
-    word.profile[rewritten & (own.profile != entry.profile)] = NOBODY
-    return word, by_entry
+    mixed.profile[rewritten & (own.profile != entry.profile)] = NOBODY
+    return mixed, by_entry
 
 
 def _beside_metrics(
@@ -471,7 +471,7 @@ def _beside_metrics(
     present = (metrics.profile >= 0) & fresh(metrics.at) & (metrics.at + ONE_READING >= failed_at)
     stands = stands & (word.profile >= 0)
     taken = present & ~stands
-    words = (np.where(taken, own, other) for own, other in zip(metrics, word, strict=True))
+    words = (np.where(taken, metric, other) for metric, other in zip(metrics, word, strict=True))
     scraped = np.where(present & stands & (metrics.at >= word.at), metrics.profile, NOBODY)
     return Answers(*words), present, taken, scraped
 
@@ -494,27 +494,27 @@ def _own_responses(base: Sources, profiles: Profiles, keys: Int) -> _Own:
     _, role, _ = split_key(keys)
     order = base.listener_order
     listener = place(base.listener_key, order, keys)
-    own = profiles.of_listeners(base.listeners)
-    newest = pick(profiles.metadata_max, own.profile, -1)
+    answers = profiles.of_listeners(base.listeners)
+    newest = pick(profiles.metadata_max, answers.profile, -1)
 
     # A controller's listener leaves unstable levels out of its range; the broker half of the same
     # process does not. So a controller half has the range of its broker half.
     controllers = np.flatnonzero(base.listeners.field("role") == CONTROLLER)
-    controllers = controllers[own.profile[controllers] >= 0]
+    controllers = controllers[answers.profile[controllers] >= 0]
     brokers = place(base.listener_key, order, broker_key(base.listener_key[controllers]))
-    joined = pick(own.profile, brokers, NOBODY) >= 0
-    joined &= np.abs(pick(own.at, brokers, 0) - own.at[controllers]) <= ONE_MOMENT
-    joined[joined] = base.there(brokers[joined], own.at)
+    joined = pick(answers.profile, brokers, NOBODY) >= 0
+    joined &= np.abs(pick(answers.at, brokers, 0) - answers.at[controllers]) <= ONE_MOMENT
+    joined[joined] = base.there(brokers[joined], answers.at)
     controllers, brokers = controllers[joined], brokers[joined]
 
-    speaker, stable = listener.copy(), pick(newest, listener, NOBODY)
+    positions, stable = listener.copy(), pick(newest, listener, NOBODY)
     stable[role != CONTROLLER] = NOBODY
     by_key = find(keys, base.listener_key[controllers])
     halves, said_by = by_key[by_key >= 0], brokers[by_key >= 0]
-    alike = own.profile[said_by] == own.profile[listener[halves]]
-    alike &= own.partial[said_by] == own.partial[listener[halves]]
-    speaker[halves[~alike]] = said_by[~alike]
+    same_profile = answers.profile[said_by] == answers.profile[listener[halves]]
+    same_profile &= answers.partial[said_by] == answers.partial[listener[halves]]
+    positions[halves[~same_profile]] = said_by[~same_profile]
     by_key = find(keys, base.listener_key[brokers])
     stable[by_key[by_key >= 0]] = newest[controllers[by_key >= 0]]
-    answered_at = pick(own.at, listener, 0)
-    return _Own(listener, own.of(speaker), answered_at, marked(len(keys), halves), stable)
+    answered_at = pick(answers.at, listener, 0)
+    return _Own(listener, answers.of(positions), answered_at, marked(len(keys), halves), stable)

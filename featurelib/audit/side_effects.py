@@ -26,8 +26,8 @@ def say_more(catalogue: Catalogue, feature: str, level: int) -> str:
     them."""
     rows = [row for row in catalogue.side_effects(feature) if row.level <= level]
     keys = ", ".join(dict.fromkeys(row.key for row in rows if row.key)) or "more than its level"
-    kept = "" if all(row.restored for row in rows) else ", and going back does not restore that"
-    return f"it changes {keys} too{kept}"
+    more = "" if all(row.restored for row in rows) else ", and going back does not restore that"
+    return f"it changes {keys} too{more}"
 
 
 def side_effects(
@@ -62,9 +62,9 @@ def effects_of(meaning: Plan, catalogue: Catalogue) -> tuple[SideEffect, ...]:
 def _values(evidence: Evidence, cluster: int, key: str) -> tuple[ValueChange, ...]:
     """Return the brokers' distinct values of `key`, each with the value after the update."""
     half, after = evidence.subjects, _value_after(evidence, cluster, key)
-    own = slice(*np.searchsorted(half.cluster, (cluster, cluster + 1)))
+    cluster_rows = slice(*np.searchsorted(half.cluster, (cluster, cluster + 1)))
     brokers: dict[str | None, list[int]] = {}
-    for node in half.node_id[own][half.role[own] == int(Role.BROKER)].tolist():
+    for node in half.node_id[cluster_rows][half.role[cluster_rows] == int(Role.BROKER)].tolist():
         answer = evidence.configurations.of(cluster, Role.BROKER, node, key)
         brokers.setdefault(None if answer is None else answer.value, []).append(node)
     return tuple(
@@ -120,8 +120,8 @@ def _say_values(effect: SideEffect) -> str:
 
 
 def _is_known(effect: SideEffect) -> bool:
-    known = [change.before is not None and change.after is not None for change in effect.values]
-    return bool(known) and all(known)
+    are_known = [change.before is not None and change.after is not None for change in effect.values]
+    return bool(are_known) and all(are_known)
 
 
 def first_command(effect: SideEffect) -> str:

@@ -69,13 +69,13 @@ def report_strimzi(
     views = list(_views(evidence))
     if not views:
         return
-    odd = _other_software(evidence, software, catalogue, views)
+    other_software = _other_software(evidence, software, catalogue, views)
     by_code = defaultdict[str, list[tuple[_View, str]]](list)
     for view in views:
         expected = conditions.inventory.get(evidence.clusters[view.cluster], UNEXPECTED)
         if not expected.managed_by:
             by_code["strimzi_not_in_inventory"].append((view, view.resources.resource))
-        wrong = [*_other_level(view, evidence, catalogue), *odd.get(view.cluster, ())]
+        wrong = [*_other_level(view, evidence, catalogue), *other_software.get(view.cluster, ())]
         for code, texts in (
             ("metadata_version_not_pinned", _unpinned(view, catalogue)),
             (NOT_CARRIED_OUT, _undone(view.resources, catalogue)),
@@ -128,13 +128,13 @@ def _unpinned(view: _View, catalogue: Catalogue) -> Iterator[str]:
     release, goal = (res.version, level) if level and level > now else (None, newest.newest_stable)
     if goal <= now:
         return
-    own = catalogue.release_named(release or "") or newest.release
-    point = _point_of_no_return(own, now, goal, catalogue)
-    phrase = f"with Kafka {clean(release)}" if release else f"with Kafka {clean(own)}, for one,"
-    back = f", and cannot be downgraded without loss from {_level(point, catalogue)} on"
+    name = catalogue.release_named(release or "") or newest.release
+    point = _point_of_no_return(name, now, goal, catalogue)
+    phrase = f"with Kafka {clean(release)}" if release else f"with Kafka {clean(name)}, for one,"
+    downgrade_text = f", and cannot be downgraded without loss from {_level(point, catalogue)} on"
     yield (
         f"{phrase} from {_level(now, catalogue)} to {_level(goal, catalogue)}"
-        f"{back if point > 0 else ''}"
+        f"{downgrade_text if point > 0 else ''}"
     )
     if not res.version:
         yield "Kafka's own version is left to the operator, too"
@@ -147,22 +147,22 @@ def _point_of_no_return(release: str, now: int, goal: int, catalogue: Catalogue)
         [({METADATA_VERSION: now}, [(software.oldest, software.newest_stable)])], catalogue
     )
     judges = [(STRICT, release, np.zeros(1, dtype=np.int64))]
-    back = of_metadata_version(at, np.array([goal]), judges, catalogue.tables)
-    return int(back.no_return[0])
+    downgrades = of_metadata_version(at, np.array([goal]), judges, catalogue.tables)
+    return int(downgrades.no_return[0])
 
 
-def _undone(own: Resources, catalogue: Catalogue) -> Iterator[str]:
+def _undone(resources: Resources, catalogue: Catalogue) -> Iterator[str]:
     """Yield the requested changes that the operator has not made, with the reason."""
-    goal, now = own.version, own.status_version
+    goal, now = resources.version, resources.status_version
     if goal and now and goal != now:
         yield f"Kafka {clean(goal)} is requested, and its status shows {clean(now)}"
-    goal, now = own.metadata_version, own.status_metadata_version
+    goal, now = resources.metadata_version, resources.status_metadata_version
     if goal and now and len({catalogue.whole.level_of(text) for text in (goal, now)}) > 1:
         text = f"{METADATA_VERSION} {clean(goal)} is requested"
         yield f"{text}, and its status shows {clean(now)}"
-    if own.refused:
-        yield f"the operator reports: {clean(own.refused)}"
-    if own.paused:
+    if resources.refused:
+        yield f"the operator reports: {clean(resources.refused)}"
+    if resources.paused:
         yield "its reconciliation is paused"
 
 
@@ -212,11 +212,11 @@ def _report_unlisted(report: BatchFindings, views: Sequence[_View]) -> None:
             names[view.cluster] = view.resources.resource
     counts = (node.registered | node.voter | node.answers) & ~node.expected_only & ~node.gone
     newer = (at[node.cluster] > 0) & (at[node.cluster] + ONE_READING >= node.at)
-    hit = counts & newer & (find(evidence.operated, node.key) < 0)
-    rows = np.flatnonzero(hit)
+    mask = counts & newer & (find(evidence.operated, node.key) < 0)
+    rows = np.flatnonzero(mask)
     details = [names[cluster] for cluster in node.cluster[rows].tolist()]
-    place = at[node.cluster], line[node.cluster]
-    report.of_nodes("strimzi_node_unlisted", rows, place, details)
+    source = at[node.cluster], line[node.cluster]
+    report.of_nodes("strimzi_node_unlisted", rows, source, details)
 
 
 def _level(level: int, catalogue: Catalogue) -> str:

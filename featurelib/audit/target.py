@@ -67,15 +67,15 @@ def bounds(evidence: Evidence, catalogue: Catalogue, up_to: int = 0) -> Bounds:
         newest = np.minimum(newest, up_to)
     foreign = evidence.uncatalogued(catalogue)
     for code, name in enumerate(query.names):
-        hit = query.feature == code
+        mask = query.feature == code
         if name not in catalogue.features:
-            ceiling[hit & (foreign | (up_to > 0))] = 0
+            ceiling[mask & (foreign | (up_to > 0))] = 0
             continue
-        newest_known[hit] = catalogue.newest_known(name)
+        newest_known[mask] = catalogue.newest_known(name)
         if name == METADATA_VERSION:
-            newest_stable[hit], ceiling[hit] = stable[hit], newest[hit]
+            newest_stable[mask], ceiling[mask] = stable[mask], newest[mask]
         else:
-            ceiling[hit] = catalogue.ceiling(name, newest[hit], query.current[hit])
+            ceiling[mask] = catalogue.ceiling(name, newest[mask], query.current[mask])
     return Bounds(
         ceiling=np.maximum(ceiling, query.current),
         newest_known=newest_known,
@@ -85,11 +85,11 @@ def bounds(evidence: Evidence, catalogue: Catalogue, up_to: int = 0) -> Bounds:
     )
 
 
-def _reduce(by: np.ufunc, query: Questions, values: Int) -> Int:
+def _reduce(function: np.ufunc, query: Questions, values: Int) -> Int:
     result = np.zeros(len(query.cluster), dtype=np.int64)
     filled = query.pair_count > 0
     if filled.any():
-        result[filled] = by.reduceat(values, query.pair_first[filled])
+        result[filled] = function.reduceat(values, query.pair_first[filled])
     return result
 
 
@@ -99,8 +99,8 @@ def _stable_ends(evidence: Evidence, catalogue: Catalogue) -> tuple[Int, Int]:
     query, subjects, answering = evidence.questions, evidence.subjects, evidence.answering
     newest = np.zeros(len(evidence.clusters), dtype=np.int64)
     by_profile = np.zeros(len(answering.cluster), dtype=np.int64)
-    hit = query.of_feature(METADATA_VERSION)[query.pair_question]
-    by_profile[query.pair_profile[hit]] = query.pair_max[hit]
+    mask = query.of_feature(METADATA_VERSION)[query.pair_question]
+    by_profile[query.pair_profile[mask]] = query.pair_max[mask]
     table = catalogue.stable_up_to().astype(np.int64)
     counts = answering.of_subject >= 0
     supported = by_profile[answering.of_subject[counts]]
@@ -133,8 +133,8 @@ class Judge:
         # The finalized metadata.version of each cluster; if it has none, the level that Kafka
         # assumes.
         self.metadata_version: Int = np.full(clusters, dialect.can.absent_metadata_version)
-        known = self._of_metadata & (self.asked.current > 0)
-        self.metadata_version[self.asked.cluster[known]] = self.asked.current[known]
+        mask = self._of_metadata & (self.asked.current > 0)
+        self.metadata_version[self.asked.cluster[mask]] = self.asked.current[mask]
         of_kraft = ~evidence.membership.on_zookeeper[self.asked.cluster]
         self._catalogued = [
             (name, np.flatnonzero((self.asked.feature == code) & of_kraft))
@@ -166,10 +166,10 @@ class Judge:
         opt_in = (default < old.ceiling) & (old.common > default)
         self.bounds = replace(old, ceiling=np.where(opt_in, default, old.ceiling))
 
-    def propose(self, level: Int, questions: Bool, beside: Int | None = None) -> Proposed:
-        """Evaluate `level` of these questions with the policy. `beside`: the levels of the other
+    def propose(self, level: Int, questions: Bool, other: Int | None = None) -> Proposed:
+        """Evaluate `level` of these questions with the policy. `other`: the levels of the other
         features of their clusters, None = `level`."""
-        return self.fleet.propose(np.flatnonzero(questions), level, self.dialect, beside=beside)
+        return self.fleet.propose(np.flatnonzero(questions), level, self.dialect, other=other)
 
     def rests_on(self, level: Int, unsure: Bool) -> Bool:
         """Return a mask of questions whose `level` depends on a feature of unknown level
@@ -177,11 +177,11 @@ class Judge:
 
         Every level also depends on metadata.version, unless that is known to be high enough.
         """
-        hit = level > self.asked.current
-        without = self.propose(level, hit, beside=np.where(unsure, 0, ANY_LEVEL))
+        mask = level > self.asked.current
+        without = self.propose(level, mask, other=np.where(unsure, 0, ANY_LEVEL))
         columns = without.judged.columns
-        hit[hit] = dependency_unmet(columns.proposed, columns.needed)
-        return hit | self._rests_on_metadata_version(level, unsure)
+        mask[mask] = dependency_unmet(columns.proposed, columns.needed)
+        return mask | self._rests_on_metadata_version(level, unsure)
 
     def _rests_on_metadata_version(self, level: Int, unsure_of: Bool) -> Bool:
         """Return a mask of questions whose result depends on an unknown metadata.version: below
@@ -190,14 +190,14 @@ class Judge:
         default only at a higher metadata.version depends on that one."""
         query, membership = self.asked, self.evidence.membership
         needed = max(load(name).can.metadata_needed for name in GENERATIONS)
-        known = np.full(len(self.evidence.clusters), needed)
+        levels = np.full(len(self.evidence.clusters), needed)
         unsure = np.flatnonzero(self._of_metadata & unsure_of)
-        known[query.cluster[unsure]] = np.where(query.known, query.current, 0)[unsure]
+        levels[query.cluster[unsure]] = np.where(query.known, query.current, 0)[unsure]
         on_kraft = ~membership.on_zookeeper[query.cluster]
-        hit = metadata_version_unmet(level, known[query.cluster], needed)
-        open_ends = marked(len(known), query.cluster[unsure])[query.cluster]
-        hit |= (level > np.maximum(self.defaults(query.current), query.current)) & open_ends
-        return hit & on_kraft & ~self._of_metadata
+        mask = metadata_version_unmet(level, levels[query.cluster], needed)
+        open_ends = marked(len(levels), query.cluster[unsure])[query.cluster]
+        mask |= (level > np.maximum(self.defaults(query.current), query.current)) & open_ends
+        return mask & on_kraft & ~self._of_metadata
 
 
 def search(judge: Judge, ceiling: Int) -> Int:
@@ -215,15 +215,15 @@ def search(judge: Judge, ceiling: Int) -> Int:
         level = np.minimum(level, np.maximum(judge.defaults(level), current))
         rising &= level > current
         proposed = judge.propose(level, rising)
-        nodes, odd = proposed.refused(by_nodes=True), proposed.refused(by_nodes=False)
+        nodes, by_cluster = proposed.refused(by_nodes=True), proposed.refused(by_nodes=False)
         by_nodes = marked(clusters, query.cluster[nodes])
-        odd = odd[~by_nodes[query.cluster[odd]]]
+        by_cluster = by_cluster[~by_nodes[query.cluster[by_cluster]]]
         common = bounds.common[nodes]
         level[nodes] = np.where(level[nodes] > common, common, 0)
         # Rules about updates refuse a level of an unknown feature only because of the cluster.
-        level[odd] = np.where(bounds.newest_known[odd] >= 0, level[odd] - 1, 0)
+        level[by_cluster] = np.where(bounds.newest_known[by_cluster] >= 0, level[by_cluster] - 1, 0)
         level = np.maximum(level, current)
-        refused = by_nodes | marked(clusters, query.cluster[odd])
+        refused = by_nodes | marked(clusters, query.cluster[by_cluster])
         rising = (level > current) & refused[query.cluster]
     return level
 
@@ -247,13 +247,13 @@ class Agreed:
     controllers: list[int] = field(default_factory=list)
 
 
-def agree(judge: Judge, own: Software, report: BatchFindings) -> Agreed:
+def agree(judge: Judge, software: Software, report: BatchFindings) -> Agreed:
     """Return the highest levels that pass the policy and every dialect of the cluster; report the
     refusals of higher levels."""
-    query, place, clusters = judge.asked, judge.evidence.levels.seen, len(judge.evidence.clusters)
+    query, seen, clusters = judge.asked, judge.evidence.levels.seen, len(judge.evidence.clusters)
     target = search(judge, judge.bounds.ceiling)
     clusters_open = np.unique(query.cluster[query.known & (target > query.current)])
-    target, refused = _search_own(judge, own, target)
+    target, refused = _search_own(judge, software, target)
     questions = np.array([question for question, _ in refused], dtype=np.int64)
     reasons, levels = zip(*refused.values(), strict=True) if refused else ((), ())
     refusals = report.of_questions(
@@ -261,40 +261,40 @@ def agree(judge: Judge, own: Software, report: BatchFindings) -> Agreed:
     )
     # No level rises at a controller that does not see `/feature`.
     blind = blind_leaders(judge.evidence)[query.cluster]
-    hit = np.flatnonzero(query.known & (target > query.current) & (blind != NOBODY))
+    blinded = np.flatnonzero(query.known & (target > query.current) & (blind != NOBODY))
     refusals += report.of_questions(
         FAILS_AFTER_WRITING,
-        hit,
-        role=np.full(len(hit), Role.BROKER),
-        node_id=blind[hit],
-        level=target[hit],
+        blinded,
+        role=np.full(len(blinded), Role.BROKER),
+        node_id=blind[blinded],
+        level=target[blinded],
     )
-    target[hit] = query.current[hit]
-    spoken = {cluster: own.dialects(cluster) for cluster in clusters_open.tolist()}
+    target[blinded] = query.current[blinded]
+    spoken = {cluster: software.dialects(cluster) for cluster in clusters_open.tolist()}
     several = {
         cluster: ", ".join(load(name).title for name in names)
         for cluster, names in spoken.items()
         if len(names) > 1
     }
-    report.of_clusters("generation_ambiguous", several, place)
+    report.of_clusters("generation_ambiguous", several, seen)
     silent = marked(clusters, [cluster for cluster, names in spoken.items() if not names])
     unanswered = silent[query.cluster] & query.known & (target > query.current)
-    report.of_clusters("release_unknown", marked(clusters, query.cluster[unanswered]), place)
+    report.of_clusters("release_unknown", marked(clusters, query.cluster[unanswered]), seen)
     return Agreed(target=target, refusals=refusals, unanswered=unanswered, dialects=spoken)
 
 
 def _search_own(
-    judge: Judge, own: Software, target: Int
+    judge: Judge, software: Software, target: Int
 ) -> tuple[Int, dict[tuple[int, str], tuple[str, int]]]:
     """Return the highest levels up to `target` that every dialect of the cluster accepts, and by
     question and rule the reason and level of a refusal. A refused level is lowered and tried again,
     together with the levels that depend on it."""
     current, refused = judge.asked.current, dict[tuple[int, str], tuple[str, int]]()
-    while rows := [(p, row) for p in own.propose(judge.fleet, target) for row in p.by_row()]:
-        for proposed, (place, row, at) in rows:
+    while rows := [(p, row) for p in software.propose(judge.fleet, target) for row in p.by_row()]:
+        for proposed, (update, row, at) in rows:
             for i in at.tolist():
                 question = int(proposed.questions[i])
-                nodes = _who(judge, proposed, place, i)
+                nodes = _who(judge, proposed, update, i)
                 reason = f"Rule {row.code} ({proposed.dialect.title}){nodes}"
                 refused.setdefault((question, row.code), (reason, int(target[question])))
         hit = np.unique(np.concatenate([p.questions[at] for p, (_, _, at) in rows]))
@@ -337,7 +337,7 @@ class Validated(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def report_probes(
-    judge: Judge, agreed: Agreed, own: Software, conditions: Conditions, report: BatchFindings
+    judge: Judge, agreed: Agreed, software: Software, conditions: Conditions, report: BatchFindings
 ) -> Agreed:
     """Compare the accepted levels with the controller's responses to probes, and report both.
 
@@ -348,7 +348,7 @@ def report_probes(
     query, target, refusals = judge.asked, agreed.target.copy(), np.zeros_like(agreed.target)
     proof, controllers = dict[int, dict[str, tuple[int, int]]](), list[int]()
     unanswered = agreed.unanswered.copy()
-    for cluster, answers, (at, line), spoken in _answers(judge, agreed, own, conditions):
+    for cluster, answers, (at, line), spoken in _answers(judge, agreed, software, conditions):
         moving = _moving(query, target, cluster, answers)
         met = [*_met(query, target, moving, answers), *_refused_unknown(query, cluster, answers)]
         yes = [a for _, a in met if a.code == 0]
@@ -364,12 +364,12 @@ def report_probes(
         for question, a in met:
             if a.code == 0:
                 continue
-            place = {"at": at, "line": line, "level": np.array([a.to_level])}
+            source = {"at": at, "line": line, "level": np.array([a.to_level])}
             if is_about_another(a.message, a.feature, answers):
-                report.of_questions(PROBE_UNSETTLED, np.array([question]), [a.message], **place)
+                report.of_questions(PROBE_UNSETTLED, np.array([question]), [a.message], **source)
                 unanswered[question] = True
                 continue
-            refusals += _report_refused(judge, question, a, report, **place)
+            refusals += _report_refused(judge, question, a, report, **source)
             target[question] = query.current[question]
     if refusals.any():
         target = search(judge, target)
@@ -384,10 +384,10 @@ Answers = Mapping[str, Validated]  # feature → the controller's response to a 
 def _moving(query: Questions, target: Int, cluster: int, answers: Answers) -> list[int]:
     """Return the questions of a cluster whose level would rise. If no level rises, return those
     with a probe response: then the controller's acceptance is about the present level."""
-    known = np.flatnonzero((query.cluster == cluster) & query.known)
-    rising = known[target[known] > query.current[known]]
-    named = [query.names[feature] in answers for feature in query.feature[known]]
-    moving: list[int] = (rising if len(rising) else known[named]).tolist()
+    questions = np.flatnonzero((query.cluster == cluster) & query.known)
+    rising = questions[target[questions] > query.current[questions]]
+    is_answered = [query.names[feature] in answers for feature in query.feature[questions]]
+    moving: list[int] = (rising if len(rising) else questions[is_answered]).tolist()
     return moving
 
 
@@ -431,8 +431,8 @@ def _report_refuser(
     """Report the node that a refused probe names, if no other source shows its range; return the
     findings by question."""
     half, cluster = judge.evidence.subjects, judge.asked.cluster[question]
-    hit = (half.cluster == cluster) & (half.role == named.role) & (half.node_id == named.node_id)
-    row = np.flatnonzero(hit & (half.profile < 0))
+    mask = (half.cluster == cluster) & (half.role == named.role) & (half.node_id == named.node_id)
+    row = np.flatnonzero(mask & (half.profile < 0))
     ends = [np.full(len(row), end) for end in named.range or (NONE, NONE)]
     columns = {name: values[: len(row)] for name, values in columns.items()}
     columns |= dict(zip(("min_version", "max_version"), ends, strict=True))
@@ -441,7 +441,7 @@ def _report_refuser(
 
 
 def _answers(
-    judge: Judge, agreed: Agreed, own: Software, conditions: Conditions
+    judge: Judge, agreed: Agreed, software: Software, conditions: Conditions
 ) -> Iterator[tuple[int, dict[str, Validated], tuple[Int, Int], Sequence[str]]]:
     """Yield the valid probe responses: cluster, updates by feature, time and line, and the dialects
     of the cluster's controllers. Only controllers known to validate count, which excludes ZooKeeper
@@ -451,7 +451,7 @@ def _answers(
     for cluster in np.flatnonzero(probe.lengths).tolist():
         first, end = probe.start[cluster], probe.start[cluster] + probe.lengths[cluster]
         at, line = probe.field("at")[[first]], probe.field("line")[[first]]
-        spoken = agreed.dialects.get(cluster) or own.dialects(cluster)
+        spoken = agreed.dialects.get(cluster) or software.dialects(cluster)
         honoured = all(load(name).can.validate_only == HONOURED for name in spoken)
         is_young = is_fresh(at, conditions.as_of, conditions.max_age)[0]
         answers = {a.feature: a for a in updates[first:end]}

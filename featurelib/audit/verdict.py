@@ -56,31 +56,31 @@ Choice = TypeVar("Choice", bound=StrEnum)
 READY = list(Verdict).index(Verdict.READY)
 
 
-def _choose(ways: list[tuple[Choice, Bool]], otherwise: Choice) -> Int:
-    """Return, for each row, the first choice in `ways` whose mask is true, as position in its
+def _choose(choices: list[tuple[Choice, Bool]], otherwise: Choice) -> Int:
+    """Return, for each row, the first choice in `choices` whose mask is true, as position in its
     enum."""
     order = list(type(otherwise))
     return np.select(
-        [hit for _, hit in ways], [order.index(w) for w, _ in ways], order.index(otherwise)
+        [mask for _, mask in choices], [order.index(w) for w, _ in choices], order.index(otherwise)
     )
 
 
-def _texts(of: type[StrEnum], positions: Int) -> Texts:
-    return Texts(words=[member.value for member in of], codes=positions)
+def _texts(kind: type[StrEnum], positions: Int) -> Texts:
+    return Texts(words=[member.value for member in kind], codes=positions)
 
 
 def verdicts(judge: Judge, target: Int, unknown_clusters: Bool, unknown_feature: Bool) -> Int:
     """Return one of featurelib.feature.Verdict by question, as its position in that enum."""
     query = judge.asked
     unknown = unknown_feature | unknown_clusters[query.cluster]
-    can, rising = target > query.current, judge.bounds.ceiling > query.current
-    ways = [
+    can_rise, rising = target > query.current, judge.bounds.ceiling > query.current
+    choices = [
         (Verdict.UNKNOWN, ~query.known),
-        (Verdict.BLOCKED, rising & ~can),
+        (Verdict.BLOCKED, rising & ~can_rise),
         (Verdict.UNKNOWN, unknown),
-        (Verdict.READY, can),
+        (Verdict.READY, can_rise),
     ]
-    return _choose(ways, Verdict.UP_TO_DATE)
+    return _choose(choices, Verdict.UP_TO_DATE)
 
 
 def beyond_ceiling(judge: Judge) -> Bool:
@@ -99,7 +99,7 @@ def readiness(
     beyond: Bool,
     blockers: Int,
     unknowns: Int,
-    back: WaysBack,
+    downgrades: WaysBack,
 ) -> TableRows:
     """Return rows of featurelib.schema.READINESS without times; `beyond`: a mask of questions that
     could rise above the ceiling."""
@@ -114,8 +114,8 @@ def readiness(
         "available": np.where(beyond, bounds.common, NONE),
         "blockers": blockers,
         "unknowns": unknowns,
-        "downgrade_floor": np.where(back.floor < 0, NONE, back.floor),
-        "point_of_no_return": np.where(back.no_return < 0, NONE, back.no_return),
+        "downgrade_floor": np.where(downgrades.floor < 0, NONE, downgrades.floor),
+        "point_of_no_return": np.where(downgrades.no_return < 0, NONE, downgrades.no_return),
     }
     return make_rows(READINESS, len(query.cluster), columns)
 
@@ -232,14 +232,14 @@ def _phases(evidence: Evidence, worst: Int, unknown: Bool, soaking: Bool) -> Int
     profiles = answering.cluster[distinct(answering.of_subject[live])]
     # Migrating brokers register fewer features than the same software registers in KRaft mode.
     several = np.bincount(profiles, minlength=len(evidence.clusters))
-    ways = [
+    choices = [
         (Phase.SYSTEM_OFF, evidence.levels.system_off),
         (Phase.MIXED, (several > 1) & ~evidence.membership.migrating),
         (Phase.UNKNOWN, unknown),
         (Phase.SOAKING, soaking),
         (Phase.ROLLED_NOT_FINALIZED, worst != list(Verdict).index(Verdict.UP_TO_DATE)),
     ]
-    return _choose(ways, Phase.FINALIZED)
+    return _choose(choices, Phase.FINALIZED)
 
 
 def who_may_join(
@@ -253,18 +253,18 @@ def who_may_join(
     in ZooKeeper mode and clusters with a vendor's builds have no answer.
     """
     query, levels, tables = evidence.questions, evidence.levels, catalogue.tables
-    known: Bool = levels.trusted & ~levels.too_old & ~evidence.membership.on_zookeeper
-    known[query.cluster[~query.known | evidence.uncatalogued(catalogue)]] = False
-    known &= True if only is None else only
+    mask: Bool = levels.trusted & ~levels.too_old & ~evidence.membership.on_zookeeper
+    mask[query.cluster[~query.known | evidence.uncatalogued(catalogue)]] = False
+    mask &= True if only is None else only
     finalized, _, beyond = levels_of_clusters(evidence, level, tables)
     ranges = advertised(catalogue, tables.features)
     fits: Flags = np.logical_not(misfits(finalized, ranges).any(axis=2))
     has_zookeeper = [release.based_on in zookeeper_releases() for release in catalogue.releases]
     fits &= has_zookeeper | ~evidence.membership.migrating[:, None]
-    fits[beyond | ~known] = False  # no release of the catalogue supports an unknown level
+    fits[beyond | ~mask] = False  # no release of the catalogue supports an unknown level
     _, release = np.nonzero(fits)
     names = [release.release for release in catalogue.releases]
-    size = np.where(known, fits.sum(axis=1), -1)
+    size = np.where(mask, fits.sum(axis=1), -1)
     return Lists(size=size, of=Texts(words=names, codes=release))
 
 
@@ -292,22 +292,22 @@ def ways_back(
     `spoken`: (dialect, release) → clusters whose controllers may be of it.
     """
     query = evidence.questions
-    ways = WaysBack(floor=np.full(len(ready), NOT_HERE), no_return=np.full(len(ready), NOT_HERE))
+    returns = WaysBack(floor=np.full(len(ready), NOT_HERE), no_return=np.full(len(ready), NOT_HERE))
     for feature, name in enumerate(query.names):
         rows = np.flatnonzero(ready & (query.feature == feature))
         if len(rows) == 0:
             continue
         if name == METADATA_VERSION:
             judges = [
-                (*judge, np.flatnonzero(which[query.cluster[rows]]))
-                for judge, which in spoken.items()
+                (*judge, np.flatnonzero(clusters[query.cluster[rows]]))
+                for judge, clusters in spoken.items()
             ]
             at = _positions(evidence, rows, catalogue.tables)
-            back = of_metadata_version(at, target[rows], judges, catalogue.tables)
+            found = of_metadata_version(at, target[rows], judges, catalogue.tables)
         else:
-            back = of_other_feature(catalogue, name, query.current[rows], target[rows])
-        ways.floor[rows], ways.no_return[rows] = back.floor, back.no_return
-    return ways
+            found = of_other_feature(catalogue, name, query.current[rows], target[rows])
+        returns.floor[rows], returns.no_return[rows] = found.floor, found.no_return
+    return returns
 
 
 def _positions(evidence: Evidence, rows: Int, tables: Tables) -> Position:

@@ -75,10 +75,10 @@ class TokenEndpoint:
     """
 
     def __init__(
-        self, known: Security, tls: Callable[[], ssl.SSLContext], clock: Clock = time.monotonic
+        self, security: Security, tls: Callable[[], ssl.SSLContext], clock: Clock = time.monotonic
     ) -> None:
-        self._known, self._tls, self._clock = known, tls, clock
-        self._url, self._lock = known.oauth_token_url, threading.Lock()
+        self._known, self._tls, self._clock = security, tls, clock
+        self._url, self._lock = security.oauth_token_url, threading.Lock()
         self._token, self._good_until = "", 0.0
         self._failure, self._failed_until = "", 0.0
 
@@ -172,19 +172,19 @@ class Credentials:
     @property
     def summary(self) -> str:
         """The protocol, the mechanism and the user as text, without secrets."""
-        known = self.security
-        name = known.username or known.oauth_client_id
+        security = self.security
+        name = security.username or security.oauth_client_id
         user = f" as {name}" if name else ""
-        return f"{known.protocol} {known.mechanism}".strip() + user
+        return f"{security.protocol} {security.mechanism}".strip() + user
 
     @property
     def principal(self) -> str:
         """The user's name as Kafka's principal; "" = it depends on a certificate, a token or a
         ticket."""
-        known = self.security
-        if known.mechanism in _PLAIN:
-            return f"User:{known.username}"
-        return "" if known.is_sasl or known.is_tls else "User:ANONYMOUS"
+        security = self.security
+        if security.mechanism in _PLAIN:
+            return f"User:{security.username}"
+        return "" if security.is_sasl or security.is_tls else "User:ANONYMOUS"
 
     @property
     def advice(self) -> str:
@@ -194,19 +194,19 @@ class Credentials:
     def settings(self) -> dict[str, object]:
         """Return kafka-python's connection settings, with secrets. Raises ConfigError for a missing
         secret."""
-        known = self.security
-        given: dict[str, object] = {"security_protocol": known.protocol}
-        if known.is_sasl:
-            given["sasl_mechanism"] = known.mechanism
-        if known.mechanism in _PLAIN:
-            given["sasl_plain_username"] = known.username
-            given["sasl_plain_password"] = self._fetch("password")
-        elif known.mechanism == "GSSAPI":
+        security = self.security
+        settings: dict[str, object] = {"security_protocol": security.protocol}
+        if security.is_sasl:
+            settings["sasl_mechanism"] = security.mechanism
+        if security.mechanism in _PLAIN:
+            settings["sasl_plain_username"] = security.username
+            settings["sasl_plain_password"] = self._fetch("password")
+        elif security.mechanism == "GSSAPI":
             self._expect("gssapi", "gssapi", f"Install it, {install_line('kerberos')}")
-            given["sasl_kerberos_service_name"] = known.kerberos_service_name
-            if known.kerberos_domain_name:
-                given["sasl_kerberos_domain_name"] = known.kerberos_domain_name
-        return given
+            settings["sasl_kerberos_service_name"] = security.kerberos_service_name
+            if security.kerberos_domain_name:
+                settings["sasl_kerberos_domain_name"] = security.kerberos_domain_name
+        return settings
 
     def sasl_options(self) -> dict[str, str] | None:
         """Return kazoo's SASL options for ZooKeeper: user and password; None = no SASL. Raises
@@ -220,16 +220,16 @@ class Credentials:
     def tls(self) -> ssl.SSLContext | None:
         """Return the TLS context with authorities and certificate of the settings, made once; None
         = no TLS. Raises ConfigError for a missing or unusable file."""
-        known = self.security
-        if known.is_tls and self._context is None:
+        security = self.security
+        if security.is_tls and self._context is None:
             context = ssl.create_default_context()
-            if known.ca_file:
+            if security.ca_file:
                 context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-                self._load("ca_file", known.ca_file, into=context)
+                self._load("ca_file", security.ca_file, into=context)
             context.minimum_version = ssl.TLSVersion.TLSv1_2
-            context.check_hostname = known.check_hostname
-            if known.certificate_file:
-                files = known.certificate_file, known.key_file
+            context.check_hostname = security.check_hostname
+            if security.certificate_file:
+                files = security.certificate_file, security.key_file
                 self._load("certificate_file", *files, into=context)
             self._context = context
         return self._context
@@ -276,22 +276,22 @@ class Credentials:
 
     def _fetch(self, name: str) -> str:
         """Return the secret that the setting `name` points to. Raises CredentialsError."""
-        scheme, _, place = getattr(self.security, name).partition(":")
+        scheme, _, location = getattr(self.security, name).partition(":")
         if scheme == "env":
-            secret = self._environment.get(place, "")
+            secret = self._environment.get(location, "")
             if not secret:
-                expected = f"a secret in the environment variable {place}"
+                expected = f"a secret in the environment variable {location}"
                 raise self._lacks(name, expected, " none. Set it and start again.")
         else:
             try:
-                secret = Path(place).read_text(encoding="utf-8").rstrip("\r\n")
+                secret = Path(location).read_text(encoding="utf-8").rstrip("\r\n")
             except UnicodeDecodeError:  # the message would contain bytes of the secret
-                raise self._lacks(name, f"text in UTF-8 in {place}", " none.") from None
+                raise self._lacks(name, f"text in UTF-8 in {location}", " none.") from None
             except OSError as error:
-                expected = f"a file to read at {place}"
+                expected = f"a file to read at {location}"
                 raise self._lacks(name, expected, f": {error.strerror}.") from error
             if not secret:
-                raise self._lacks(name, f"a secret in {place}", " an empty file.")
+                raise self._lacks(name, f"a secret in {location}", " an empty file.")
         self._fetched.add(secret)
         return secret
 

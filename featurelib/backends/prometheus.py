@@ -69,8 +69,8 @@ class Prometheus:
         if token is not None and not token.startswith(("env:", "file:")):
             raise ConfigError("--token: expected env:NAME or file:PATH, found something else.")
         self.where, self._timeout = url.rstrip("/"), timeout
-        known = Security(oauth_token=token or "")
-        self._credentials = Credentials(known, _KEY) if token else None
+        security = Security(oauth_token=token or "")
+        self._credentials = Credentials(security, _KEY) if token else None
 
     def describe(self, entry: FleetEntry) -> tuple[bytes, ...]:
         """Return the landing lines of one cluster's metrics, one per scraped node and role. Raises
@@ -88,9 +88,9 @@ class Prometheus:
         try:
             nodes = nodes_of(samples, self.where)
         except FaultError as fault:
-            which = ",".join(labels)
+            label_names = ",".join(labels)
             raise NoEvidenceError(
-                f"{self.where} {{{which}}}: {fault}. No data was stored."
+                f"{self.where} {{{label_names}}}: {fault}. No data was stored."
             ) from None
         return tuple(write_line(KIND, entry.id, at, keys) for at, keys in nodes)
 

@@ -84,13 +84,13 @@ class Door:
         self._is_open = True
         return connection
 
-    def spawn(self, work: Callable[..., object], *given: object, **named: object) -> Thread:
+    def spawn(self, work: Callable[..., object], *args: object, **kwargs: object) -> Thread:
         """Run `work` in a thread. An error ends the wait, and is raised in the thread that waits
         for a response."""
 
         def run() -> None:
             with suppress(Exception):
-                work(*given, **named)
+                work(*args, **kwargs)
             self._settled.set()
 
         thread = Thread(target=run, daemon=True)

@@ -53,16 +53,16 @@ class Contradiction:
 
 def contradictions(rows: Rows) -> Iterator[Contradiction]:
     """Yield every contradiction between the rows of a catalogue, table by table."""
-    known, is_whole = _Known(rows), True
+    rows_known, is_whole = _Known(rows), True
     for _, row in rows.every():
-        for fits, column, expected, value in _checks(row, known):
+        for fits, column, expected, value in _checks(row, rows_known):
             if not fits:
                 is_whole = False
                 yield Contradiction(row=row, column=column, expected=expected, found=str(value))
     if is_whole:  # otherwise a release cannot be built
-        every = {own.release: own for own in release_catalogues(rows)}
+        by_release = {software.release: software for software in release_catalogues(rows)}
         for row in rows.release:
-            yield from _of_release(every[row.release], row, rows)
+            yield from _of_release(by_release[row.release], row, rows)
 
 
 Check = tuple[bool, str, str, object]  # (true if the cell is valid; column, expected, found)
@@ -207,17 +207,17 @@ def _of_difference(row: DifferenceRow, known: _Known) -> Iterator[Check]:
 def _of_release(own: ReleaseCatalogue, release: ReleaseRow, rows: Rows) -> Iterator[Contradiction]:
     """Yield violations of Kafka's own rules for one release: its defaults are production levels,
     and all levels are consistent."""
-    of = {row.feature: row for row in rows.release_feature if row.release == own.release}
+    by_feature = {row.feature: row for row in rows.release_feature if row.release == own.release}
     differences = [row for row in rows.release_difference if row.release == own.release]
     versions = sorted(row.level for row in rows.metadata_version)
     versions = versions[: versions.index(own.newest_unstable) + 1]
 
     def saying(feature: str, level: int) -> list[DifferenceRow | LevelRow]:
         """Return the rows about one level, differences between releases first."""
-        every: list[DifferenceRow | LevelRow] = [*differences, *rows.feature_level]
-        return [row for row in every if (row.feature, row.level) == (feature, level)]
+        sources: list[DifferenceRow | LevelRow] = [*differences, *rows.feature_level]
+        return [row for row in sources if (row.feature, row.level) == (feature, level)]
 
-    for feature, row in of.items():
+    for feature, row in by_feature.items():
         default = own.default(feature, own.newest_stable)
         if default > row.newest_stable:
             yield Contradiction(
@@ -237,42 +237,42 @@ def _of_release(own: ReleaseCatalogue, release: ReleaseRow, rows: Rows) -> Itera
                 column="value" if isinstance(first, DifferenceRow) else "dependency",
                 expected=expected,
                 found=actual,
-                others=(*rows_before, row, of.get(other, release)),
+                others=(*rows_before, row, by_feature.get(other, release)),
             )
 
 
 Unmet = tuple[int, str, str, str]  # the level, the other feature, expected, found
 
 
-def _needs_unstable(own: ReleaseCatalogue, feature: str, level: int) -> Iterator[Unmet]:
+def _needs_unstable(software: ReleaseCatalogue, feature: str, level: int) -> Iterator[Unmet]:
     """Yield levels of production that depend on levels that are not in production."""
-    for need in own.needs(feature, level):
-        newest = max(own.known_levels(need.other, unstable=False), default=None)
+    for need in software.needs(feature, level):
+        newest = max(software.known_levels(need.other, unstable=False), default=None)
         if newest is None or need.least > newest:
-            has = "none" if newest is None else f"{newest} in {own.release}"
-            expected = f"production levels, because {feature} {level} is one in {own.release}"
-            actual = f"the newest production level of {need.other} is {has}"
+            newest_text = "none" if newest is None else f"{newest} in {software.release}"
+            expected = f"production levels, because {feature} {level} is one in {software.release}"
+            actual = f"the newest production level of {need.other} is {newest_text}"
             yield level, need.other, expected, f"{need.other}={need.least}: {actual}"
 
 
 def _needs_more_than_defaults(
-    own: ReleaseCatalogue, feature: str, versions: list[int]
+    software: ReleaseCatalogue, feature: str, versions: list[int]
 ) -> Iterator[Unmet]:
     """Yield a violation for each default that depends on more than the other feature's default at
     that metadata.version. `late_enough` checks metadata.version itself."""
-    named = set()
+    features = set()
     for version in versions:
-        level = own.default(feature, version)
-        for need in own.needs(feature, level):
-            known = need.other in own.features
-            has = own.default(need.other, version) if known else -1
-            if need.least > has and need.other != METADATA_VERSION and need not in named:
-                named.add(need)
+        level = software.default(feature, version)
+        for need in software.needs(feature, level):
+            known = need.other in software.features
+            default = software.default(need.other, version) if known else -1
+            if need.least > default and need.other != METADATA_VERSION and need not in features:
+                features.add(need)
                 expected = (
-                    f"at most what new clusters of {own.release} get by default at "
+                    f"at most what new clusters of {software.release} get by default at "
                     f"metadata.version {version}, where {feature} {level} is the default"
                 )
-                actual = f"the default of {need.other} is {f'{has} there' if known else 'none'}"
+                actual = f"the default of {need.other} is {f'{default} there' if known else 'none'}"
                 yield level, need.other, expected, f"{need.other}={need.least}: {actual}"
 
 
@@ -291,15 +291,15 @@ def with_overlay(base: Catalogue, text: str | bytes, name: str) -> Catalogue:
         return base
     once = _unique(placed)
     rows = _merge(base.rows, once)
-    places = {id(row): place for place, _, row in placed}
+    places = {id(row): index for index, _, row in placed}
     for fault in contradictions(rows):
         overlay_rows = [row for row in (fault.row, *fault.others) if id(row) in places]
-        place = places[id(overlay_rows[0])] if overlay_rows else f"{name}: {_key_text(fault.row)}"
+        index = places[id(overlay_rows[0])] if overlay_rows else f"{name}: {_key_text(fault.row)}"
         column = f"{fault.column}: "
         if overlay_rows and overlay_rows[0] is not fault.row:  # the fault is in another row
             column = f"{_key_text(fault.row)}: {column}"
         raise ConfigError(
-            f"{place}: {column}expected {fault.expected}, found {fault.found}. {NEXT}"
+            f"{index}: {column}expected {fault.expected}, found {fault.found}. {NEXT}"
         )
     return build(rows, Overlay(name=name, rows=frozenset(once), digest=_digest(once)))
 
@@ -330,11 +330,11 @@ def _read(text: str | bytes, name: str) -> list[tuple[str, str, Row]]:
 def _unique(placed: list[tuple[str, str, Row]]) -> Keyed:
     """Return (table, key) → row. Raises ConfigError for two different rows with one key."""
     first: dict[tuple[str, tuple[Cell, ...]], tuple[str, Row]] = {}
-    for place, table, row in placed:
-        earlier, same = first.setdefault((table, key_of(row)), (place, row))
-        if same != row:
+    for position, table, row in placed:
+        earlier, duplicate = first.setdefault((table, key_of(row)), (position, row))
+        if duplicate != row:
             raise ConfigError(
-                f"{place}: expected one row for {_key_text(row)}, found another that says "
+                f"{position}: expected one row for {_key_text(row)}, found another that says "
                 f"something else ({earlier}). Keep one of them."
             )
     return {key: row for key, (_, row) in first.items()}

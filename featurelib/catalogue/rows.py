@@ -221,11 +221,11 @@ def releases_offering(role: Role, offered: ApiKeys) -> tuple[str, ...]:
     return tuple(release for release, known in _offers()[role.text].items() if _fits(known, ranges))
 
 
-def _fits(known: dict[int, OfferRow], ranges: dict[int, tuple[int, int]]) -> bool:
-    missing = (known[key] for key in known.keys() - ranges.keys())
+def _fits(offers: dict[int, OfferRow], ranges: dict[int, tuple[int, int]]) -> bool:
+    missing = (offers[key] for key in offers.keys() - ranges.keys())
     if any(offer.max_version >= 0 and not offer.may_be_less for offer in missing):
         return False
-    return all(known.get(key, Offer()).allows(*ends) for key, ends in ranges.items())
+    return all(offers.get(key, Offer()).allows(*ends) for key, ends in ranges.items())
 
 
 def read_release_apis() -> tuple[OfferRow, ...]:

@@ -33,9 +33,9 @@ COMPLETING = "_FEATURELIB_COMPLETE"
 READ_ONLY = COMMANDS.keys() - SENDING  # after an interrupt of these nothing has to be repeated
 
 
-def sentence_of(place: str) -> str:
+def sentence_of(target: str) -> str:
     """Return the first sentence of a command's help, read from its source without an import."""
-    module, _, name = place.partition(":")
+    module, _, name = target.partition(":")
     source = resources.files("featurelib").joinpath(*module.split(".")[1:-1])
     text = source.joinpath(f"{module.rpartition('.')[2]}.py").read_text("utf-8")
     match = re.search(rf'^(?:def {name}\b|{name.upper()}_HELP =).*?"""(.*?)\n', text, re.M | re.S)
@@ -59,10 +59,10 @@ def make_app(only: str | None = None) -> typer.Typer:
     )
     app.callback()(_entrance)  # without a callback Typer would drop the name of a single command
     panels = {name: title for title, names in GROUPS.items() for name in names}
-    for name, place in COMMANDS.items():
+    for name, target in COMMANDS.items():
         panel = panels[name]
         if only is None or only == name:
-            command = resolve_name(place)
+            command = resolve_name(target)
             if isinstance(command, typer.Typer):
                 app.add_typer(command, name=name, rich_help_panel=panel)
             else:
@@ -70,7 +70,7 @@ def make_app(only: str | None = None) -> typer.Typer:
                     guard(with_options(command, name))
                 )
         elif only not in COMMANDS:
-            app.command(name, help=sentence_of(place), rich_help_panel=panel)(_entrance)
+            app.command(name, help=sentence_of(target), rich_help_panel=panel)(_entrance)
     return app
 
 

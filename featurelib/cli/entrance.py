@@ -57,8 +57,8 @@ def _end(command: Any, args: tuple[Any, ...], options: dict[str, Any], whole: bo
     except typer.TyperException as error:
         _show(error)
         code = error.exit_code
-        given = options.get("args") or next(iter(args), None) or sys.argv
-        if "--json" in given:  # the options are not parsed yet
+        arguments = options.get("args") or next(iter(args), None) or sys.argv
+        if "--json" in arguments:  # the options are not parsed yet
             print_json_error(_text(error), code)
     except typer.Abort:
         print("error: Stopped before anything was done.", file=sys.stderr)
@@ -96,11 +96,11 @@ def _text(error: typer.TyperException) -> str:
     return text if text.endswith("?") or "\n" in text else f"{text}."
 
 
-def _suggest(error: Any, own: set[str]) -> str:
+def _suggest(error: Any, options: set[str]) -> str:
     """Put the nearest option of the command into an error about an unknown option; return a note if
     only other commands have it."""
-    near = get_close_matches(error.option_name, own | FLAGS, n=1, cutoff=0.75)
-    error.possibilities = near if own.issuperset(near) else []
+    near = get_close_matches(error.option_name, options | FLAGS, n=1, cutoff=0.75)
+    error.possibilities = near if options.issuperset(near) else []
     return "" if near == error.possibilities else f" ({near[0]} is an option of other commands)"
 
 
@@ -140,17 +140,17 @@ class JobCommand(TyperCommand):
         """Print the command's own options in a help text, then shared options by panel. Less common
         options are only named, unless --help-all is given."""
         panels: dict[str, list[tuple[str, str]]] = {panel: [] for panel in PANELS}
-        named = list[str]()
+        names = list[str]()
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
-            own = "Output" if "--help" in parameter.opts else "Options"
-            panel, is_rare, _ = (getattr(parameter, PANEL, None) or own).partition(", rare")
+            section = "Output" if "--help" in parameter.opts else "Options"
+            panel, is_rare, _ = (getattr(parameter, PANEL, None) or section).partition(", rare")
             if record and is_rare and not ctx.meta.get(HELP_ALL):
-                named += parameter.opts
+                names += parameter.opts
             elif record:
                 panels[panel].append(record)
-        if named:
-            panels["Output"].append((HELP_ALL, f"Explain {', '.join(named)}, too."))
+        if names:
+            panels["Output"].append((HELP_ALL, f"Explain {', '.join(names)}, too."))
         for panel, records in panels.items():
             if records:
                 with formatter.section(panel):
@@ -162,9 +162,9 @@ class JobCommand(TyperCommand):
         if HELP_ALL in args:
             ctx.meta[HELP_ALL], args = True, ["--help"]
         flags = {flag for parameter in self.params for flag in parameter.opts}
-        ids = {word for word in args if _HYPHENED_ID.fullmatch(word)} - flags
+        ids = {arg for arg in args if _HYPHENED_ID.fullmatch(arg)} - flags
         try:
-            extra = super().parse_args(ctx, [_MARK * (word in ids) + word for word in args])
+            extra = super().parse_args(ctx, [_MARK * (arg in ids) + arg for arg in args])
             ctx.params = {name: _unmarked(value) for name, value in ctx.params.items()}
             return extra
         except typer.TyperException as error:
@@ -235,15 +235,15 @@ def _end_line(main: Callable[..., int], options: dict[str, object]) -> int:
 def _say_error(error: Exception, *, as_json: bool) -> int:
     if os.environ.get(TRACE):
         traceback.print_exception(error)
-    known = explain(error)
-    if known is None:
+    explained = explain(error)
+    if explained is None:
         return _say_unexpected(error, as_json=as_json)
-    lines = str(known).split("\n")  # other programs' texts are one line already
+    lines = str(explained).split("\n")  # other programs' texts are one line already
     message = "\n".join(clean(line, MOST_OF_A_MESSAGE) if line.strip() else line for line in lines)
     say(f"error: {message}{_kept(error)}")
     if as_json:
-        print_json_error(str(known), known.exit_code, known.facts)
-    return known.exit_code
+        print_json_error(str(explained), explained.exit_code, explained.facts)
+    return explained.exit_code
 
 
 def _kept(error: Exception) -> str:
@@ -267,9 +267,9 @@ def _say_unexpected(error: Exception, *, as_json: bool) -> int:
     traced = [frame for frame in frames if "featurelib" in frame.filename] or frames
     first = next(iter(str(error).strip().splitlines()), "")
     fault = f"{type(error).__name__}: {first}" if first else type(error).__name__
-    place = f"{Path(traced[-1].filename).name}:{traced[-1].lineno}"
+    source = f"{Path(traced[-1].filename).name}:{traced[-1].lineno}"
     text = (
-        f"a fault in featurelib: {clean(fault, MOST_OF_A_FAULT)} ({place}). Run it again with "
+        f"a fault in featurelib: {clean(fault, MOST_OF_A_FAULT)} ({source}). Run it again with "
         f"{TRACE}=1 to see all of it, and report it.{_kept(error)}"
     )
     say(f"error: {text}")

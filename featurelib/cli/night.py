@@ -170,8 +170,8 @@ def go_on(store: Store, run: int | None, number: int) -> int:
     """Return this run's number: `number`, or the next after the newest in the tables, if that is
     higher because an earlier run had a wrong clock. A requested number is kept here; if it is too
     low, it is rejected later."""
-    known = (LANDING_LINE, CLUSTER_SNAPSHOT, AUDIT_RUN)
-    newest = max(store.newest_run(table) or 0 for table in known)
+    tables = (LANDING_LINE, CLUSTER_SNAPSHOT, AUDIT_RUN)
+    newest = max(store.newest_run(table) or 0 for table in tables)
     if run is not None or number > newest:
         return number
     say(

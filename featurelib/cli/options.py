@@ -70,8 +70,8 @@ FLAGS = {
 
 def _words(name: str, command: str) -> OptionWords | str | bool | None:
     """Return the texts of a parameter in options.toml; None = no row, False = no option."""
-    rows = (f"{word}.{name}" for word in reversed(command.split()))
-    row = OPTIONS.get(next((word for word in rows if word in OPTIONS), name))
+    rows = (f"{part}.{name}" for part in reversed(command.split()))
+    row = OPTIONS.get(next((part for part in rows if part in OPTIONS), name))
     return OPTIONS[row] if isinstance(row, str) else row
 
 
@@ -109,7 +109,7 @@ def _demo(demo: bool = False) -> None:
     """The option of every command that reads tables: use the samples."""
 
 
-def _samples(given: Mapping[str, Any]) -> dict[str, str]:
+def _samples(values: Mapping[str, Any]) -> dict[str, str]:
     """Return the paths of the samples. Raises ConfigError if another place is given, or if the
     samples' tables do not exist."""
     from featurelib.source import SAMPLE_TABLES, demo_places
@@ -118,7 +118,7 @@ def _samples(given: Mapping[str, Any]) -> dict[str, str]:
     if not SAMPLE_TABLES.is_dir():
         raise ConfigError("--demo: the samples' tables are not made yet. Run ./spark-submit.sh")
     for name in (*places, "capture", "bootstrap", "file"):
-        if given.get(name) is not None:
+        if values.get(name) is not None:
             raise ConfigError(f"--demo: --{name} cannot stand beside it. Keep one.")
     return places
 
@@ -134,7 +134,7 @@ def _options(
     """Return the options for a function's parameters or a dataclass's fields, with groups expanded;
     and a function that makes the value from option values."""
     hints, options = get_type_hints(make, include_extras=True), list[inspect.Parameter]()
-    own, inner = set[str](), dict[str, Callable[[Mapping[str, Any]], Any]]()
+    names, inner = set[str](), dict[str, Callable[[Mapping[str, Any]], Any]]()
     for parameter in inspect.signature(make).parameters.values():
         name, kind = parameter.name, hints[parameter.name]
         if name in groups or (isinstance(kind, type) and is_dataclass(kind)):
@@ -147,15 +147,15 @@ def _options(
         if isinstance(words, OptionWords):
             kind = Annotated[kind, words.as_typer(name)]
         if words is not False:
-            own.add(name)
+            names.add(name)
             options.append(parameter.replace(annotation=kind, kind=inspect.Parameter.KEYWORD_ONLY))
-    if "tables" in own and command != "job":
+    if "tables" in names and command != "job":
         options += _options(_demo, command, {})[0]
 
     def call(given: Mapping[str, Any]) -> Any:
-        values = {name: given[name] for name in own}
-        if given.get("demo") and "tables" in own:
-            values |= {name: at for name, at in _samples(values).items() if name in own}
+        values = {name: given[name] for name in names}
+        if given.get("demo") and "tables" in names:
+            values |= {name: at for name, at in _samples(values).items() if name in names}
         return make(**values, **{name: build(given) for name, build in inner.items()})
 
     return options, call

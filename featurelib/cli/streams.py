@@ -53,7 +53,7 @@ class Sink(io.FileIO):
     def write(self, data: Any, /) -> int:
         """Write all data, or keep the error in `fault`."""
         rest_bytes = memoryview(data).cast("B")
-        whole = len(rest_bytes)
+        total = len(rest_bytes)
         while rest_bytes and self.fault is None:
             try:
                 # None: the pipe is full, and another process made it non-blocking.
@@ -62,7 +62,7 @@ class Sink(io.FileIO):
                 rest_bytes = rest_bytes[count or 0 :]
             except OSError as error:
                 self.fault = error
-        return whole
+        return total
 
 
 class CleanText(io.TextIOWrapper):
@@ -165,12 +165,12 @@ class Screen:
         size = shutil.get_terminal_size()
         if (excess := len(lines) - (size.lines - 1)) > 0:
             lines = [*lines[: -excess - 1], f"… {excess + 1} more lines: make the window higher"]
-        back = f"\x1b[{self._drawn}F\x1b[J" if self._drawn else ""
+        erase = f"\x1b[{self._drawn}F\x1b[J" if self._drawn else ""
         if self._drawn and size != self._size:  # a resize has wrapped the old lines
-            back = "\x1b[2J\x1b[H"
+            erase = "\x1b[2J\x1b[H"
         sys.stdout.flush()
         # Not through CleanText, which would escape this control sequence.
-        sys.stdout.buffer.write(back.encode())
+        sys.stdout.buffer.write(erase.encode())
         print("\n".join(lines), flush=True)
         self._size, self._drawn = size, len(lines)
 

@@ -18,10 +18,10 @@ def example(name: str) -> str:
     return str(packed) if packed.is_file() else f"conf/{name}"
 
 
-def nearest(word: str, known: Collection[str], most: int | None = None) -> str:
+def nearest(word: str, names: Collection[str], most: int | None = None) -> str:
     """Return `Did you mean a, or b?`; without a similar word the known words, at most `most`."""
-    near = get_close_matches(word, known, n=1, cutoff=0.85)  # a nearly equal word is enough
-    near = near or get_close_matches(word, known, n=NEAR, cutoff=0.5)
+    near = get_close_matches(word, names, n=1, cutoff=0.85)  # a nearly equal word is enough
+    near = near or get_close_matches(word, names, n=NEAR, cutoff=0.5)
     if near:
         return f"Did you mean {', or '.join(near)}?"
-    return f"Known are {some(sorted(known), most or len(known))}."
+    return f"Known are {some(sorted(names), most or len(names))}."

@@ -54,12 +54,12 @@ def find_settings(config: str | None) -> tuple[Settings, str]:
     return settings, str(path.absolute())
 
 
-def find_place(name: str, given: str | None) -> tuple[str | None, str]:
+def find_place(name: str, option: str | None) -> tuple[str | None, str]:
     """Return a path, and where it was set: by the option, by the variable FEATURELIB_NAME, or in
     the settings file; None and "" = not set. Raises ConfigError."""
     variable = f"FEATURELIB_{name.upper()}"
-    if given is not None:
-        return given, f"--{name}"
+    if option is not None:
+        return option, f"--{name}"
     if value := os.environ.get(variable):
         return value, variable
     settings, file = find_settings(None)
@@ -67,13 +67,13 @@ def find_place(name: str, given: str | None) -> tuple[str | None, str]:
     return value, file if value else ""
 
 
-def find_file(option: str, named: str | None, name: str) -> Path | None:
+def find_file(option: str, given_path: str | None, name: str) -> Path | None:
     """Return the file that an option names, else the first file `name` in the usual places; None =
     none. Raises ConfigError if FEATURELIB_CONFIG is no folder, or if a place cannot be read: its
     file could have the stricter rule."""
-    if named is not None:
-        return Path(named)
-    return next((place / name for place in _places(option) if _is_there(place / name)), None)
+    if given_path is not None:
+        return Path(given_path)
+    return next((folder / name for folder in _places(option) if _is_there(folder / name)), None)
 
 
 def read_limited(path: Path) -> bytes:
@@ -130,28 +130,28 @@ def _parse(path: Path) -> Settings:
     return msgspec.structs.replace(settings, allowed_signers=signers, places=NamedPlaces(**places))
 
 
-def _stricter(own: Settings, installed: Settings) -> Settings:
-    """Return the settings `own`, with approval rules not weaker than those of the checkout."""
+def _stricter(file: Settings, installed: Settings) -> Settings:
+    """Return the settings `file`, with approval rules not weaker than those of the checkout."""
     return msgspec.structs.replace(
-        own,
-        require_signature=own.require_signature or installed.require_signature,
+        file,
+        require_signature=file.require_signature or installed.require_signature,
         allowed_signers=installed.allowed_signers,
-        longest_approval_hours=min(own.longest_approval_hours, installed.longest_approval_hours),
-        places=msgspec.structs.replace(installed.places, tables=own.places.tables),
+        longest_approval_hours=min(file.longest_approval_hours, installed.longest_approval_hours),
+        places=msgspec.structs.replace(installed.places, tables=file.places.tables),
     )
 
 
 def named_journal(journal: str | None) -> str | None:
     """Return the absolute path of the journal from the option, the variable or the settings; None =
     the user's default journal. Raises ConfigError."""
-    named, _ = find_place("journal", journal)
-    return named if named is None or named == journal else str(Path(named).absolute())
+    place, _ = find_place("journal", journal)
+    return place if place is None or place == journal else str(Path(place).absolute())
 
 
 def journal_path(journal: str | None) -> Path:
     """Return the path of the journal that is set, or of this user's default. Raises ConfigError."""
-    if (named := named_journal(journal)) is not None:
-        return Path(named)
+    if (place := named_journal(journal)) is not None:
+        return Path(place)
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(state) / "featurelib" / "journal.sqlite"
 

@@ -273,10 +273,10 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
                 f"{text}: expected a cluster of {source} that has all of it, found none. Leave a "
                 "part of it out."
             )
-        given = [("view", choice.view)] if choice.view is not None else []
-        given += [("owner", owner) for owner in choice.owner or ()]
-        given += [("label", label) for label in choice.label or ()]
-        options = "".join(f" --{name} {quote(value)}" for name, value in given)
+        selected = [("view", choice.view)] if choice.view is not None else []
+        selected += [("owner", owner) for owner in choice.owner or ()]
+        selected += [("label", label) for label in choice.label or ()]
+        options = "".join(f" --{name} {quote(value)}" for name, value in selected)
         ids = frozenset(entry.id for entry in chosen)
         listed = frozenset(entry.id for entry in self.cluster)
         unlisted = listed if chosen[-1] is STRANGER else None
@@ -286,9 +286,9 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         """Raise ConfigError with the nearest label if no cluster has the label `KEY=VALUE` or `KEY`
         of `subject`; `source` is the inventory."""
         key, _, value = label.partition("=")
-        known = {name for entry in self.cluster for name in entry.labels}
+        labels = {name for entry in self.cluster for name in entry.labels}
         hint = 'There are none: add labels = { KEY = "VALUE" }.'
-        _expect_name(subject, f"{source}: no cluster has the label", key, known, hint)
+        _expect_name(subject, f"{source}: no cluster has the label", key, labels, hint)
         if label != key:
             values = {entry.labels[key] for entry in self.cluster if key in entry.labels}
             _expect_name(subject, f"{source}: no cluster has {key} =", value, values)
@@ -323,11 +323,11 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 def _expect_name(
-    subject: str, fault: str, name: str, known: Collection[str], hint: str = ""
+    subject: str, fault: str, name: str, names: Collection[str], hint: str = ""
 ) -> None:
     """Raise ConfigError for an unknown name, with the nearest known one, or else `hint`."""
-    if name not in known:
-        near = nearest(name, known, _SHOWN) if known else hint
+    if name not in names:
+        near = nearest(name, names, _SHOWN) if names else hint
         raise ConfigError(f"{subject}: {fault} {name!r}. {near}")
 
 
@@ -352,10 +352,10 @@ def parse_fleet(text: str, source: str, catalogue: Catalogue | None = None) -> F
         fleet = msgspec.toml.decode(text, type=Fleet)
     except msgspec.MsgspecError as error:
         table, index, fault = msgspec_fault(error)
-        which = f": [[{table}]] number {index + 1}" if table else ""
+        where = f": [[{table}]] number {index + 1}" if table else ""
         fault = fault.replace("the key `id` is missing", _NO_ID)
         raise ConfigError(
-            f"{source}{toml_line(text, table, index)}{which}: {fault}. Its keys are explained in "
+            f"{source}{toml_line(text, table, index)}{where}: {fault}. Its keys are explained in "
             f"{example('fleet.toml')}."
         ) from error
     ids: set[str] = set()
@@ -450,8 +450,8 @@ def _catalogue_checks(entry: FleetEntry, catalogue: Catalogue | None) -> Iterato
 
 def is_known(release: str, catalogue: Catalogue) -> bool:
     """Return true if a release is known, with or without a patch version."""
-    named = catalogue.release_named(release)
-    return named is not None or release_line(release) in known_releases(catalogue)
+    release_name = catalogue.release_named(release)
+    return release_name is not None or release_line(release) in known_releases(catalogue)
 
 
 def known_releases(catalogue: Catalogue) -> tuple[str, ...]:

@@ -112,8 +112,8 @@ def _needed(security: Security) -> tuple[str, ...]:
     if security.mechanism in ("PLAIN", DIGEST) or security.mechanism.startswith("SCRAM-"):
         return ("username", "password")
     if security.mechanism == "OAUTHBEARER":
-        asks = any(getattr(security, name) for name in _CLIENT_KEYS)
-        return _CLIENT_KEYS if asks else ("oauth_token",)
+        needs_keys = any(getattr(security, name) for name in _CLIENT_KEYS)
+        return _CLIENT_KEYS if needs_keys else ("oauth_token",)
     return ("kerberos_service_name",) if security.mechanism == "GSSAPI" else ()
 
 

@@ -56,12 +56,12 @@ def mutes_of(entries: Iterable[MuteEntry], fleet: Fleet, source: str) -> tuple[M
             reason=entry.reason.strip() + (f" ({entry.by.strip()})" if entry.by.strip() else ""),
             until=entry.until,
             # A cluster outside the inventory may have data, so the text may be an id.
-            cluster=meant.id if meant else entry.cluster,
+            cluster=entry_named.id if entry_named else entry.cluster,
             feature=entry.feature,
             node=entry.node,
         )
         for entry in entries
-        for meant in [fleet.named(entry.cluster or None, f"{source}: [[mute]]: ")]
+        for entry_named in [fleet.named(entry.cluster or None, f"{source}: [[mute]]: ")]
     )
 
 
@@ -122,9 +122,9 @@ def parse_settings(text: str, source: str) -> Settings:
         if strange := re.fullmatch(r"(?:(\w+): )?no key is called `(.*)`", fault):
             near = nearest(strange[2], _KEYS.get(table or strange[1], Settings).__struct_fields__)
             hint = f" {near}"
-        which = f"{toml_line(text, table, index)}: [[{table}]]" if table else ""
+        where = f"{toml_line(text, table, index)}: [[{table}]]" if table else ""
         raise ConfigError(
-            f"{source}{which}: {fault}.{hint} Its keys are explained in {example('audit.toml')}."
+            f"{source}{where}: {fault}.{hint} Its keys are explained in {example('audit.toml')}."
         ) from error
     codes = set(wordings(load(STRICT)))
     for fault in mute_faults(settings.mute, codes):

@@ -91,9 +91,9 @@ def apply(order: ApplyOrder, watcher: Watcher, journal: Journal) -> Ending:
         raise PlanError(f"plan for {plan.cluster}: {fault}. Nothing was sent. Make it again.")
     expect_ours(plan.cluster, plan.moves, watcher.fleet, watcher.catalogue, plan.guards)
     clearance = check_clearance(order, journal)
-    with ExitStack() as held:
+    with ExitStack() as resources:
         try:
-            sender = held.enter_context(
+            sender = resources.enter_context(
                 Sender.holding(
                     journal,
                     plan.cluster,
@@ -117,8 +117,8 @@ def apply(order: ApplyOrder, watcher: Watcher, journal: Journal) -> Ending:
         try:
             sender.reading = watcher.read()
         except UnreachableError as error:
-            known = _by_inventory(order, watcher)
-            raise UnreachableError(str(error), error.lines, known) from error
+            entry = _by_inventory(order, watcher)
+            raise UnreachableError(str(error), error.lines, entry) from error
         _expect_cluster(sender.reading, order, watcher, journal)
         return _Run(order, sender, clearance.approval).carry_out()
 
@@ -181,8 +181,8 @@ class _Run:
     def _next(self, reading: Reading, position: int) -> Step | Ending:
         """Return the next step if it is checked, allowed and validated; else how this run ends."""
         plan, mode = self._plan, self._order.mode
-        asks = mode is not Mode.REHEARSE
-        decision, instead = decide_next(self._watcher, reading, plan, position, asks=asks)
+        by_probe = mode is not Mode.REHEARSE
+        decision, instead = decide_next(self._watcher, reading, plan, position, asks=by_probe)
         if isinstance(decision, tuple):
             raise self._refusal(decision, instead)
         if decision is None:
@@ -223,12 +223,12 @@ class _Run:
         evidence = {reason.what for reason in against} - {"judged again"}
         kind = StalePlanError if evidence else RefusedError
         problem = "is not as the plan expects it" if evidence else "would refuse the plan now"
-        again = f"Make a new plan: {self._order.way.plan}"
+        advice = f"Make a new plan: {self._order.way.plan}"
         if all(reason.is_unseen for reason in against):
             problem = "was not seen whole"
-            again = (
+            advice = (
                 "What was seen is as the plan expects it. Once the rest is seen too, go on with "
-                f"the same plan: {self._order.command}\nIf it is gone for good, m{again[1:]}"
+                f"the same plan: {self._order.command}\nIf it is gone for good, m{advice[1:]}"
             )
         if self._before:
             numbers = ", ".join(str(entry.number) for entry in self._used)
@@ -238,9 +238,9 @@ class _Run:
             )
         reasons += "".join(f"\n  {text}" for text in self._movers(against))
         if "catalogue" in evidence:
-            again += " Or judge by the same catalogue, with --overlay FILE."
+            advice += " Or judge by the same catalogue, with --overlay FILE."
         subject = f"cluster {self._plan.cluster}"
-        return kind(f"{subject} {problem}. Nothing was sent.{reasons}\n{instead or again}")
+        return kind(f"{subject} {problem}. Nothing was sent.{reasons}\n{instead or advice}")
 
     def _end(self, *reasons: str, kind: EndingKind | None = None) -> Ending:
         steps, total = tuple(self._steps), len(self._plan.steps)
@@ -272,9 +272,9 @@ class _Run:
         """Yield texts about the applied requests of this plan: journal entry, user and time."""
         for entry in self._mine:
             if entry.fate is Fate.APPLIED:
-                by = f"{entry.intent.who.user} on {entry.intent.who.host}"
+                author = f"{entry.intent.who.user} on {entry.intent.who.host}"
                 at = say_seconds(entry.intent.at)
-                yield f"journal entry {entry.number}, sent by {by} at {at}"
+                yield f"journal entry {entry.number}, sent by {author} at {at}"
 
 
 def decide_next(
@@ -434,11 +434,11 @@ class UpdateResult:
     def expect_ok(self) -> None:
         """Raise OutcomeUnknownError if it is unknown whether an update was applied, else
         RejectedError if one was not applied; the error names every such feature."""
-        odd = [result for result in self.features.values() if not result.is_ok]
-        if not odd:
+        failed = [result for result in self.features.values() if not result.is_ok]
+        if not failed:
             return
-        text = "; ".join(f"{result.feature}: {result.text}" for result in odd)
-        if any(result.fate is Fate.UNKNOWN for result in odd):
+        text = "; ".join(f"{result.feature}: {result.text}" for result in failed)
+        if any(result.fate is Fate.UNKNOWN for result in failed):
             raise OutcomeUnknownError(f"cluster {self.cluster_id}: {text}. Look: {self.resume}")
         raise RejectedError(f"cluster {self.cluster_id}: {text}.")
 
@@ -464,9 +464,9 @@ def update_features(
         outcome = refused(step, 0, validate(watcher.backend, step))
         return _result(cluster, outcome, choice, validate_only=True)
     entry = watcher.fleet.of(cluster, FleetEntry(id=cluster))
-    about = {"plan": NO_PLAN, "total": 1, "name": entry.name, "waits": Waits(), "watcher": watcher}
+    facts = {"plan": NO_PLAN, "total": 1, "name": entry.name, "waits": Waits(), "watcher": watcher}
     command = "featurelib.update_features"
-    with Sender.holding(journal, cluster, command, choice=choice, **about) as sender:
+    with Sender.holding(journal, cluster, command, choice=choice, **facts) as sender:
         outcome = sender.send(step, 0, reading, lambda: Clearance(approval=NO_PLAN, signed=None))
     if sender.unwritten:
         raise OutcomeUnknownError(

@@ -97,7 +97,7 @@ def _judges(plan: Plan, done: int, now: Situation) -> Iterator[Mismatch]:
         yield Mismatch("catalogue", plan.catalogue, now.catalogue)
     live, then = set(now.dialects), set(plan.own_dialects)
     if not live or not live <= then or (live != then and done == 0):
-        expected, actual = (", ".join(sorted(of)) or "none known" for of in (then, live))
+        expected, actual = (", ".join(sorted(names)) or "none known" for names in (then, live))
         yield Mismatch("controllers' dialects", expected, actual, is_unseen=not live)
 
 
@@ -134,18 +134,18 @@ def _unseen(plan: Plan, done: int, now: Situation) -> Iterator[Mismatch]:
 def _nodes(expected: Sequence[RangeGroup], actual: Sequence[RangeGroup]) -> Iterator[Mismatch]:
     """Yield the differences of nodes; one text for all nodes of a role with equal differences."""
     required, current = _by_node(expected), _by_node(actual)
-    alike: dict[tuple[str, str, str], list[int]] = {}
+    groups: dict[tuple[str, str, str], list[int]] = {}
     for role, node_id in sorted(required.keys() | current.keys()):
         then, now = required.get((role, node_id)), current.get((role, node_id))
         if then is None or now is None:
             texts = (_ranges(then), _ranges(now) if now else _NOT_SEEN)
         else:  # without the feature a node supports level 0
             names = sorted(then.keys() | now.keys())
-            odd = [n for n in names if then.get(n, _NOT_LISTED) != now.get(n, _NOT_LISTED)]
-            texts = (_ranges(then, odd), _ranges(now, odd)) if odd else ("", "")
+            changed = [n for n in names if then.get(n, _NOT_LISTED) != now.get(n, _NOT_LISTED)]
+            texts = (_ranges(then, changed), _ranges(now, changed)) if changed else ("", "")
         if any(texts):
-            alike.setdefault((role, *texts), []).append(node_id)
-    for (role, before, after), ids in alike.items():
+            groups.setdefault((role, *texts), []).append(node_id)
+    for (role, before, after), ids in groups.items():
         yield Mismatch(nodes(role, ids, most=None), before, after, after == _NOT_SEEN)
 
 

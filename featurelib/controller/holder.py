@@ -55,8 +55,8 @@ class Holder:
 
     def is_running_here(self) -> bool:
         """Return true for another process of this host that has not ended, also if it is frozen."""
-        known = bool(self.started) and not self.is_elsewhere and self.pid != os.getpid()
-        return known and not self.is_gone()
+        is_comparable = bool(self.started) and not self.is_elsewhere and self.pid != os.getpid()
+        return is_comparable and not self.is_gone()
 
     def is_gone(self) -> bool:
         """Return true if the process is known to have ended; never for another machine's."""

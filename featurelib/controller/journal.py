@@ -363,23 +363,23 @@ class Journal:
         """Record the outcome of a request. Raises JournalError if that fails."""
         settled = outcome.result.fate is not Fate.UNKNOWN
         with self._transaction():
-            place = self._db.execute(
+            cursor = self._db.execute(
                 "INSERT INTO outcome (intent, settled, content) VALUES (?, ?, ?)",
                 (number, settled, msgspec.json.encode(outcome)),
             ).lastrowid
-            assert place is not None
-            self._seal("outcome", place)
+            assert cursor is not None
+            self._seal("outcome", cursor)
 
     def withdraw(self, withdrawal: Withdrawal) -> None:
         """Record a withdrawn approval. Raises JournalError if that fails."""
         with self._transaction():
             self._db.execute(_WITHDRAWALS)
-            place = self._db.execute(
+            cursor = self._db.execute(
                 "INSERT INTO withdrawal (approval, content) VALUES (?, ?)",
                 (withdrawal.approval, msgspec.json.encode(withdrawal)),
             ).lastrowid
-            assert place is not None
-            self._seal("withdrawal", place)
+            assert cursor is not None
+            self._seal("withdrawal", cursor)
 
     def withdrawals(self) -> tuple[Withdrawal, ...]:
         """Return every withdrawn approval, oldest first. Raises JournalError."""
@@ -430,9 +430,9 @@ class Journal:
             if entry.is_open or not only_open
         )
 
-    def _seal(self, record: str, place: int) -> None:
+    def _seal(self, record: str, row_id: int) -> None:
         """Add the digest of a new record; in a file without digests, of all its records."""
-        records = [(record, place)]
+        records = [(record, row_id)]
         if not self._has("seal"):
             self._db.execute(_SEALS)
             records = [(table, row[0]) for table in _SEALED for row in self._rows(table)]
@@ -466,24 +466,24 @@ class Journal:
         records_by_place = dict(rows)
         records, faults, digest, number, before = len(rows), list[str](), "", 0, ""
         match = None if kept is None else ""
-        for at, table, place, stored in seals:
-            row = rows.pop((table, place), None)
-            name = f"{_table_title(table)} {place}"
-            which = name if table == "intent" or not before else f"{name} (written after {before})"
+        for at, table, row_id, stored in seals:
+            row = rows.pop((table, row_id), None)
+            name = f"{_table_title(table)} {row_id}"
+            text = name if table == "intent" or not before else f"{name} (written after {before})"
             if at != number + 1:
                 faults.append(f"digests after number {number}: taken out")
             if row is None:
-                faults.append(f"{which}: taken out")
+                faults.append(f"{text}: taken out")
             elif _chained(digest, table, row) != stored:
-                faults.append(f"{which}: it or its digest was changed")
-            match = which if stored == kept else match
+                faults.append(f"{text}: it or its digest was changed")
+            match = text if stored == kept else match
             number, digest, before = at, stored, name
         if newest is not None and newest[0] != number:
             faults.append(f"digests after number {number}: taken out")
-        faults += [f"{_table_title(table)} {place}: it has no digest" for table, place in rows]
+        faults += [f"{_table_title(table)} {row_id}: it has no digest" for table, row_id in rows]
         faults += [
-            f"outcome {place}: its entry {entry} is missing"
-            for (table, place), (_, entry, *_) in records_by_place.items()
+            f"outcome {row_id}: its entry {entry} is missing"
+            for (table, row_id), (_, entry, *_) in records_by_place.items()
             if table == "outcome" and ("intent", entry) not in records_by_place
         ]
         return Verified(records=records, digest=digest, faults=tuple(faults), kept=match)

@@ -253,8 +253,8 @@ def watch(
         with suppress(JournalError, BusyError):  # a reading needs no lock
             lock.keep()
         # Usually an accepted update is only not visible yet.
-        asks = not is_accepted or waits.clock() >= (began + until) / 2
-        result, reading = _judge(watcher, dispatch, delivery, features, asks=asks)
+        is_due = not is_accepted or waits.clock() >= (began + until) / 2
+        result, reading = _judge(watcher, dispatch, delivery, features, asks=is_due)
         if result.fate in (Fate.APPLIED, Fate.PARTLY):
             done = [move.update for move in result.updates if move.fate is Fate.APPLIED]
             levels = {move.feature: move.to_level for move in done}
@@ -267,7 +267,7 @@ def watch(
         else:
             span = until - waits.clock()
             # A machine that stood still queried no node in the wait, so read once more.
-            waiting = (span > 0 or not asks) and result.fate is Fate.UNKNOWN
+            waiting = (span > 0 or not is_due) and result.fate is Fate.UNKNOWN
             text = (result.unproven or f"waiting to see {_moves(step)}") if waiting else printed
         # Print changes at once, other progress at intervals.
         if text != printed and waits.clock() - printed_at >= (_QUIET if printed else 0.0):
@@ -301,11 +301,11 @@ def _judge(
     if isinstance(passed, NotPassed):
         return replace(result, unproven=passed.why), reading
     after, reason = _read(watcher, dispatch.cluster)
-    known = None if after is None else after.seen_after(passed, features)
-    if known is None:
+    seen = None if after is None else after.seen_after(passed, features)
+    if seen is None:
         reason = reason or "no node answers that surely has every change that was committed"
         return replace(result, unproven=reason), reading
-    result = settle(step, position, delivery, known, proven=True)
+    result = settle(step, position, delivery, seen, proven=True)
     return replace(result, proof=passed.how), after
 
 

@@ -46,15 +46,15 @@ def check_approval(
     longest = settings.longest_approval
     file = files.read_approval(text, source, path, longest)
     approval, signature = file.approval, file.signature
-    again = files.approve_command(quote(path), longest)
+    advice = files.approve_command(quote(path), longest)
     try:
         files.expect_approved(approval, plan.plan, now, longest=longest, path=path)
         key = ""
         if signature is not None:
-            key = verify(approval, signature, settings.allowed_signers, again)
+            key = verify(approval, signature, settings.allowed_signers, advice)
         elif demand := why_signed(plan, settings):
             raise ApprovalError(
-                f"expected a signature ({demand}), found none. Nothing was sent. Sign it: {again} "
+                f"expected a signature ({demand}), found none. Nothing was sent. Sign it: {advice} "
                 "--key FILE"
             )
     except ApprovalError as error:
@@ -105,9 +105,9 @@ def sign(message: bytes, key: str | None, *, agent: bool, terminal: bool) -> str
         else "Without a terminal nobody is asked for a passphrase: put the key into an agent "
         "(ssh-add) and name its public half with --key FILE.pub."
     )
-    which = "--agent" if key is None else f"--key {key}"
+    option = "--agent" if key is None else f"--key {key}"
     raise ApprovalError(
-        f"{which}: expected a key that signs, found: {_last(done)}. Nothing was written. {hint}"
+        f"{option}: expected a key that signs, found: {_last(done)}. Nothing was written. {hint}"
     )
 
 
@@ -160,9 +160,9 @@ def verify(
         done = _keygen("verify", [*options, *check, time], message)
         if done.returncode == 0:
             return clean(done.stdout.decode("utf-8", "replace").strip().rpartition(" with ")[2])
-        bare = _keygen("check-novalidate", check, message)
+        check_result = _keygen("check-novalidate", check, message)
         names = _keygen("find-principals", ["-f", signers, "-s", str(path), time], b"")
-    raise ApprovalError(_refusal(approval, signers, again, done, bare, names))
+    raise ApprovalError(_refusal(approval, signers, again, done, check_result, names))
 
 
 def find_writable(file: Path) -> Path | None:

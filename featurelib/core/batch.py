@@ -105,11 +105,11 @@ class Batch:
     def requests(self) -> int:
         return len(self.dry_run)
 
-    def having(self, of: Flags) -> Flags:
-        """Return a mask [R] of requests with any update in the mask `of` [U]."""
-        hit = np.zeros(self.requests, dtype=bool)
-        hit[self.updates.request[of]] = True
-        return hit
+    def having(self, mask: Flags) -> Flags:
+        """Return a mask [R] of requests with any update in the mask `mask` [U]."""
+        requests_hit = np.zeros(self.requests, dtype=bool)
+        requests_hit[self.updates.request[mask]] = True
+        return requests_hit
 
     def code(self, name: str) -> int:
         """Return the position of a feature's name; -1 = not in the batch."""
@@ -119,20 +119,20 @@ class Batch:
 class UpdateColumns:
     """The UPDATE_COLUMNS of a batch that do not depend on the nodes a rule checks."""
 
-    def __init__(self, batch: Batch, can: Capability, tables: Tables) -> None:
-        self._batch, self._can, self._tables = batch, can, tables
+    def __init__(self, batch: Batch, capability: Capability, tables: Tables) -> None:
+        self._batch, self._can, self._tables = batch, capability, tables
         updates, state = batch.updates, batch.state
         self.request, self.feature = updates.request, updates.feature
         self.level, self.kind = updates.level, updates.kind
         self.is_metadata_version: Flags = self.feature == batch.code(METADATA_VERSION)
         self.is_kraft_version: Flags = self.feature == batch.code(KRAFT_VERSION)
         anything = np.full(len(self.request), tables.release_code(ANY))
-        own = can.catalogue == "own"
-        self._release: Ints = state.release[self.request] if own else anything
+        own_catalogue = capability.catalogue == "own"
+        self._release: Ints = state.release[self.request] if own_catalogue else anything
         self._catalogued = batch.catalogued[self.feature]
-        self.metadata_floor = np.int32(can.metadata_floor)
-        self.metadata_needed = np.int32(can.metadata_needed)
-        self.register_from = np.int32(can.controllers_register_from)
+        self.metadata_floor = np.int32(capability.metadata_floor)
+        self.metadata_needed = np.int32(capability.metadata_needed)
+        self.register_from = np.int32(capability.controllers_register_from)
 
     def _by_update(self, values: Levels) -> Levels:
         """Return, for each update, the value of its request and feature in a table [R, F]."""
@@ -188,9 +188,9 @@ class UpdateColumns:
 
     @cached_property
     def known_feature(self) -> Flags:
-        known: Flags = (self._catalogued >= 0) & (self._release >= 0)
+        is_known: Flags = (self._catalogued >= 0) & (self._release >= 0)
         newest = self._tables.newest_unstable[self._release, self._catalogued]
-        return known & (newest >= 0) | self._of_vendor | self._of_tests
+        return is_known & (newest >= 0) | self._of_vendor | self._of_tests
 
     @cached_property
     def _of_vendor(self) -> Flags:
@@ -211,8 +211,8 @@ class UpdateColumns:
         level = self.level
         inside = (level >= 0) & (level < self._tables.width)
         at = np.where(inside, level, 0)
-        known: Flags = self._tables.level_known[self._release, self._catalogued, at]
-        return self.known_feature & inside & known | self._of_vendor
+        is_known: Flags = self._tables.level_known[self._release, self._catalogued, at]
+        return self.known_feature & inside & is_known | self._of_vendor
 
     @cached_property
     def newest_known(self) -> Levels:
@@ -282,8 +282,8 @@ class UpdateColumns:
         least = np.zeros(len(self.level), dtype=np.int32)
         for release, feature, level, other, needed in self._tables.dependencies.tolist():
             rows = np.flatnonzero((self._catalogued == other) & (self._release == release))
-            hit = rows[self._proposed(rows, feature) == level]
-            least[hit] = np.maximum(least[hit], needed)
+            mask = rows[self._proposed(rows, feature) == level]
+            least[mask] = np.maximum(least[mask], needed)
         levels = np.delete(self.proposed_state, self._batch.code(METADATA_VERSION), axis=1)
         any_level: Flags = np.any(levels > 0, axis=1)
         stored = self.is_metadata_version & any_level[self.request]

@@ -135,11 +135,11 @@ def counted(updates: Sequence[Update], duplicates: str) -> list[Update]:
     """Return the updates that count if a name is repeated, each at the first place of its name."""
     if duplicates == "each":
         return list(updates)
-    kept: dict[str, Update] = {}
+    updates_kept: dict[str, Update] = {}
     for update in updates:
-        if duplicates == "last" or update.feature not in kept:
-            kept[update.feature] = update
-    return list(kept.values())
+        if duplicates == "last" or update.feature not in updates_kept:
+            updates_kept[update.feature] = update
+    return list(updates_kept.values())
 
 
 def kind_of(update: Update, version: int, dialect: Dialect) -> int:
@@ -186,10 +186,10 @@ def _names(cases: Sequence[Case], requested: list[list[Update]]) -> tuple[str, .
 
 def _ends(maps: Iterable[Features], at: dict[str, int]) -> tuple[Levels, Levels, Flags]:
     """Return minimum, maximum and presence of each feature in each map, all [maps, features]."""
-    every = list(maps)
-    low = np.zeros((len(every), len(at)), dtype=np.int32)
+    features = list(maps)
+    low = np.zeros((len(features), len(at)), dtype=np.int32)
     high, lists = np.zeros_like(low), np.zeros(low.shape, dtype=bool)
-    for row, ranges in enumerate(every):
+    for row, ranges in enumerate(features):
         for name, (first, last) in ranges.items():
             low[row, at[name]], high[row, at[name]], lists[row, at[name]] = first, last, True
     return low, high, lists
@@ -205,13 +205,13 @@ def table(clusters: Sequence[Cluster], position: Callable[[Features], int]) -> N
     # In ZooKeeper mode the active controller is a broker.
     local = [(Role.CONTROLLER if c.has_quorum else Role.BROKER, c.active) for c in clusters]
 
-    def flags(of: Callable[[Node], bool]) -> Flags:
-        return np.array([of(node) for node in nodes], dtype=bool)
+    def flags(condition: Callable[[Node], bool]) -> Flags:
+        return np.array([condition(node) for node in nodes], dtype=bool)
 
     is_active = np.array([(n.role, n.node_id) == local[i] for i, n, _ in every], dtype=bool)
     known = np.array([known for _, _, known in every], dtype=bool)
     controller, voter = flags(lambda n: n.role is Role.CONTROLLER), flags(lambda n: n.voter)
-    place = [places[i].get(n.node_id, -1) for i, n, _ in every]
+    at = [places[i].get(n.node_id, -1) for i, n, _ in every]
     return Nodes(
         cluster=np.array([i for i, _, _ in every], dtype=np.int64),
         node_id=np.array([node.node_id for node in nodes], dtype=np.int64),
@@ -222,7 +222,7 @@ def table(clusters: Sequence[Cluster], position: Callable[[Features], int]) -> N
         voter=voter,
         live=flags(lambda n: n.running and not n.fenced and not n.ignored),
         reachable=voter & flags(lambda n: n.running and n.registered),
-        configured=np.where(controller, np.array(place, dtype=np.int64), -1),
+        configured=np.where(controller, np.array(at, dtype=np.int64), -1),
         leads=is_active & known,
         is_active=is_active,
     )
@@ -250,7 +250,7 @@ def _configured(cluster: Cluster) -> dict[int, int]:
     if ids is None:
         static = cluster.raft_level == 0
         ids = (n.node_id for n in cluster.nodes if static and n.voter)
-    return {node_id: place for place, node_id in enumerate(dict.fromkeys(ids))}
+    return {node_id: position for position, node_id in enumerate(dict.fromkeys(ids))}
 
 
 def _ordered(rows: Ints, nodes: Nodes, order: WalkOrder) -> list[int]:
@@ -292,8 +292,8 @@ def _state(cases: Sequence[Case], at: dict[str, int], tables: Tables) -> Cluster
     levels = (c.finalized if c.cached is None else c.cached for c in clusters)
     cached_min, cached, _ = _ends(levels, at)
 
-    def flags(of: Callable[[Cluster], bool]) -> Flags:
-        return np.array([of(cluster) for cluster in clusters], dtype=bool)
+    def flags(condition: Callable[[Cluster], bool]) -> Flags:
+        return np.array([condition(cluster) for cluster in clusters], dtype=bool)
 
     return ClusterColumns(
         release=np.array([tables.release_code(c.release) for c in clusters]),

@@ -146,10 +146,10 @@ class _LevelsAndNode:
 
 
 def _levels_and_node(
-    cluster: Cluster, node: Node, dialect: Dialect, also: Collection[str] = ()
+    cluster: Cluster, node: Node, dialect: Dialect, extra: Collection[str] = ()
 ) -> _LevelsAndNode:
-    """Return the levels of `cluster` and the ranges of `node`; `also` names further features."""
-    mentioned = (METADATA_VERSION, KRAFT_VERSION, *also, *cluster.finalized, *node.supported)
+    """Return the levels of `cluster` and the ranges of `node`; `extra` names further features."""
+    mentioned = (METADATA_VERSION, KRAFT_VERSION, *extra, *cluster.finalized, *node.supported)
     names = tuple(dict.fromkeys(mentioned))
     minimum, level = _ends(cluster.finalized, names)
     low, high = _ends(node.supported, names)
@@ -240,46 +240,46 @@ def stopped(
     for node in cluster.nodes:
         if not node.running and moment is not Moment.NEXT_START:
             continue
-        before = at = _levels_and_node(cluster, node, dialect, also=tuple(proposed or ()))
+        before = at = _levels_and_node(cluster, node, dialect, extra=tuple(proposed or ()))
         if moment is Moment.AFTER_UPDATE:
             at = at.at(cluster.finalized if proposed is None else proposed)
-        own, refused = _unfit(at, tables), None
+        unfit, refused = _unfit(at, tables), None
         if at.of_controller:
-            own |= _unfit(replace(at, stored=at.level != before.level), tables)
+            unfit |= _unfit(replace(at, stored=at.level != before.level), tables)
         if moment is Moment.NEXT_START:
             joined = _registration(cluster, at, dialect, tables)
             early = at.of_controller and joined.entry is Admission.REFUSED
             if joined.entry in (Admission.REFUSED, Admission.IGNORED) and not early:
                 refused = joined
         effect = Effect.GOES_ON if refused is None else Effect.KEPT_OUT
-        if own.any():
+        if unfit.any():
             exits = at.own.protection.broker_exits or node.node_id in halves
             effect = max(effect, Effect.EXITS if exits else Effect.BLIND)
         if effect is not Effect.GOES_ON:
-            words = tuple(_log_line(at, f, tables) for f in np.flatnonzero(own).tolist())
-            out = refused if effect is Effect.KEPT_OUT else None
-            stops.append(Stopped(node=node, effect=effect, unfit=words, refused=out))
+            words = tuple(_log_line(at, f, tables) for f in np.flatnonzero(unfit).tolist())
+            left_out = refused if effect is Effect.KEPT_OUT else None
+            stops.append(Stopped(node=node, effect=effect, unfit=words, refused=left_out))
     return tuple(stops)
 
 
 def _log_line(at: _LevelsAndNode, feature: int, tables: Tables) -> Unfit:
     """Return the message that a node logs about a finalized feature that it does not support."""
     table, release = at.own.protection, tables.release_code(at.node.release)
-    known = low, high = int(at.low[feature]), int(at.high[feature])
+    ends = low, high = int(at.low[feature]), int(at.high[feature])
     if release != NOT_HERE:
-        known = int(tables.oldest[release, 0]), int(tables.newest_unstable[release, 0])
-    says = table.says_broker if at.lists[feature] else table.says_broker_absent
+        ends = int(tables.oldest[release, 0]), int(tables.newest_unstable[release, 0])
+    template = table.says_broker if at.lists[feature] else table.says_broker_absent
     if at.of_controller:
-        says = table.says_controller
+        template = table.says_controller
     return _unfit_words(
-        says or table.says_broker, at, feature,
-        node_range=range_text(low, high), oldest_known=known[0], newest_known=known[1],
+        template or table.says_broker, at, feature,
+        node_range=range_text(low, high), oldest_known=ends[0], newest_known=ends[1],
     )  # the values of the text, in one block  # fmt: skip
 
 
-def _unfit_words(says: str, at: _LevelsAndNode, feature: int, **values: object) -> Unfit:
+def _unfit_words(template: str, at: _LevelsAndNode, feature: int, **values: object) -> Unfit:
     name = at.names[feature]
-    text = says.format(
+    text = template.format(
         feature=name,
         level=int(at.level[feature]),
         lowest=int(at.minimum[feature]),
@@ -322,13 +322,13 @@ def _registration(cluster: Cluster, at: _LevelsAndNode, dialect: Dialect, tables
     Source: ClusterControlManager.registerBroker and registerController;
     FinalizedFeatureChangeListener, KafkaController.partitionOnFeatureCompatibility.
     """
-    read, table, by = _with_substitutes(cluster, at, dialect), dialect.registration, dialect
+    read, table, judge = _with_substitutes(cluster, at, dialect), dialect.registration, dialect
     metadata_version = int(read.level[read.code(METADATA_VERSION)])
-    entry, bare, unfit = Admission.ACCEPTED, False, np.zeros(len(at.names), dtype=bool)
+    entry, is_empty, unfit = Admission.ACCEPTED, False, np.zeros(len(at.names), dtype=bool)
     if table.at_start:  # ZooKeeper mode: a broker checks itself, the controller checks the others
         unfit = _unfit(at, tables)
         if unfit.any():
-            entry, by = Admission.STOPS, at.own
+            entry, judge = Admission.STOPS, at.own
         elif (unfit := _unfit_for_controller(at, dialect, tables)).any():
             entry = Admission.IGNORED
     elif at.of_controller:
@@ -337,23 +337,23 @@ def _registration(cluster: Cluster, at: _LevelsAndNode, dialect: Dialect, tables
             entry = Admission.REFUSED if first else Admission.NOT_REGISTERED
     else:
         old = is_before(at.node.release, FIRST_WITH_DIRECTORIES)
-        bare = 0 < table.directories_from <= metadata_version and old
+        is_empty = 0 < table.directories_from <= metadata_version and old
         unfit = _refused_features(read, table)
-        if bare or unfit.any():
+        if is_empty or unfit.any():
             entry = Admission.REFUSED
     words = []
     for code_at in (read.code(name) for name in _order(cluster, at.node)):
         if unfit[code_at]:
-            protection, lists = by.protection, read.lists[code_at]
-            says = protection.says_broker if lists else protection.says_broker_absent
-            words.append(_unfit_words(table.says or says, read, code_at))
+            protection, lists = judge.protection, read.lists[code_at]
+            template = protection.says_broker if lists else protection.says_broker_absent
+            words.append(_unfit_words(table.says or template, read, code_at))
     texts, code, message = [unfit_words.text for unfit_words in words], 0, None
-    if bare:
+    if is_empty:
         code, message = table.directories_code, table.says_directories
     elif entry is Admission.REFUSED:
         code, message = table.code, texts[0] if texts else table.says_controller
     elif entry is Admission.STOPS:
-        message = by.protection.says_broker_prefix + ", ".join(texts)
+        message = judge.protection.says_broker_prefix + ", ".join(texts)
     elif entry is Admission.IGNORED:
         message = table.says_ignored.format(node=at.node.node_id)
     return Joined(entry=entry, code=code, message=message, unfit=tuple(words))
@@ -399,7 +399,7 @@ class Advertised:
 def advertised(catalogue: Catalogue, names: Sequence[str], *, unstable: bool = False) -> Advertised:
     """Return the ranges of `names` that each release advertises (KIP-584, ApiVersions; KIP-1022,
     unstable.feature.versions.enable). A feature whose highest is 0 is not listed."""
-    tables, releases = catalogue.tables, tuple(own.release for own in catalogue.releases)
+    tables, releases = catalogue.tables, tuple(software.release for software in catalogue.releases)
     codes = np.array([tables.feature_code(name) for name in names], dtype=np.int64)
     at = np.array([tables.release_code(release) for release in releases])[:, None], codes
     highest = tables.newest_unstable[at] if unstable else tables.newest_stable[at]
@@ -443,12 +443,12 @@ def fits(levels: Mapping[str, int], catalogue: Catalogue) -> tuple[Fit, ...]:
         misfits(row, advertised(catalogue, names, unstable=flag))[0] for flag in (False, True)
     )
 
-    def named(hit: Flags) -> tuple[str, ...]:
-        return tuple(name for name, bad in zip(names, hit.tolist(), strict=True) if bad)
+    def named(mask: Flags) -> tuple[str, ...]:
+        return tuple(name for name, bad in zip(names, mask.tolist(), strict=True) if bad)
 
     return tuple(
-        Fit(release=own.release, misfits=named(stable[i]), misfits_unstable=named(unstable[i]))
-        for i, own in enumerate(catalogue.releases)
+        Fit(release=software.release, misfits=named(stable[i]), misfits_unstable=named(unstable[i]))
+        for i, software in enumerate(catalogue.releases)
     )
 
 

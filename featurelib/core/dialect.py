@@ -304,11 +304,11 @@ def _compile(row: dict[str, object], code: int, invalid: str, *, door: bool = Fa
     read = msgspec.convert(row, _Row)
     scopes = tuple(SCOPES[name] for name in read.where)
     _check_columns(rule, scopes, asks=read.asks is not None, door=door)
-    says = read.says.replace("{invalid}", invalid)
-    absent = says if read.says_absent is None else read.says_absent.replace("{invalid}", invalid)
+    pattern = read.says.replace("{invalid}", invalid)
+    absent = pattern if read.says_absent is None else read.says_absent.replace("{invalid}", invalid)
     fillable = _OF_REQUESTS if door else _OF_UPDATES | (_OF_NODES if read.asks else set())
-    named = {name or "" for text in (says, absent) for _, name, _, _ in Formatter().parse(text)}
-    if strange := sorted(named - fillable - {""}):
+    fields = {name or "" for text in (pattern, absent) for _, name, _, _ in Formatter().parse(text)}
+    if strange := sorted(fields - fillable - {""}):
         raise KeyError(f"rule {rule.name}: nothing fills {', '.join(strange)} of its words in")
     return RuleRow(
         rule=rule,
@@ -317,7 +317,7 @@ def _compile(row: dict[str, object], code: int, invalid: str, *, door: bool = Fa
         absence=read.absence,
         order=read.order,
         code_number=code if read.code is None else read.code,
-        says=says,
+        says=pattern,
         says_absent=absent,
         words=msgspec.structs.replace(rule_rows()[rule.name], source=rule.source),
         not_in_audits=read.not_in_audits,
@@ -361,9 +361,9 @@ def possible_releases(
         low, high = np.where(high > 0, tables.oldest, 0), np.maximum(high, 0)  # 0-0: not advertised
         # Most releases differ in metadata.version, the first column: only the others are compared.
         at, release = np.nonzero(partial[:, None] | (max_version[:, :1] == high[:, 0]))
-        same = (min_version[at] == low[release]) & (max_version[at] == high[release])
-        same |= partial[at][:, None] & (tables.oldest[release] <= 0)
-        fits[at, release] |= same.all(axis=1)
+        matches = (min_version[at] == low[release]) & (max_version[at] == high[release])
+        matches |= partial[at][:, None] & (tables.oldest[release] <= 0)
+        fits[at, release] |= matches.all(axis=1)
     fits[:, [name == ANY for name in tables.releases]] = False
     strange = ~fits.any(axis=1) & (max_version[:, 0] > 0)
     fits[strange] = _by_metadata_version(max_version[strange, 0], tables)
@@ -373,10 +373,10 @@ def possible_releases(
 def _by_metadata_version(newest: Levels, tables: Tables) -> Flags:
     """Return a mask of releases whose newest metadata.version, stable or not, contains or is next
     below each of `newest`."""
-    own = np.array([name != ANY for name in tables.releases])
+    is_release = np.array([name != ANY for name in tables.releases])
     stable, unstable = tables.newest_stable[:, 0], tables.newest_unstable[:, 0]
-    inside = (stable <= newest[:, None]) & (newest[:, None] <= unstable) & own
-    reached = own & (stable <= newest[:, None])
+    inside = (stable <= newest[:, None]) & (newest[:, None] <= unstable) & is_release
+    reached = is_release & (stable <= newest[:, None])
     nearest = np.where(reached, stable, 0).max(axis=1)
-    below = (stable == nearest[:, None]) & own
+    below = (stable == nearest[:, None]) & is_release
     return np.where(inside.any(axis=1)[:, None], inside, below)

@@ -61,9 +61,9 @@ def position(
         ends = list(supported)
         lowest = max((low for low, _ in ends), default=0)
         highest = min((high for _, high in ends), default=0)
-        known = [levels.get(name, 0) for name in catalogue.tables.features[1:]]
+        levels_known = [levels.get(name, 0) for name in catalogue.tables.features[1:]]
         stores = any(level for name, level in levels.items() if name != METADATA_VERSION)
-        rows.append((level, lowest, highest, stores, 0, *known))
+        rows.append((level, lowest, highest, stores, 0, *levels_known))
     width = 4 + len(catalogue.tables.features)
     columns = np.array(rows, dtype=np.int32).reshape(-1, width)
     return Position(
@@ -79,10 +79,10 @@ def _needed_by_others(tables: Tables, release: int, at: Position) -> Levels:
     """Return [R] the metadata.version that the other finalized levels need, as software of one
     release declares it; every level needs one that can store it (KIP-1022)."""
     needed = np.where(at.stores, FEATURE_RECORDS_FROM, 0).astype(np.int32)
-    for by, feature, level, other, least in tables.dependencies.tolist():
-        if (by, other) == (release, 0):  # metadata.version is the first feature
-            hit = at.others[:, feature] == level
-            needed[hit] = np.maximum(needed[hit], least)
+    for code, feature, level, other, least in tables.dependencies.tolist():
+        if (code, other) == (release, 0):  # metadata.version is the first feature
+            mask = at.others[:, feature] == level
+            needed[mask] = np.maximum(needed[mask], least)
     return needed
 
 
@@ -94,11 +94,11 @@ def _refused(tables: Tables, release: int, at: Position, needed: Levels, can: Ca
     """
     level = np.arange(tables.width, dtype=np.int32)
     current = np.minimum(at.level, tables.width - 1)[:, None]
-    known = tables.level_known[release, 0]
+    level_known = tables.level_known[release, 0]
     loses = tables.lossy(np.array(release), current.astype(np.int16), level.astype(np.int16))
     safe = np.int32(UpgradeType.SAFE_DOWNGRADE)
     refused = (
-        unknown_metadata_version(known)
+        unknown_metadata_version(level_known)
         | lossy_safe_downgrade(level, current, safe, loses)
         | unsupported_by_node(level, at.min_version[:, None], at.max_version[:, None], np.False_)
         | below_metadata_floor(level, np.int32(can.metadata_floor))
@@ -107,16 +107,16 @@ def _refused(tables: Tables, release: int, at: Position, needed: Levels, can: Ca
     return refused & (level < current)
 
 
-def floors(tables: Tables, release: int, at: Position, can: Capability) -> Levels:
+def floors(tables: Tables, release: int, at: Position, capability: Capability) -> Levels:
     """Return [R] the lowest metadata.version of a lossless downgrade. That is the present one if no
     downgrade is possible, and -1 if `release` does not know the present one."""
     needed = _needed_by_others(tables, release, at)
     level = np.arange(tables.width, dtype=np.int32)
-    free = ~_refused(tables, release, at, needed, can) & (level < at.level[:, None])
+    free = ~_refused(tables, release, at, needed, capability) & (level < at.level[:, None])
     lowest = np.where(free.any(axis=1), free.argmax(axis=1), at.level)
     inside = (at.level >= 0) & (at.level < tables.width)
-    known = inside & tables.level_known[release, 0, np.where(inside, at.level, 0)]
-    return np.where(known, lowest, NOT_HERE).astype(np.int32)
+    mask = inside & tables.level_known[release, 0, np.where(inside, at.level, 0)]
+    return np.where(mask, lowest, NOT_HERE).astype(np.int32)
 
 
 def no_returns(tables: Tables, release: int, at: Position, target: Ints, can: Capability) -> Levels:
@@ -155,30 +155,30 @@ def of_metadata_version(
     """Return the downgrades of metadata.version by the strictest of `judges`: (dialect, release,
     rows that they judge). In ZooKeeper mode metadata.version has no meaning."""
     unknown = np.full(len(at.level), NOT_HERE)
-    ways = WaysBack(floor=unknown, no_return=unknown.copy())
+    downgrades = WaysBack(floor=unknown, no_return=unknown.copy())
     for dialect, release, rows in judges:
         if load(dialect).mode == "zk" or len(rows) == 0:
             continue
-        can, code, part = load(dialect).can, tables.release_code(release), at.at(rows)
+        capability, code, part = load(dialect).can, tables.release_code(release), at.at(rows)
         parts = (part.level, part.min_version, part.max_version, target[rows], part.stores)
         # Equal clusters are judged once.
         columns = np.minimum(np.column_stack((*parts, part.others)), tables.width)
         _, first, inverse = np.unique(columns, axis=0, return_index=True, return_inverse=True)
-        alike, back = part.at(first), inverse.reshape(-1)
-        lowest = floors(tables, code, alike, can)[back]
-        ways.floor[rows] = np.maximum(ways.floor[rows], lowest)
-        last = no_returns(tables, code, alike, target[rows][first], can)[back]
-        before = ways.no_return[rows]
+        distinct, position = part.at(first), inverse.reshape(-1)
+        lowest = floors(tables, code, distinct, capability)[position]
+        downgrades.floor[rows] = np.maximum(downgrades.floor[rows], lowest)
+        last = no_returns(tables, code, distinct, target[rows][first], capability)[position]
+        before = downgrades.no_return[rows]
         is_lower = (last >= 0) & ((before < 0) | (last < before))
-        ways.no_return[rows] = np.where(is_lower, last, before)
-    return ways
+        downgrades.no_return[rows] = np.where(is_lower, last, before)
+    return downgrades
 
 
 def of_other_feature(catalogue: Catalogue, feature: str, current: Ints, target: Ints) -> WaysBack:
     """Return the downgrade of another feature than metadata.version: an irreversible level cannot
     be downgraded, and nothing is known of a feature without a catalogue row."""
-    known = feature in catalogue.features
-    floor = np.full(len(current), 0 if known else NOT_HERE)
+    is_known = feature in catalogue.features
+    floor = np.full(len(current), 0 if is_known else NOT_HERE)
     no_return = np.full(len(current), NOT_HERE)
     for level in sorted(catalogue.irreversible(feature), reverse=True):
         floor = np.where((level <= current) & (floor < level), level, floor)
@@ -229,8 +229,8 @@ def returns_of(plans: Sequence[Plan], catalogue: Catalogue) -> list[tuple[Return
         (p.steps, frozenset(p.requirements.levels.items()), frozenset(_ends(p)), p.own_dialects)
         for p in plans
     ]
-    alike = dict(zip(kinds, plans, strict=True))
-    by_kind = dict(zip(alike, _returns_of([*alike.values()], catalogue), strict=True))
+    plan_of = dict(zip(kinds, plans, strict=True))
+    by_kind = dict(zip(plan_of, _returns_of([*plan_of.values()], catalogue), strict=True))
     return [by_kind[kind] for kind in kinds]
 
 
@@ -240,14 +240,14 @@ def _returns_of(plans: Sequence[Plan], catalogue: Catalogue) -> Iterator[tuple[R
     moved = [(plan, update) for plan in plans for update in plan.moves]
     points = iter(_points(moved, catalogue))
     for plan, after, metadata in zip(plans, levels, lowest, strict=True):
-        of = {update.feature: next(points) for update in plan.moves}
+        by_feature = {update.feature: next(points) for update in plan.moves}
         floor = {METADATA_VERSION: metadata}
-        for name in of.keys() - floor.keys():
+        for name in by_feature.keys() - floor.keys():
             now = np.array([after.get(name, 0)])
             floor[name] = int(of_other_feature(catalogue, name, now, now).floor[0])
         yield tuple(
-            Return(feature=name, floor=floor[name], no_return=of.get(name, NOT_HERE))
-            for name in sorted({*of, *({METADATA_VERSION} & after.keys())})
+            Return(feature=name, floor=floor[name], no_return=by_feature.get(name, NOT_HERE))
+            for name in sorted({*by_feature, *({METADATA_VERSION} & after.keys())})
         )
 
 
@@ -316,8 +316,8 @@ def fitting_after_lowering(
     """
     tables, no_need = catalogue.tables, np.zeros(1, dtype=np.int32)
     wide = np.arange(tables.width, dtype=np.int32)
-    held = _refused(tables, tables.release_code(release), at, no_need, can)[0]
-    free = wide[~held & (wide <= at.level[0])]
+    refused = _refused(tables, tables.release_code(release), at, no_need, can)[0]
+    free = wide[~refused & (wide <= at.level[0])]
     ranges = advertised(catalogue, [METADATA_VERSION])
     somewhere = ~misfits(free[:, None], ranges)[:, :, 0].all(axis=0)
     fixed = {

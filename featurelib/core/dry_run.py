@@ -61,17 +61,17 @@ def answer(cluster: Cluster, request: Request, dialect: Dialect, tables: Tables)
             f"{dialect.title}: expected UpdateFeatures version {spoken}, found {request.version}; "
             "the controller closes the connection. Ask in a version it lists in ApiVersions."
         )
-    judged = JudgedRequests(build([(cluster, request)], dialect, tables), dialect, tables)
-    wrote = bool(judged.outcome.writes[0])
+    requests = JudgedRequests(build([(cluster, request)], dialect, tables), dialect, tables)
+    wrote = bool(requests.outcome.writes[0])
     # The controller has seen its own write, unless it does not see the znode.
     cached = cluster.cached if not wrote or cluster.blind else None
     return Answered(
-        reply=judged.reply(0, request),
-        after=replace(judged.after(0, cluster), cached=cached),
+        reply=requests.reply(0, request),
+        after=replace(requests.after(0, cluster), cached=cached),
         writes=wrote,
-        unsure=bool(judged.outcome.unsure[0]),
-        refusals=tuple(judged.refusals()[0]),
-        alike=judged.alike(),
+        unsure=bool(requests.outcome.unsure[0]),
+        refusals=tuple(requests.refusals()[0]),
+        alike=requests.alike(),
     )
 
 
@@ -83,35 +83,35 @@ def try_requests(
     `vendors`: a controller accepts features that it advertises, also if no catalogue has them.
     """
     policy = refusals_by(cases, load(STRICT), tables)
-    judged = JudgedRequests(replace(build(cases, own, tables), vendors=vendors), own, tables)
+    requests = JudgedRequests(replace(build(cases, own, tables), vendors=vendors), own, tables)
     tried = []
-    for i, (case, of_own) in enumerate(zip(cases, judged.refusals(), strict=True)):
-        reply = judged.reply(i, case[1])
+    for i, (case, of_own) in enumerate(zip(cases, requests.refusals(), strict=True)):
+        reply = requests.reply(i, case[1])
         words = "\n".join([reply.message or "", *(r.message or "" for r in reply.results or ())])
         refusals = policy[i] + [replace(r, is_answer=r.message in words) for r in of_own]
-        after = replace(judged.after(i, case[0]), cached=None)
+        after = replace(requests.after(i, case[0]), cached=None)
         after = replace(after, nodes=_registering(case[0], after, own))
         if not refusals:
-            failed = bool(judged.outcome.failed_write[i])
+            failed = bool(requests.outcome.failed_write[i])
             refusals = list(_other_effects(case, after, own, failed=failed))
         tried.append(Tried(refusals=tuple(refusals), after=after))
     return tried
 
 
-def refusals_by(cases: Sequence[Case], by: Dialect, tables: Tables) -> list[list[Reason]]:
+def refusals_by(cases: Sequence[Case], dialect: Dialect, tables: Tables) -> list[list[Reason]]:
     """Return the refusals of each (cluster, request) case by one dialect or policy."""
-    return JudgedRequests(build(cases, by, tables), by, tables).refusals()
+    return JudgedRequests(build(cases, dialect, tables), dialect, tables).refusals()
 
 
-def refused_by(cases: Sequence[Case], by: Dialect, tables: Tables) -> list[frozenset[str]]:
+def refused_by(cases: Sequence[Case], dialect: Dialect, tables: Tables) -> list[frozenset[str]]:
     """Return the codes of all rules of one dialect or policy that refuse each request."""
-    return [frozenset(reason.code for reason in row) for row in refusals_by(cases, by, tables)]
+    return [frozenset(reason.code for reason in row) for row in refusals_by(cases, dialect, tables)]
 
 
-def _registering(before: Cluster, after: Cluster, own: Dialect) -> tuple[Node, ...]:
+def _registering(before: Cluster, after: Cluster, dialect: Dialect) -> tuple[Node, ...]:
     """Return the nodes after an update of metadata.version: from a certain level on, running
     controllers register by themselves (KIP-919, ControllerRegistrationManager)."""
-    first = own.can.controllers_register_from
+    first = dialect.can.controllers_register_from
     began = [first > 0 and cluster.level(METADATA_VERSION) >= first for cluster in (before, after)]
     if began != [False, True]:
         return after.nodes
@@ -140,9 +140,9 @@ def _other_effects(case: Case, after: Cluster, own: Dialect, *, failed: bool) ->
             yield _without_effect(own, OTHERS_CHANGE, name, after.level(name))
 
 
-def _without_effect(own: Dialect, code: str, feature: str, level: int) -> Reason:
-    message = _SAYS[code].format(title=own.title, feature=feature, level=level)
-    return Reason(judge=own.name, code=code, feature=feature, level=level, message=message)
+def _without_effect(dialect: Dialect, code: str, feature: str, level: int) -> Reason:
+    message = _SAYS[code].format(title=dialect.title, feature=feature, level=level)
+    return Reason(judge=dialect.name, code=code, feature=feature, level=level, message=message)
 
 
 def judge_again(
@@ -162,11 +162,11 @@ def judge_again(
     reasons: dict[Reason, None] = {}
     led = [(release, lead) for release in releases for lead in who_may_lead(cluster, mode)]
     for release, cluster_led in led:
-        own = dialect_of(release, mode, catalogue)
+        dialect = dialect_of(release, mode, catalogue)
         state = replace(cluster_led, release=release)
         for step in steps:
-            case = state, request_of(step, own)
-            [tried] = try_requests([case], own, catalogue.tables, vendors=True)
+            case = state, request_of(step, dialect)
+            [tried] = try_requests([case], dialect, catalogue.tables, vendors=True)
             likeliest = release == releases[0]
             refusals = [r for r in tried.refusals if likeliest or r.judge != STRICT]
             reasons |= dict.fromkeys(refusals)
@@ -189,15 +189,15 @@ def who_may_lead(cluster: Cluster, mode: str) -> tuple[Cluster, ...]:
 
 def dialect_of(release: str, mode: str, catalogue: Catalogue) -> Dialect:
     """Return the dialect of controllers of `release`; the newest dialect for a newer release."""
-    named = catalogue.release_named(release)
-    known = catalogue.of(named).based_on if named else release
-    return load(generation_of(known, mode, GENERATIONS[-1]))
+    release_name = catalogue.release_named(release)
+    base_release = catalogue.of(release_name).based_on if release_name else release
+    return load(generation_of(base_release, mode, GENERATIONS[-1]))
 
 
 def request_of(step: Step, own: Dialect, *, validate_only: bool = False) -> Request:
     """Return a step as a request in the newest wire version of `own` that returns results."""
-    can = own.can
-    version = max((v for v in can.wire_versions if v <= can.results_up_to), default=1)
+    capability = own.can
+    version = max((v for v in capability.wire_versions if v <= capability.results_up_to), default=1)
     return Request(
         version=version,
         validate_only=validate_only,

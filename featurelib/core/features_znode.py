@@ -66,12 +66,12 @@ class DecodedNode:
 class _RefusedTextError(Exception):
     def __init__(
         self,
-        place: str,
+        path: str,
         expected: str,
         actual: str,
         reading: ZnodeReading = ZnodeReading.UNDECODABLE,
     ) -> None:
-        super().__init__(f"Features node, {place}: expected {expected}, found {actual}.")
+        super().__init__(f"Features node, {path}: expected {expected}, found {actual}.")
         self.reading = reading
 
 
@@ -127,11 +127,11 @@ def _entries(members: dict[str, object]) -> dict[str, dict[str, int]]:
         raise _RefusedTextError("features", "an object", _show(features))
     entries = {}
     for name, entry in _as_object(features, "features").items():
-        place = f"features[{_show(name)}]"
+        path = f"features[{_show(name)}]"
         # A lone surrogate can be escaped in JSON; on the wire Java makes it a question mark.
         entries[name.encode("utf-8", "replace").decode()] = {
-            key: _as_int(number, f"{place}[{_show(key)}]")
-            for key, number in _as_object(entry, place).items()
+            key: _as_int(number, f"{path}[{_show(key)}]")
+            for key, number in _as_object(entry, path).items()
         }
     return entries
 
@@ -163,19 +163,19 @@ def _as_int16(number: int) -> int:
     return (number + 0x8000 & 0xFFFF) - 0x8000  # the number that Java keeps in 16 bits
 
 
-def _as_int(value: object, place: str) -> int:
+def _as_int(value: object, path: str) -> int:
     # The exact type: Python counts true among the integers, Jackson does not.
     if type(value) is int and -(2**31) <= value < 2**31:
         return value
     raise _RefusedTextError(
-        place, "a whole number of 32 bits", _show(value), ZnodeReading.WRONG_TYPE
+        path, "a whole number of 32 bits", _show(value), ZnodeReading.WRONG_TYPE
     )
 
 
-def _as_object(value: object, place: str) -> dict[str, object]:
+def _as_object(value: object, path: str) -> dict[str, object]:
     if isinstance(value, dict):
         return value
-    raise _RefusedTextError(place, "an object", _show(value), ZnodeReading.WRONG_TYPE)
+    raise _RefusedTextError(path, "an object", _show(value), ZnodeReading.WRONG_TYPE)
 
 
 def _show(value: object) -> str:
@@ -343,8 +343,8 @@ def elect(
     schema, status = 2 if second else 1, ENABLED if on else DISABLED
     if text is None:
         # All levels that this broker supports are finalized, even if other brokers lack them.
-        ranges, whole = (supported or {}) if on else {}, table.creates_range
-        levels = [(name, low if whole else high, high) for name, (low, high) in ranges.items()]
+        ranges, full_range = (supported or {}) if on else {}, table.creates_range
+        levels = [(name, low if full_range else high, high) for name, (low, high) in ranges.items()]
         made = ZnodeContent(schema_version=schema, status=status, levels=tuple(sorted(levels)))
         return ElectionResult(
             change=ZnodeChange.CREATED, reasons=(ZnodeReason.ABSENT,), text=made.text, content=made
@@ -377,8 +377,8 @@ def incompatible(levels: Entries, supported: Features, dialect: Dialect) -> tupl
     rows = [(low, level, *supported.get(name, (0, 0))) for name, low, level in levels]
     minimum, level, low, high = np.array(rows, dtype=np.int32).reshape(-1, 4).T
     silent = np.array([name not in supported for name, _, _ in levels], dtype=bool)
-    hit = range_refused(dialect.protection.brokers, minimum, level, low, high, silent)
-    return tuple(name for (name, _, _), bad in zip(levels, hit, strict=True) if bad)
+    mask = range_refused(dialect.protection.brokers, minimum, level, low, high, silent)
+    return tuple(name for (name, _, _), bad in zip(levels, mask, strict=True) if bad)
 
 
 def _rewrite(
@@ -394,18 +394,18 @@ def _rewrite(
     if dialect.election.schema_2_from and schema != target.schema_version:
         up = target.schema_version > schema
         reasons.append(ZnodeReason.SCHEMA_UP if up else ZnodeReason.SCHEMA_DOWN)
-    kept = node.levels if target.status == ENABLED else ()
+    levels = node.levels if target.status == ENABLED else ()
     content = ZnodeContent(
         schema_version=target.schema_version if reasons else schema,
         status=target.status,
-        levels=kept,
+        levels=levels,
     )
     return ElectionResult(
         change=ZnodeChange.REWRITTEN if reasons else ZnodeChange.UNCHANGED,
         reasons=tuple(reasons),
         text=content.text if reasons else text,
         content=content,
-        lost=tuple(entry for entry in node.levels if entry not in kept),
+        lost=tuple(entry for entry in node.levels if entry not in levels),
         fault=node.fault,
     )
 

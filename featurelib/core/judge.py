@@ -57,8 +57,8 @@ class Offences:
     @property
     def first(self) -> Ints:
         """The first violated rule of each update [U]; -1 = none."""
-        hit = self.offends.any(axis=0)
-        return np.where(hit, self.offends.argmax(axis=0), NOT_HERE)
+        mask = self.offends.any(axis=0)
+        return np.where(mask, self.offends.argmax(axis=0), NOT_HERE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,67 +98,67 @@ def _ask(row: RuleRow, columns: UpdateColumns, batch: Batch) -> tuple[Mask, Ints
         first = _first_pair(nodes, _scoped(row, row.rule.ask(nodes), columns, nodes.update))
         return first >= 0, first
     group = GroupColumns(columns, batch, row.asks, row.absence)
-    hit = _scoped(row, row.rule.ask(group), columns)
-    if not hit.any():
-        return hit, NOT_HERE
+    mask = _scoped(row, row.rule.ask(group), columns)
+    if not mask.any():
+        return mask, NOT_HERE
     missing = ~group.nodes.group.registered[group.nodes.pair]
-    return hit, np.where(hit, _first_pair(group.nodes, missing), NOT_HERE)
+    return mask, np.where(mask, _first_pair(group.nodes, missing), NOT_HERE)
 
 
-def _scoped(row: RuleRow, hit: Mask, columns: UpdateColumns, update: Ints | None = None) -> Mask:
-    """Return the mask `hit` limited to the scopes of `row`; `update`: the update of each row."""
+def _scoped(row: RuleRow, mask: Mask, columns: UpdateColumns, update: Ints | None = None) -> Mask:
+    """Return the mask `mask` limited to the scopes of `row`; `update`: the update of each row."""
     for scope in row.where:
         inside = scope.ask(columns)
-        hit = hit & (inside if update is None else inside[update])
-    return hit
+        mask = mask & (inside if update is None else inside[update])
+    return mask
 
 
-def _first_pair(nodes: NodeColumns, hit: Mask) -> Ints:
+def _first_pair(nodes: NodeColumns, mask: Mask) -> Ints:
     """Return [U] the first offending pair of each update; -1 = none."""
     first = np.full(len(nodes.size), NOT_HERE)
-    at = np.flatnonzero(hit)[::-1]  # backwards: the first pair overwrites later ones
+    at = np.flatnonzero(mask)[::-1]  # backwards: the first pair overwrites later ones
     first[nodes.update[at]] = nodes.pair[at]
     return first
 
 
-def offending_pairs(judged: Offences, batch: Batch, row: RuleRow) -> tuple[Ints, Ints]:
+def offending_pairs(offences: Offences, batch: Batch, row: RuleRow) -> tuple[Ints, Ints]:
     """Return every (update, pair) that `row`, which checks nodes, names: the pair does not support
     the level of the update, or it never registered."""
     assert row.asks is not None
-    nodes = NodeColumns(judged.columns, batch, row.asks, row.absence)
-    hit = row.rule.ask(nodes) if row.rule.about_nodes else ~nodes.group.registered[nodes.pair]
-    hit = _scoped(row, hit, judged.columns, nodes.update)
-    return nodes.update[hit], nodes.pair[hit]
+    nodes = NodeColumns(offences.columns, batch, row.asks, row.absence)
+    mask = row.rule.ask(nodes) if row.rule.about_nodes else ~nodes.group.registered[nodes.pair]
+    mask = _scoped(row, mask, offences.columns, nodes.update)
+    return nodes.update[mask], nodes.pair[mask]
 
 
-def decide(batch: Batch, dialect: Dialect, judged: Offences) -> Consequences:
+def decide(batch: Batch, dialect: Dialect, offences: Offences) -> Consequences:
     """Return the controller's writes and failures that follow from the refusals."""
-    can, updates, state, columns = dialect.can, batch.updates, batch.state, judged.columns
-    request, passed = updates.request, judged.first == NOT_HERE
+    capability, updates, state, columns = dialect.can, batch.updates, batch.state, offences.columns
+    request, passed = updates.request, offences.first == NOT_HERE
     failed_by = np.full(batch.requests, NOT_HERE)
-    if can.atomic:  # the first failing update refuses the request
-        bad = np.flatnonzero(~passed & (judged.door == NOT_HERE)[request])
+    if capability.atomic:  # the first failing update refuses the request
+        bad = np.flatnonzero(~passed & (offences.door == NOT_HERE)[request])
         latest_first = bad[np.argsort(-updates.rank[bad], kind="stable")]
         failed_by[request[latest_first]] = latest_first
-    good = passed & ((judged.door == NOT_HERE) & (failed_by == NOT_HERE))[request]
-    wet = ~(batch.dry_run & (can.validate_only == HONOURED))[request]
+    good = passed & ((offences.door == NOT_HERE) & (failed_by == NOT_HERE))[request]
+    wet = ~(batch.dry_run & (capability.validate_only == HONOURED))[request]
     applied, leaked = good & wet, np.zeros_like(good)
-    if can.kraft_version_leaks:  # the raft layer changed before the request was refused
+    if capability.kraft_version_leaks:  # the raft layer changed before the request was refused
         refused_by = failed_by[request]
         earlier = (refused_by >= 0) & (updates.rank < updates.rank[np.maximum(refused_by, 0)])
         moves = columns.is_kraft_version & (updates.level > columns.current)
         leaked = moves & passed & earlier & wet
-    after, after_min = _levels_after(batch, can, columns, applied | leaked)
+    after, after_min = _levels_after(batch, capability, columns, applied | leaked)
     writing = applied
-    if can.kraft_version == "raft":  # no record is written without a change
+    if capability.kraft_version == "raft":  # no record is written without a change
         idle = columns.is_kraft_version & (columns.kind != UpgradeType.UPGRADE)
         writing = applied & ~idle
     writes = batch.having(writing)
     silent_failure = writes & (state.node_missing | state.blind)
-    failed_write = silent_failure & (can.after_failed_wait > 0)
+    failed_write = silent_failure & (capability.after_failed_wait > 0)
     deleted = failed_write & state.node_missing
     record = state.kraft_record.copy()
-    if can.kraft_version == "record":
+    if capability.kraft_version == "record":
         kraft_moves = applied & columns.is_kraft_version
         record[request[kraft_moves]] = updates.level[kraft_moves]
     return Consequences(
@@ -174,23 +174,23 @@ def decide(batch: Batch, dialect: Dialect, judged: Offences) -> Consequences:
 
 
 def _levels_after(
-    batch: Batch, can: Capability, columns: UpdateColumns, moved: Flags
+    batch: Batch, capability: Capability, columns: UpdateColumns, moved: Flags
 ) -> tuple[Levels, Levels]:
     """Return the levels and minimum levels that nodes report after the request has settled."""
     updates, state, written = batch.updates, batch.state, batch.having(moved)
     after, after_min = state.finalized.copy(), state.minimum.copy()
-    if can.judges == "cached":
+    if capability.judges == "cached":
         after[written], after_min[written] = state.cached[written], state.cached_min[written]
     level = np.maximum(updates.level, 0)
     at = updates.request[moved], updates.feature[moved]
-    if can.kraft_version == "ignored_record":
-        kept = state.finalized[updates.request, updates.feature]
-        level = np.where(columns.is_kraft_version, kept, level)
-    elif can.kraft_version == "record":
+    if capability.kraft_version == "ignored_record":
+        level_before = state.finalized[updates.request, updates.feature]
+        level = np.where(columns.is_kraft_version, level_before, level)
+    elif capability.kraft_version == "record":
         raft = state.raft_level[updates.request]
         level = np.where(columns.is_kraft_version & (raft > 0), raft, level)
     after[at] = level[moved]
-    if can.stores_min == "local":
+    if capability.stores_min == "local":
         after_min[at] = np.where(level > 0, columns.local_min, 0)[moved]
     else:  # a single level, which is its own minimum
         after_min[written] = after[written]

@@ -202,10 +202,10 @@ def kind_of(
 ) -> EndingKind:
     """Return how a run that sent `steps` ended."""
     fates = [step.fate for step in steps]
-    whole = before + fates.count(Fate.APPLIED) == total
+    is_complete = before + fates.count(Fate.APPLIED) == total
     if Fate.UNKNOWN in fates:
         return EndingKind.UNKNOWN
-    if whole and not reasons and not any(step.late for step in steps):
+    if is_complete and not reasons and not any(step.late for step in steps):
         return EndingKind.APPLIED
     if before == 0 and set(fates) <= {Fate.REJECTED, Fate.NOT_APPLIED}:
         return EndingKind.REJECTED

@@ -86,33 +86,33 @@ def read_refusal(message: str | None, feature: str) -> Refuser | None:
 
 def is_about_another(message: str, feature: str, features: Iterable[str]) -> bool:
     """Return true if the refusal of a whole request names other features, and not `feature`."""
-    named = {name for name in features if f"for feature {name}." in message}
-    return bool(named) and feature not in named
+    mentioned = {name for name in features if f"for feature {name}." in message}
+    return bool(mentioned) and feature not in mentioned
 
 
 class JudgedRequests:
     """The judgement of a batch of requests by one dialect, with its messages."""
 
-    def __init__(self, batch: Batch, by: Dialect, tables: Tables) -> None:
-        self.batch, self.by, self._tables = batch, by, tables
-        self.offences = judge(batch, by, tables)
-        self.outcome = decide(batch, by, self.offences)
+    def __init__(self, batch: Batch, dialect: Dialect, tables: Tables) -> None:
+        self.batch, self.by, self._tables = batch, dialect, tables
+        self.offences = judge(batch, dialect, tables)
+        self.outcome = decide(batch, dialect, self.offences)
         self._first = self.offences.first
 
     def reply(self, position: int, request: Request) -> Reply:
         """Return the controller's response to the request at `position` of the batch."""
-        by, outcome = self.by, self.outcome
-        empty = None if request.version > by.can.results_up_to else ()
+        dialect, outcome = self.by, self.outcome
+        empty = None if request.version > dialect.can.results_up_to else ()
         if (door := int(self.offences.door[position])) != NOT_HERE:
-            row = by.door[door]
+            row = dialect.door[door]
             message = row.says.format_map({"active": int(self.batch.state.active[position])})
             return Reply(code=row.code_number, message=message, results=empty)
         if (failed := int(outcome.failed_by[position])) != NOT_HERE:
             result = self._result(failed, position)
-            message = f"{by.text.atomic_prefix}{result.message}"
+            message = f"{dialect.text.atomic_prefix}{result.message}"
             return Reply(code=result.code, message=message, results=empty)
         results = None if empty is None else self._results(position, request)
-        return Reply(code=NO_ERROR, message=by.text.good_top, results=results)
+        return Reply(code=NO_ERROR, message=dialect.text.good_top, results=results)
 
     def _results(self, position: int, request: Request) -> tuple[Result, ...]:
         rows = np.flatnonzero(self.batch.updates.request == position).tolist()
@@ -122,12 +122,12 @@ class JudgedRequests:
         return tuple(by_name[name] for name in sorted(by_name))
 
     def _result(self, i: int, position: int) -> Result:
-        by, rule = self.by, int(self._first[i])
-        code, message = NO_ERROR, by.text.good_result
+        dialect, rule = self.by, int(self._first[i])
+        code, message = NO_ERROR, dialect.text.good_result
         if rule != NOT_HERE:
-            code, message = by.rules[rule].code_number, self._words(rule, i)
+            code, message = dialect.rules[rule].code_number, self._words(rule, i)
         elif self.outcome.failed_write[position]:
-            code, message = by.can.after_failed_wait, by.text.failed_write
+            code, message = dialect.can.after_failed_wait, dialect.text.failed_write
         return Result(feature=self._feature(i), code=code, message=message)
 
     def refusals(self) -> list[list[Reason]]:
@@ -164,14 +164,14 @@ class JudgedRequests:
     def alike(self) -> tuple[frozenset[str], ...]:
         """Return, for each rejected update, all messages that Kafka may send: they name different
         nodes, because Kafka's choice depends on the order of registration."""
-        alike = []
+        groups = []
         for i, rule in enumerate(self._first.tolist()):
             if rule != NOT_HERE and self.by.rules[rule].asks is not None:
                 pairs = offending_pairs(self.offences, self.batch, self.by.rules[rule])
                 offenders = pairs[1][pairs[0] == i].tolist()
                 words = {self._words(rule, i, pair) for pair in offenders}
-                alike.append(frozenset(words | {self.by.text.atomic_prefix + w for w in words}))
-        return tuple(alike)
+                groups.append(frozenset(words | {self.by.text.atomic_prefix + w for w in words}))
+        return tuple(groups)
 
     def _feature(self, i: int) -> str:
         return self.batch.names[int(self.batch.updates.feature[i])]
@@ -192,7 +192,7 @@ class JudgedRequests:
             "oldest_known": int(tables.oldest[release, 0]),  # the oldest metadata.version
             "newest_known": int(tables.newest_unstable[release, 0]),
         }
-        says = row.says
+        template = row.says
         if pair is None:
             pair = int(self.offences.named[rule, i])
         if pair != NOT_HERE and row.asks is not None:
@@ -202,11 +202,11 @@ class JudgedRequests:
             places |= {"node": int(group.node[pair]), "node_min": low, "node_max": high}
             places["node_range"] = range_text(low, high)
             listed = ranges.lists[at] if row.absence is Absence.REFUSE else high != 0
-            says = row.says if listed else row.says_absent
-        if "dependency" in says:
+            template = row.says if listed else row.says_absent
+        if "dependency" in template:
             places["dependency"] = tables.features[int(columns.depends_on[i])]
             places["dependency_level"] = int(columns.needed[i])
-        return says.format_map(places)
+        return template.format_map(places)
 
 
 def range_text(low: int, high: int) -> str:

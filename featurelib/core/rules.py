@@ -75,14 +75,14 @@ def scope(mask: Function) -> Function:
 
 
 def _add_rule(
-    registry: dict[str, Rule], known: dict[str, str], source: str, mask: Function
+    registry: dict[str, Rule], sources: dict[str, str], source: str, mask: Function
 ) -> Function:
     columns = tuple(inspect.signature(mask).parameters)
-    if unknown := [name for name in columns if name not in known]:
+    if unknown := [name for name in columns if name not in sources]:
         raise TypeError(f"rule {mask.__name__}: no such column: {', '.join(unknown)}")
     registry[mask.__name__] = Rule(
         name=mask.__name__,
-        about_nodes=known is NODE_COLUMNS,
+        about_nodes=sources is NODE_COLUMNS,
         columns=columns,
         source=source,
         sentence=mask.__doc__ or "",

@@ -126,41 +126,41 @@ def write_line(kind: str, cluster_id: str, observed_at: int, keys: Mapping[str, 
 def write_time(microseconds: int) -> str:
     """Return a time in the form of landing lines: ISO 8601 in UTC, with microseconds."""
     seconds, fraction = divmod(microseconds, 1_000_000)
-    whole = datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None).isoformat()
-    return f"{whole}.{fraction:06d}Z"
+    seconds_text = datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None).isoformat()
+    return f"{seconds_text}.{fraction:06d}Z"
 
 
 Ranges = tuple[tuple[str, int, int], ...]  # (feature, first, last), sorted by feature
 
 
-def ordered(ranges: Iterable[tuple[str, int, int]], place: str) -> Ranges:
+def ordered(ranges: Iterable[tuple[str, int, int]], path: str) -> Ranges:
     """Return `ranges` by feature. Raises FaultError for a wrong or repeated name, or min above
     max."""
     by_name = sorted(ranges)
     before = None
     for name, first, last in by_name:
         if not 1 <= (length := len(name.encode())) <= NAME_LENGTH:
-            raise FaultError(f"{place}: expected names of 1 to {NAME_LENGTH} bytes, found {length}")
+            raise FaultError(f"{path}: expected names of 1 to {NAME_LENGTH} bytes, found {length}")
         if name == before:
-            raise FaultError(f'{place}: the feature "{show(name)}" is named more than once')
+            raise FaultError(f'{path}: the feature "{show(name)}" is named more than once')
         if first > last:
             actual = f"found {first} to {last}"
-            raise FaultError(f'{place}: expected the range of "{show(name)}" to ascend, {actual}')
+            raise FaultError(f'{path}: expected the range of "{show(name)}" to ascend, {actual}')
         before = name
     return tuple(by_name)
 
 
-def reader(place: str, of: type[msgspec.Struct], end: Callable[..., _T]) -> Callable[[bytes], _T]:
-    """Return a function that decodes the list in the field `place`, each distinct text once: nodes
+def reader(path: str, kind: type[msgspec.Struct], end: Callable[..., _T]) -> Callable[[bytes], _T]:
+    """Return a function that decodes the list in the field `path`, each distinct text once: nodes
     of one build repeat it byte for byte. It raises FaultError for an invalid list."""
-    decoder = msgspec.json.Decoder(list[of])  # type: ignore[valid-type]  # a value, as all types
-    shape = Annotated[list[of], Meta(description="a list of objects")]  # type: ignore[valid-type]
+    decoder = msgspec.json.Decoder(list[kind])  # type: ignore[valid-type]  # a value, as all types
+    shape = Annotated[list[kind], Meta(description="a list of objects")]  # type: ignore[valid-type]
 
     def read(raw: bytes) -> _T:
         require_strict(raw, MAX_DEPTH - 1)  # the line itself is one level
         try:
-            return end(map(msgspec.structs.astuple, decoder.decode(raw)), place)
+            return end(map(msgspec.structs.astuple, decoder.decode(raw)), path)
         except msgspec.ValidationError as error:
-            raise misfit(raw, shape, error, place) from None
+            raise misfit(raw, shape, error, path) from None
 
     return remembered(read)

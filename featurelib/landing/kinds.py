@@ -53,9 +53,9 @@ ROLES = {role.text: role for role in Role}
 _OBJECT = Meta(description="an object")
 
 
-def _require_once(place: str, kind: str, keys: Sequence[object]) -> None:
+def _require_once(path: str, kind: str, keys: Sequence[object]) -> None:
     if len(set(keys)) < len(keys):
-        raise FaultError(f"{place}: expected each {kind} once, found one more than once")
+        raise FaultError(f"{path}: expected each {kind} once, found one more than once")
 
 
 _supported = reader("supported_features", responses.SupportedFeature, ordered)
@@ -109,9 +109,9 @@ class ApiVersionsLine(Timed, tag="api_versions", frozen=True, gc=False, kw_only=
     def content(self) -> ApiVersionsAnswer:
         offers = _api_keys(bytes(self.api_keys)) if self.api_keys else ()
         epoch, answered = self.finalized_features_epoch, self.answered_version
-        head = (self.node_id, ROLES[self.role], self.endpoint, self.asked_version)
+        key = (self.node_id, ROLES[self.role], self.endpoint, self.asked_version)
         if offers and self._has_requests_alone():
-            return ApiVersionsAnswer(*head, answered, None, -1, None, (), offers)
+            return ApiVersionsAnswer(*key, answered, None, -1, None, (), offers)
         if not self.supported_features or not self.finalized_features or epoch is None:
             self._require_silence()
         elif self.error is not None:
@@ -122,9 +122,9 @@ class ApiVersionsLine(Timed, tag="api_versions", frozen=True, gc=False, kw_only=
             if not self.error_code:
                 answered = self.asked_version if answered is None else answered
                 levels, ready = (epoch, supported, finalized), self.zk_migration_ready
-                return ApiVersionsAnswer(*head, answered, None, *levels, offers, ready)
+                return ApiVersionsAnswer(*key, answered, None, *levels, offers, ready)
         error = self.error or f"error code {self.error_code}"
-        return ApiVersionsAnswer(*head, None, error, -1, (), ())
+        return ApiVersionsAnswer(*key, None, error, -1, (), ())
 
     def _has_requests_alone(self) -> bool:
         """Return true for a valid response in a version that has no features."""
@@ -333,28 +333,28 @@ class DescribeConfigsLine(RequestLine, tag="describe_configs", frozen=True, gc=F
         _require_once("answer.results", "resource", [result.resource_name for result in results])
         values = [self._values(result, f"answer.results[{i}]") for i, result in enumerate(results)]
         resources = tuple(
-            (result.resource_name, of)
-            for result, of in zip(results, values, strict=True)
+            (result.resource_name, values_of)
+            for result, values_of in zip(results, values, strict=True)
             if result.error_code == 0
         )
         code = results[0].error_code if results else self.error_code or 0
         return ConfigDescription(self, bool(resources), 0 if resources else code, resources)
 
-    def _values(self, result: responses.Resource, place: str) -> Values:
+    def _values(self, result: responses.Resource, path: str) -> Values:
         name = result.resource_name
         if result.error_code == 0 and name not in (responses.BROKER_DEFAULT, str(self.asked_node)):
             # A Kafka node returns only its own configuration: "Unexpected broker id"
             # (ConfigHelper).
             raise FaultError(
-                f'{place}.resource_name: expected "{self.asked_node}", which was asked, or "", '
+                f'{path}.resource_name: expected "{self.asked_node}", which was asked, or "", '
                 f"found {show(name)}"
             )
-        _require_once(f"{place}.configs", "key", [config.name for config in result.configs])
-        known = {config.name: config for config in result.configs}
+        _require_once(f"{path}.configs", "key", [config.name for config in result.configs])
+        configs = {config.name: config for config in result.configs}
         return tuple(
-            (key, responses.given(known[key].value), known[key].config_source)
+            (key, responses.given(configs[key].value), configs[key].config_source)
             for key in responses.KEYS
-            if key in known and not known[key].is_sensitive
+            if key in configs and not configs[key].is_sensitive
         )
 
 
@@ -432,9 +432,9 @@ class Znode(Timed, tag="znode", frozen=True, gc=False, kw_only=True):
 
     def content(self) -> Self:
         if self.path not in PATHS and broker_id(self.path) is None:
-            known = ", ".join(sorted({*PATHS, "/brokers/ids/N"}))
+            paths = ", ".join(sorted({*PATHS, "/brokers/ids/N"}))
             actual = show(self.path)
-            expected = f"expected one relative to the chroot ({known})"
+            expected = f"expected one relative to the chroot ({paths})"
             raise FaultError(f"wrong path: {expected}, found {actual}")
         if self.version is None and self.data is not None:
             raise FaultError("version: expected a whole number beside data, found null")
@@ -498,7 +498,7 @@ def registration(data: str) -> Ranges | None:
         raise FaultError(f"expected the registration of a broker, found {show(data)}") from error
     if features is None:
         return None
-    ranges = ((name, of.min_version, of.max_version) for name, of in features.items())
+    ranges = ((name, ends.min_version, ends.max_version) for name, ends in features.items())
     return ordered(ranges, "features")
 
 
@@ -555,8 +555,8 @@ def tool_feature(line: str) -> ToolFeature | None:
     if not match:
         return None
     feature, first, last, min_level, level, epoch = match.groups()
-    known = None if epoch == "-" else int(epoch)
-    return ToolFeature(feature, first, last, level, min_level, known)
+    epoch_number = None if epoch == "-" else int(epoch)
+    return ToolFeature(feature, first, last, level, min_level, epoch_number)
 
 
 class NotReachedLine(Timed, tag="not_reached", frozen=True, gc=False, kw_only=True):

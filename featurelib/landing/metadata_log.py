@@ -77,8 +77,8 @@ def _reader(kind: str, **fields: tuple[str, object]) -> _Reader:
     shape = msgspec.defstruct(
         "Data",
         [
-            *((name, of) for name, (_, of) in fields.items() if of is not _CHANGE),
-            *((name, of, 0) for name, (_, of) in fields.items() if of is _CHANGE),
+            *((name, field) for name, (_, field) in fields.items() if field is not _CHANGE),
+            *((name, field, 0) for name, (_, field) in fields.items() if field is _CHANGE),
         ],
         rename={name: key for name, (key, _) in fields.items()},
     )

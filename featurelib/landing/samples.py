@@ -96,13 +96,13 @@ class _Target:
 
     def add(self, metric: str, sample: Sample) -> None:
         """Add a sample. Raises FaultError for a second value, or a value that is no level."""
-        own = {letters(name): value for name, value in sample.labels.items()}
+        labels = {letters(name): value for name, value in sample.labels.items()}
         if metric == "id":
-            for text in (own.get("id", ""), own.get("clientid", "")):
+            for text in (labels.get("id", ""), labels.get("clientid", "")):
                 if text.isascii() and text.isdigit() and int(text) <= INT32_MAX:
                     self.ids.add(int(text))
             return
-        feature = own.get("featurename", "")
+        feature = labels.get("featurename", "")
         if metric in _LEVELS:
             if not feature:
                 raise FaultError(f"{sample.name}: expected a label feature_name, found none")
@@ -125,7 +125,7 @@ class _Target:
         halves = (("broker", Role.BROKER), ("active", Role.CONTROLLER))
         return tuple(role for metric, role in halves if (metric, "") in self.values)
 
-    def nodes(self, place: str) -> Iterable[tuple[tuple[int, Role], ScrapedNode]]:
+    def nodes(self, source: str) -> Iterable[tuple[tuple[int, Role], ScrapedNode]]:
         """Return (node id, role) → metrics of each half. Raises FaultError for an unknown id."""
         most, least = self.of("most"), self.of("least")
         if lone := sorted(most.keys() ^ least.keys()):
@@ -157,16 +157,16 @@ class _Target:
             keys: dict[str, object] = {
                 "node_id": node_id,
                 "role": role.text,
-                "endpoint": self.labels.get("instance") or place,
+                "endpoint": self.labels.get("instance") or source,
                 "supported_features": supported,
                 "finalized_features": levels,
             }
             yield (node_id, role), ScrapedNode(min(self.times), keys)
 
 
-def nodes_of(samples: Iterable[Sample], place: str) -> list[ScrapedNode]:
-    """Return the node halves in the samples of one cluster, by id; `place`: the address if no label
-    has one.
+def nodes_of(samples: Iterable[Sample], source: str) -> list[ScrapedNode]:
+    """Return the node halves in the samples of one cluster, by id; `source`: the address if
+    no label has one.
 
     Raises FaultError if they have no levels, or belong to several clusters.
     """
@@ -195,7 +195,7 @@ def nodes_of(samples: Iterable[Sample], place: str) -> list[ScrapedNode]:
         )
     nodes: dict[tuple[int, Role], tuple[str, ScrapedNode]] = {}
     for target in speaking:
-        for half, node in target.nodes(place):
+        for half, node in target.nodes(source):
             if half in nodes:
                 raise FaultError(
                     f"expected each node once, found {half[1].text} {half[0]} twice: "
@@ -209,14 +209,14 @@ def nodes_of(samples: Iterable[Sample], place: str) -> list[ScrapedNode]:
 def metric_of(sample: Sample) -> str | None:
     """Return the metric that a sample belongs to, a key of `_METRICS`; None = an unused metric."""
     text = letters(sample.name + sample.labels.get("name", ""))
-    return next((name for name, of in _METRICS.items() if of.search(text)), None)
+    return next((name for name, pattern in _METRICS.items() if pattern.search(text)), None)
 
 
 # --- As a landing line ----------------------------------------------------------------------------
 
 
-def _twice(levels: Iterable[tuple[str, int]], place: str) -> Ranges:
-    return ordered(((name, level, level) for name, level in levels), place)
+def _twice(levels: Iterable[tuple[str, int]], source: str) -> Ranges:
+    return ordered(((name, level, level) for name, level in levels), source)
 
 
 _supported = reader("supported_features", SupportedFeature, ordered)

@@ -60,18 +60,18 @@ _BRACKET = re.compile(r"[\[\]{}]")
 _LONE = re.compile(r"[\ud800-\udfff]")
 
 
-def is_retold(raw: bytes, again: bytes) -> bool:
-    """Return true if `raw` is proven to be strict JSON by `again`, its decoded values written
+def is_retold(raw: bytes, other: bytes) -> bool:
+    """Return true if `raw` is proven to be strict JSON by `other`, its decoded values written
     again.
 
-    Precondition: `again` has no key that the line lacks, and parts that it copies undecoded are
+    Precondition: `other` has no key that the line lacks, and parts that it copies undecoded are
     known to be strict. Keys and texts need quotes: if both have equally many, the line has no
     undecoded and no repeated key. Only an escape `\u0022` could disturb the count. False means "not
     proven".
     """
     if b"\\" in raw and b"\\u" in raw and _UNSURE.search(raw):
         return False
-    return raw.count(b'"') == again.count(b'"')
+    return raw.count(b'"') == other.count(b'"')
 
 
 def require_strict(raw: bytes, depth: int = MAX_DEPTH) -> None:
@@ -107,8 +107,8 @@ def _is_plain(raw: bytes) -> bool:
     A repeated key, a lone surrogate, bad UTF-8 or text after the document would be lost.
     """
     try:
-        again = msgspec.json.encode(msgspec.json.decode(raw))
-        return again == raw or again == msgspec.json.format(raw, indent=-1)
+        encoded = msgspec.json.encode(msgspec.json.decode(raw))
+        return encoded == raw or encoded == msgspec.json.format(raw, indent=-1)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
 
@@ -153,14 +153,14 @@ def _no_number(text: str) -> object:
 
 
 def _syntax(text: str, error: json.JSONDecodeError) -> str:
-    tail = text[error.pos :]
+    rest = text[error.pos :]
     if error.msg == "Extra data":
-        extra = show(tail)
+        extra = show(rest)
         return f"more text follows the JSON document at character {error.pos + 1}: found {extra}"
-    if not tail.strip() or error.msg.startswith("Unterminated string"):
+    if not rest.strip() or error.msg.startswith("Unterminated string"):
         return f"the line is cut: the JSON ends unfinished after {len(text)} characters"
     complaint = error.msg.removesuffix(" at").lower()
-    return f"not valid JSON at character {error.pos + 1}: {complaint}, found {show(tail)}"
+    return f"not valid JSON at character {error.pos + 1}: {complaint}, found {show(rest)}"
 
 
 _MISSING = re.compile(r"missing required field `(.+?)`")
@@ -176,8 +176,8 @@ def misfit(raw: bytes, shape: object, error: Exception, field: str = "") -> Faul
     `field` is the name of the field with the value `raw`; "" = `raw` is a whole line.
     """
     kind, path = _type(shape), field
-    place = _WHERE.search(str(error))
-    steps = place[1] if place else ""
+    found = _WHERE.search(str(error))
+    steps = found[1] if found else ""
     for name, index in _STEP.findall(steps):
         if (inner := _inside(kind, name)) is None:  # an unused part of a response
             return FaultError(f"{steps[1:]}: the number is out of range")

@@ -239,27 +239,27 @@ class StrimziFleet(NamedTuple):
     left_out: tuple[str, ...]
 
 
-def objects_of(text: str, place: str) -> Iterator[object]:
+def objects_of(text: str, source: str) -> Iterator[object]:
     """Yield the JSON objects in a text; lists of objects are flattened. Raises LandingError."""
     decoder, at = json.JSONDecoder(), 0
-    while tail := text[at:].lstrip():
-        at = len(text) - len(tail)
+    while rest := text[at:].lstrip():
+        at = len(text) - len(rest)
         try:
             document, at = decoder.raw_decode(text, at)
         except (ValueError, RecursionError) as error:
             line = text.count("\n", 0, getattr(error, "pos", at)) + 1
             actual = "something else" if isinstance(error, ValueError) else "something too deep"
-            raise _fault(f"{place}:{line}", f"JSON, as {COMMAND} prints it", actual) from None
+            raise _fault(f"{source}:{line}", f"JSON, as {COMMAND} prints it", actual) from None
         items = document.get("items") if isinstance(document, dict) else None
         yield from items if isinstance(items, list) else [document]
 
 
-def read_resources(objects: Iterable[object], place: str) -> StrimziFleet:
+def read_resources(objects: Iterable[object], source: str) -> StrimziFleet:
     """Return the clusters in Strimzi's resources; others are ignored. Raises LandingError, with
-    `place`, for an object that is not Kubernetes', or without any Kafka resource."""
-    known, kafkas, nodes = 0, list[_Kafka](), dict[str, dict[str, list[StrimziNode]]]()
-    for known, item in enumerate(objects, start=1):
-        resource = _resource(item, f"{place}: object {known}")
+    `source`, for an object that is not Kubernetes', or without any Kafka resource."""
+    count, kafkas, nodes = 0, list[_Kafka](), dict[str, dict[str, list[StrimziNode]]]()
+    for count, item in enumerate(objects, start=1):
+        resource = _resource(item, f"{source}: object {count}")
         if isinstance(resource, _Kafka):
             kafkas.append(resource)
         elif resource is not None:
@@ -269,7 +269,7 @@ def read_resources(objects: Iterable[object], place: str) -> StrimziFleet:
             nodes.setdefault(cluster, {}).setdefault(metadata.name, []).extend(halves)
     if not kafkas:
         expected = f"Kafka resources of Strimzi, as {COMMAND} prints them"
-        raise _fault(place, expected, f"none among {known} objects")
+        raise _fault(source, expected, f"none among {count} objects")
     ids = Counter(kafka.status.cluster_id for kafka in kafkas if kafka.status)
     faults = [_unfit(kafka, ids) for kafka in kafkas]
     return StrimziFleet(
@@ -286,25 +286,25 @@ def read_resources(objects: Iterable[object], place: str) -> StrimziFleet:
     )
 
 
-def _fault(place: str, expected: str, actual: str) -> LandingError:
-    return LandingError(f"{place}: expected {expected}, found {actual}. Nothing was written.")
+def _fault(source: str, expected: str, actual: str) -> LandingError:
+    return LandingError(f"{source}: expected {expected}, found {actual}. Nothing was written.")
 
 
-def _resource(item: object, place: str) -> _Kafka | _NodePool | _PodSet | None:
+def _resource(item: object, source: str) -> _Kafka | _NodePool | _PodSet | None:
     """Return an object as its typed resource; None = another kind or API group."""
     keys = item if isinstance(item, dict) else {}
     kind, version = keys.get("kind"), keys.get("apiVersion")
     if not isinstance(kind, str) or not isinstance(version, str):
         actual = show(json.dumps(item, ensure_ascii=False))
-        raise _fault(place, "an object of Kubernetes, with apiVersion and kind", actual)
+        raise _fault(source, "an object of Kubernetes, with apiVersion and kind", actual)
     if kind == "Status":  # an error of the API server
-        raise _fault(place, "resources", f"an error: {show(str(keys.get('message')))}")
+        raise _fault(source, "resources", f"an error: {show(str(keys.get('message')))}")
     if kind not in _TYPES or not version.startswith(_GROUPS):
         return None
     try:
         return msgspec.convert(item, _TYPES[kind])
     except msgspec.ValidationError as error:
-        raise _fault(place, f"a {kind} as Strimzi defines it", str(error)) from None
+        raise _fault(source, f"a {kind} as Strimzi defines it", str(error)) from None
 
 
 def _unfit(kafka: _Kafka, ids: Mapping[str | None, int]) -> str:
@@ -370,9 +370,9 @@ def _of_pods(pods: _PodSet) -> Iterator[StrimziNode]:
     for pod in (pods.spec and pods.spec.pods) or ():
         labels, number = pod.metadata.labels or {}, _POD.fullmatch(pod.metadata.name)
         roles = [role for label, role in _ROLES.items() if labels.get(label) == "true"]
-        own = (pod.metadata.annotations or {}).get(_VERSION) or version
+        pod_version = (pod.metadata.annotations or {}).get(_VERSION) or version
         if number is not None:
-            yield from _node_roles(int(number[1]), roles or ["broker"], own or None)
+            yield from _node_roles(int(number[1]), roles or ["broker"], pod_version or None)
 
 
 def _node_roles(node_id: int, roles: Iterable[str], version: str | None) -> Iterator[StrimziNode]:

@@ -60,8 +60,8 @@ class ToolOutput:
 
     def fault(self, text: str, line: int | None = None) -> LandingError:
         """Return an error that names the file and the line, and says that nothing was written."""
-        place = self.where if line is None else f"{self.where}:{line}"
-        return LandingError(f"{place}: {text} Nothing was written.")
+        location = self.where if line is None else f"{self.where}:{line}"
+        return LandingError(f"{location}: {text} Nothing was written.")
 
     def write(self, kind: str, keys: dict[str, object], line: int) -> bytes:
         """Return a landing line, checked as ingest will check it. Raises LandingError."""
@@ -139,11 +139,11 @@ def _own_answer(
 
     supported = [
         {
-            "name": of.feature,
-            "min_version": level(number, of.min_version),
-            "max_version": level(number, of.max_version),
+            "name": ends.feature,
+            "min_version": level(number, ends.min_version),
+            "max_version": level(number, ends.max_version),
         }
-        for number, of in features
+        for number, ends in features
     ]
     keys: dict[str, object] = {
         "node_id": node_id,
@@ -206,8 +206,8 @@ class _Log:
         if offset is not None and self.run.last is not None and offset != self.run.last + 1:
             self.close_run()
         if offset is not None and self.batch is not None:
-            (held, _), self.batch = self.batch, None
-            self.leave_out(held, None)
+            (batch, _), self.batch = self.batch, None
+            self.leave_out(batch, None)
         lines, first, last = self.run.lines, self.run.first, self.run.last
         self.run_number = self.run_number if lines else number
         first = offset if first is None else first
@@ -216,8 +216,8 @@ class _Log:
     def keep_batch(self) -> None:
         """Keep the current batch, because its first record is kept or was not printed."""
         if self.batch is not None:
-            held, self.batch = self.batch, None
-            self.keep(*held)
+            batch, self.batch = self.batch, None
+            self.keep(*batch)
 
     def close_run(self) -> None:
         if self.run.lines:
@@ -467,8 +467,8 @@ def _quorum_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
         elif rows and text.lstrip()[:1].isdigit():
             expected = "expected a whole row of --replication, found one that is cut or changed"
             raise source.fault(f"{expected}: {show(text)}.", number)
-    if (of := pairs.pop("ClusterId", source.cluster_id)) != source.cluster_id:
-        raise source.fault(f"expected cluster {source.cluster_id}, found {show(of)}.")
+    if (cluster_id := pairs.pop("ClusterId", source.cluster_id)) != source.cluster_id:
+        raise source.fault(f"expected cluster {source.cluster_id}, found {show(cluster_id)}.")
     voters = [*rows.get("Leader", []), *rows.get("Follower", [])]
     if not pairs and "Leader" in rows:
         pairs = {"LeaderId": f"{voters[0]}", "LeaderEpoch": "-1", "HighWatermark": "-1"}
@@ -543,18 +543,18 @@ Reader = Callable[[Numbered, ToolOutput], Iterator[bytes]]
 
 def _lines_in(kind: str, read_text: Reader, texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
     """Yield landing lines from JSON objects, one per line, or else from a tool's text."""
-    head = list[tuple[int, str]]()
+    header = list[tuple[int, str]]()
     for number, text in texts:
-        head.append((number, text))
+        header.append((number, text))
         if text.strip():
             break
     else:
         return  # an empty file
-    keys = _object(head[-1][1])
+    keys = _object(header[-1][1])
     # JSON in a znode is not a landing line.
     is_json = keys is not None and (kind != "znode" or "path" in keys)
     reader = partial(_json_lines, kind) if is_json else read_text
-    yield from reader(chain(head, texts), source)
+    yield from reader(chain(header, texts), source)
 
 
 _READERS: dict[str, Reader] = {"metadata_log": _log_lines, "features_describe": _features_lines}

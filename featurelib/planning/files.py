@@ -150,33 +150,33 @@ def write_approval(approval: Approval, signature: str | None = None) -> bytes:
     return pretty_json(file, order="sorted")
 
 
-def _parsed(raw: bytes | str, kind: type[File], source: str, again: str) -> tuple[File, object]:
+def _parsed(raw: bytes | str, kind: type[File], source: str, advice: str) -> tuple[File, object]:
     """Return the plan or approval file in `raw`, and its JSON. Raises PlanError if invalid."""
     form, expected = (PLAN, "a plan") if kind is PlanFile else (APPROVAL, "an approval")
     try:
-        given = json.loads(raw, object_pairs_hook=unique_members)
-        head = given.get("approval", given) if isinstance(given, dict) else given
-        head = head if isinstance(head, dict) else {}
-        name, version = head.get("format"), head.get("version")
+        parsed = json.loads(raw, object_pairs_hook=unique_members)
+        fields = parsed.get("approval", parsed) if isinstance(parsed, dict) else parsed
+        fields = fields if isinstance(fields, dict) else {}
+        name, version = fields.get("format"), fields.get("version")
         if (name, version) != (form, VERSION):
             use = "Use the featurelib that wrote it. " if name == form else ""
             raise PlanError(
                 f"{source}: expected {expected}, {form} version {VERSION}, found {name!r} version "
-                f"{version!r}. {use}{again}"
+                f"{version!r}. {use}{advice}"
             )
-        return msgspec.convert(given, kind), given
+        return msgspec.convert(parsed, kind), parsed
     except (RecursionError, FaultError, ValueError) as error:
         if isinstance(error, json.JSONDecodeError):
-            raise PlanError(f"{source}: this is not {expected}: it is no JSON. {again}") from error
+            raise PlanError(f"{source}: this is not {expected}: it is no JSON. {advice}") from error
         detail = "lists in lists" if isinstance(error, RecursionError) else msgspec_fault(error)[2]
-        raise PlanError(f"{source}: this is not {expected}: {detail}. {again}") from error
+        raise PlanError(f"{source}: this is not {expected}: {detail}. {advice}") from error
 
 
 def _short(text: str) -> str:
     return repr(text[:_LONGEST_FILE_NAME])
 
 
-def _expect_form(stored: bytes, written: bytes, source: str, again: str) -> None:
+def _expect_form(stored: bytes, written: bytes, source: str, advice: str) -> None:
     """Raise PlanError, with the first line that differs, unless `stored` equals the bytes `written`
     that this module would write."""
     if stored != written:
@@ -185,7 +185,7 @@ def _expect_form(stored: bytes, written: bytes, source: str, again: str) -> None
         got, wish = (_short(x.decode("utf-8", "replace").strip()) for x in (line, expected))
         raise PlanError(
             f"{source}:{number}: expected the form in which it is written, {wish}, found another "
-            f"(spaces, order, keys or escapes): {got}. {again}"
+            f"(spaces, order, keys or escapes): {got}. {advice}"
         )
 
 
@@ -195,11 +195,11 @@ def read_plan(text: str | bytes, source: str) -> PlanFile:
     Raises PlanError unless the text is as `write_plan` writes it, the plan does not contradict
     itself, and the digest is that of the plan.
     """
-    file, given = _parsed(text, PlanFile, source, AGAIN)
-    assert isinstance(given, dict)
+    file, parsed = _parsed(text, PlanFile, source, AGAIN)
+    assert isinstance(parsed, dict)
     try:
-        of_plan = given | {"meaning": plain(file.plan)}
-        stored, written = (pretty_json(value, order="sorted") for value in (given, of_plan))
+        of_plan = parsed | {"meaning": plain(file.plan)}
+        stored, written = (pretty_json(value, order="sorted") for value in (parsed, of_plan))
     except ValueError as error:  # a lone surrogate in a text cannot be encoded
         raise PlanError(f"{source}: expected a plan, found: {error}. {AGAIN}") from error
     _expect_form(stored, written, source, AGAIN)
@@ -236,19 +236,19 @@ def read_approval(
     that was changed afterwards; both name `source`.
     """
     raw = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
-    again = write_again(plan, longest)
-    file, _ = _parsed(raw, ApprovalFile, source, again)
+    advice = write_again(plan, longest)
+    file, _ = _parsed(raw, ApprovalFile, source, advice)
     fault = next(_faults(file.approval), "")
     if not fault and file.signature is not None and not _is_armored(file.signature):
         fault = "signature: expected one as ssh-keygen writes it"
     if fault:
-        raise PlanError(f"{source}: {fault}. {again}")
+        raise PlanError(f"{source}: {fault}. {advice}")
     if file.digest != (expected := digest(file.approval)):
         raise ApprovalError(
             f"{source}: expected the digest {expected}, found {file.digest}: the approval was "
-            f"changed after it was written. Nothing was sent. {again}"
+            f"changed after it was written. Nothing was sent. {advice}"
         )
-    _expect_form(raw, write_approval(file.approval, file.signature), source, again)
+    _expect_form(raw, write_approval(file.approval, file.signature), source, advice)
     return file
 
 
@@ -278,12 +278,12 @@ def expect_approved(
 ) -> None:
     """Raise ApprovalError unless `approval` is for this plan and valid at `now`. `longest`: the
     longest permitted validity; `path`: the plan's file."""
-    expected, actual, again = "", "", write_again(path, longest)
+    expected, actual, advice = "", "", write_again(path, longest)
     lasts, ahead = approval.expires_at - approval.approved_at, approval.approved_at - now
     if approval.plan != digest(plan):
         expected, actual = f"an approval of the plan {path}", "one of another plan"
-        again = "Give the one of this plan with --approval FILE, or write it: "
-        again += approve_command(quote(path), longest)
+        advice = "Give the one of this plan with --approval FILE, or write it: "
+        advice += approve_command(quote(path), longest)
     elif approval.cluster != plan.cluster:
         expected, actual = f"an approval for cluster {plan.cluster!r}", repr(approval.cluster)
     elif lasts > longest:
@@ -298,7 +298,7 @@ def expect_approved(
         expected = f"an approval that holds now, {say_time(now)}"
         actual = f"one that expired {over} ago, at {end}"
     if expected:
-        raise ApprovalError(f"expected {expected}, found {actual}. Nothing was sent. {again}")
+        raise ApprovalError(f"expected {expected}, found {actual}. Nothing was sent. {advice}")
 
 
 def say_time(moment: datetime) -> str:
@@ -354,10 +354,10 @@ def _is_armored(signature: str) -> bool:
     """Return true if a signature has exactly the form that ssh-keygen writes."""
     body = signature.removeprefix(_FIRST).removesuffix(_LAST).replace("\n", "")
     try:
-        whole = base64.b64encode(base64.b64decode(body, validate=True)).decode()
+        encoded = base64.b64encode(base64.b64decode(body, validate=True)).decode()
     except (binascii.Error, ValueError):
         return False
-    lines = [whole[i : i + _LINE] for i in range(0, len(whole), _LINE)]
+    lines = [encoded[i : i + _LINE] for i in range(0, len(encoded), _LINE)]
     return signature == _FIRST + "\n".join(lines) + _LAST
 
 

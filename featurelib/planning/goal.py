@@ -102,22 +102,22 @@ class Intent(RequestedLevels):
         return (*self.up, *self.down, *self.delete)
 
     def _faults(self) -> Iterator[str]:
-        named, release = self.named, self.release_version
-        given = {
+        features, release = self.named, self.release_version
+        parts = {
             kind
-            for kind, is_given in ((_NAMES, named), (_RELEASE, release is not None))
+            for kind, is_given in ((_NAMES, features), (_RELEASE, release is not None))
             if is_given
         }
-        if len(given) > 1:
+        if len(parts) > 1:
             yield "expected --release-version or features by name, found both. Leave one out."
-        needs, fault = _NEEDS.get(self.command, (given, ""))
-        if given.isdisjoint(needs) and fault:
+        needs, fault = _NEEDS.get(self.command, (parts, ""))
+        if parts.isdisjoint(needs) and fault:
             yield fault
         if self.unsafe and self.command not in _LOWERS:
             yield "--unsafe is for what goes down. Leave it out."
-        if not all(map(str.strip, named)):
+        if not all(map(str.strip, features)):
             yield "expected a feature's name, found an empty one."
-        if twice := sorted({name for name in named if named.count(name) > 1}):
+        if twice := sorted({name for name in features if features.count(name) > 1}):
             yield f"expected {twice[0]} once, found it twice. Keep one of them."
 
 
@@ -186,21 +186,21 @@ class _ClusterOfRequest:
         the tool of the older release). A tool of 2.7 to 3.2 knows no feature and would delete all
         of them, so the features must be named.
         """
-        named = self.catalogue.release_named(release)
-        if named is None and release_line(release) in load(_NO_CATALOGUE).releases:
+        release_name = self.catalogue.release_named(release)
+        if release_name is None and release_line(release) in load(_NO_CATALOGUE).releases:
             names = ", ".join(sorted(self.cluster.finalized)) or "nothing is finalized"
             text = (
                 f"Software of {release} knows no feature, so all would be deleted: {names}. "
                 "Name those that are to go: update --delete FEATURE."
             )
             yield _fault("empty_catalogue", "", 0, text)
-        elif named is None:
+        elif release_name is None:
             yield _fault("unknown_release", "", 0, f"The catalogue has no release {release}.")
         else:
-            software = self.catalogue.of(named)
-            known = (METADATA_VERSION, *software.features)
+            software = self.catalogue.of(release_name)
+            features = (METADATA_VERSION, *software.features)
             for name in sorted(self.cluster.finalized):
-                levels = software.known_levels(name, unstable=False) if name in known else ()
+                levels = software.known_levels(name, unstable=False) if name in features else ()
                 level = max(levels, default=0)
                 if self.cluster.level(name) <= level:
                     top = self.name(name, level)
@@ -220,14 +220,14 @@ class _ClusterOfRequest:
         """
         software, metadata = self.software, METADATA_VERSION
         if software is None:
-            of = self.cluster.release
-            text = f"The catalogue has no release {of}." if of else _NO_RELEASE
+            release = self.cluster.release
+            text = f"The catalogue has no release {release}." if release else _NO_RELEASE
             yield _fault("unknown_release", "", 0, text)
             return
         version = software.newest_stable if text is None else software.level_of(text)
         if version is None:
-            known = ", ".join(software.names.values())
-            text_of = f"{software.release} knows no release version {text}. It knows {known}."
+            names = ", ".join(software.names.values())
+            text_of = f"{software.release} knows no release version {text}. It knows {names}."
             levels = (r.level_of(text or "", unstable=False) for r in self.catalogue.releases)
             yield self.later_level(
                 "unknown_level", metadata, next(filter(None, levels), 0), text_of
@@ -271,8 +271,8 @@ class _ClusterOfRequest:
             return _fault("unknown_feature", name, level, fault)
         if unknown := self.unknown(name, level):
             return unknown
-        if not up and (kept := self.kept(name, level)):
-            return _fault(kept.code, name, level, kept.text)
+        if not up and (irreversible := self.kept(name, level)):
+            return _fault(irreversible.code, name, level, irreversible.text)
         return self.moved(name, level, up=up)
 
     def unknown(self, name: str, level: int) -> Reason | None:
@@ -357,8 +357,8 @@ def _highest_stable(cluster: Cluster, catalogue: Catalogue, name: str) -> int:
     texts = {cluster.release, *(node.release for node in cluster.nodes)}
     named = set(map(catalogue.release_named, texts)) - {None}
     own = [catalogue.of(release).known_levels(name, unstable=False) for release in named if release]
-    known = {v.level for v in catalogue.levels if v.feature == name}
-    stable = known & set().union(*own) if named else known
+    levels = {v.level for v in catalogue.levels if v.feature == name}
+    stable = levels & set().union(*own) if named else levels
     return max((n for n in stable if n <= most), default=0)
 
 
@@ -403,8 +403,8 @@ def losses(catalogue: Catalogue, release: str, move: Move) -> tuple[Note, ...]:
     controller's release (KIP-778, Downgrades; MetadataVersion.checkIfMetadataChanged)."""
     if move.feature != METADATA_VERSION:
         return ()
-    own = catalogue.release_named(release)
-    lossy = (catalogue if own is None else catalogue.of(own)).loses_metadata_below
+    software = catalogue.release_named(release)
+    lossy = (catalogue if software is None else catalogue.of(software)).loses_metadata_below
     return tuple(
         Note(level=row.level, name=row.name, purpose=row.purpose)
         for row in sorted(catalogue.rows.metadata_version, key=lambda row: -row.level)

@@ -69,10 +69,10 @@ class StepOutlook:
             return ()
         stays = {METADATA_VERSION: self.floor}
         for name, level in self.levels.items():
-            if kept := [n for n in catalogue.irreversible(name) if n <= level]:
-                stays[name] = max(kept)
-        back = may_join(stays, catalogue)
-        return tuple(release for release in self.joins_no_more if release not in back)
+            if irreversible := [n for n in catalogue.irreversible(name) if n <= level]:
+                stays[name] = max(irreversible)
+        may_return = may_join(stays, catalogue)
+        return tuple(release for release in self.joins_no_more if release not in may_return)
 
 
 def look_ahead(meaning: Plan, catalogue: Catalogue, address: str = "") -> tuple[StepOutlook, ...]:
@@ -102,8 +102,8 @@ def look_ahead(meaning: Plan, catalogue: Catalogue, address: str = "") -> tuple[
 
 def _change(update: Move, meaning: Plan, catalogue: Catalogue, address: str) -> ChangeOutlook:
     name, low, high = update.feature, update.from_level, update.to_level
-    every = effects_of(meaning, catalogue)
-    effects = tuple(e for e in every if e.feature == name and low < e.level <= high)
+    all_effects = effects_of(meaning, catalogue)
+    effects = tuple(e for e in all_effects if e.feature == name and low < e.level <= high)
     no_return = loss_of(update, meaning, catalogue).no_return
     return ChangeOutlook(
         update=update,
@@ -128,10 +128,10 @@ def _change(update: Move, meaning: Plan, catalogue: Catalogue, address: str) -> 
 def _compatible_releases(meaning: Plan, levels: Levels, catalogue: Catalogue) -> tuple[str, ...]:
     """Return the releases whose production software can register at these levels; none in ZooKeeper
     mode, where production software lists no features."""
-    known = {name: level for name, level in levels.items() if name in catalogue.features}
-    if meaning.requirements.features_node_version is not None or not known:
+    levels_known = {name: level for name, level in levels.items() if name in catalogue.features}
+    if meaning.requirements.features_node_version is not None or not levels_known:
         return ()
-    return may_join(known, catalogue)
+    return may_join(levels_known, catalogue)
 
 
 def level_names(plan: Plan, catalogue: Catalogue) -> dict[str, dict[str, str]]:
@@ -144,11 +144,11 @@ def level_names(plan: Plan, catalogue: Catalogue) -> dict[str, dict[str, str]]:
 
 
 def with_texts(
-    judged: Judged, *, dialect: str, catalogue: Catalogue, guarding: Guarding | None = None
+    result: Judged, *, dialect: str, catalogue: Catalogue, guarding: Guarding | None = None
 ) -> TableRows:
     """Return the plans of a judged batch with the columns `plan` (steps that we can send now, with
     guards by `guarding`; null = none) and `returns_after` (covers all steps)."""
-    evidence, plans = judged.evidence, judged.plans
+    evidence, plans = result.evidence, result.plans
     assert evidence is not None
     rows = np.flatnonzero(plans.lists("steps").size)
     made, texts = list[Plan](), dict[int, str]()
@@ -170,7 +170,7 @@ def with_texts(
         warnings = tuple[str, ...]()
         if shares.theirs and guarding is not None:
             entry = guarding.managed[row["cluster"]]
-            warnings = tuple(back.line for back in left_over(shares, entry, catalogue))
+            warnings = tuple(downgrade.line for downgrade in left_over(shares, entry, catalogue))
             required = require(evidence, i, features_of(shares.ours), catalogue)
             plan = replace(plan, steps=shares.ours, requirements=required)
         people = ForPeople(level_names=level_names(plan, catalogue), warnings=warnings)
@@ -179,17 +179,17 @@ def with_texts(
     ways_back = returns_of(made, catalogue)
     size = np.full(len(plans), -1, dtype=np.int64)
     size[rows] = [len(of_plan) for of_plan in ways_back]
-    known = [back for of_plan in ways_back for back in of_plan]
-    floor = np.array([back.floor for back in known], dtype=np.int64)
-    no_return = np.array([back.no_return for back in known], dtype=np.int64)
+    known = [downgrade for of_plan in ways_back for downgrade in of_plan]
+    floor = np.array([downgrade.floor for downgrade in known], dtype=np.int64)
+    no_return = np.array([downgrade.no_return for downgrade in known], dtype=np.int64)
     returns: dict[str, Column | Int] = {
-        "feature": texts_of(back.feature for back in known),
+        "feature": texts_of(downgrade.feature for downgrade in known),
         "downgrade_floor": np.where(floor == NOT_HERE, NO_NUMBER, floor),
         "point_of_no_return": np.where(no_return == NOT_HERE, NO_NUMBER, no_return),
     }
-    place = np.full(len(plans), -1, dtype=np.int64)
-    place[list(texts)] = np.arange(len(texts))
+    position = np.full(len(plans), -1, dtype=np.int64)
+    position[list(texts)] = np.arange(len(texts))
     return plans.replace(
-        plan=Texts(words=list(texts.values()), codes=place),
+        plan=Texts(words=list(texts.values()), codes=position),
         returns_after=Lists(size=size, of=make_rows(RETURN, len(known), returns)),
     )

@@ -64,9 +64,9 @@ def _waiting(
     ends = {name: (move.from_level, move.to_level) for name, move in moves.items()}
     later = catalogue.not_yet_defaults(ends) - owned if METADATA_VERSION in owned else set[str]()
     while True:
-        own = {n: m.to_level for n, m in moves.items() if n not in owned | later}
-        unmet = catalogue.whole.unmet({**levels, **own})
-        late = {d.feature for d in unmet if d.feature in own and d.other in owned | later}
+        unowned = {n: m.to_level for n, m in moves.items() if n not in owned | later}
+        unmet = catalogue.whole.unmet({**levels, **unowned})
+        late = {d.feature for d in unmet if d.feature in unowned and d.other in owned | later}
         if not late:
             return later
         later |= late
@@ -82,14 +82,14 @@ def _without(features: set[str], steps: Iterable[Step]) -> Iterator[Step]:
 def owner_command(moves: Sequence[Move], entry: FleetEntry, catalogue: Catalogue) -> str:
     """Return the owner's command for these moves, filled in from the inventory and quoted for a
     shell; "" = no command known."""
-    write, known = COMMANDS.get(entry.managed_by.casefold()), _known(moves, entry.managed_by)
-    return write(known[-1], entry, catalogue) if write and known else ""
+    write, moves_known = COMMANDS.get(entry.managed_by.casefold()), _known(moves, entry.managed_by)
+    return write(moves_known[-1], entry, catalogue) if write and moves_known else ""
 
 
 def _known(moves: Sequence[Move], owner: str) -> list[Move]:
     """Return the moves that this kind of owner can make, whatever the inventory assigns to it."""
-    its = FleetEntry(id="", managed_by=owner).managed
-    return [move for move in moves if its is None or move.feature in its]
+    managed = FleetEntry(id="", managed_by=owner).managed
+    return [move for move in moves if managed is None or move.feature in managed]
 
 
 def _kubectl(move: Move, entry: FleetEntry, catalogue: Catalogue) -> str:
@@ -160,24 +160,24 @@ def expect_ours(
     `options`, each after a blank."""
     entry = fleet.of(cluster, FleetEntry(id=cluster))
     entry_guards = guards_of(entry)
-    owned, kept = dict[tuple[str, str], list[Move]](), list[Move]()
+    owned, moves_kept = dict[tuple[str, str], list[Move]](), list[Move]()
     for move in {move.feature: move for move in moves}.values():  # the final level of each feature
         rules = ((entry_guards, "the inventory"), (guards, "the plan"))
-        managers = [(g.managed_by, place) for g, place in rules if g and g.manages(move.feature)]
-        (owned.setdefault(managers[0], []) if managers else kept).append(move)
+        managers = [(g.managed_by, index) for g, index in rules if g and g.manages(move.feature)]
+        (owned.setdefault(managers[0], []) if managers else moves_kept).append(move)
     if not owned:
         return
     words = "; ".join(
         f"{', '.join(sorted(move.feature for move in own))}, managed by {owner} "
-        f"(managed_by in {place})"
-        for (owner, place), own in owned.items()
+        f"(managed_by in {index})"
+        for (owner, index), own in owned.items()
     )
-    ways = (_owner_actions(owner, own, entry, catalogue) for (owner, _), own in owned.items())
-    args = " ".join(map(option_of, kept))
+    actions = (_owner_actions(owner, own, entry, catalogue) for (owner, _), own in owned.items())
+    args = " ".join(map(option_of, moves_kept))
     plan = f"\nThe rest is ours: featurelib plan {quote(entry.argument)} update {args}{options}"
     raise RefusedError(
         f"cluster {entry.title} ({cluster}): expected features that we finalize, found {words}. "
-        f"Nothing was sent. {' '.join(chain.from_iterable(ways))}{plan if kept else ''}"
+        f"Nothing was sent. {' '.join(chain.from_iterable(actions))}{plan if moves_kept else ''}"
     )
 
 

@@ -114,15 +114,15 @@ def make_plan(
     stays = {stay.feature: stay.current for stay in goal.stays if stay.feature in unsure}
     missing = tuple(reasons.of_unknown(goal.levels | stays) if goal.moves or stays else ())
     if missing or probed:
-        known = _refusals_of(view, goal, unsure, catalogue) if missing else ()
-        return replace(made, refusals=(*known, *probed, *missing))
+        refusals = _refusals_of(view, goal, unsure, catalogue) if missing else ()
+        return replace(made, refusals=(*refusals, *probed, *missing))
     if not goal.moves:
         return made
     steps, refused = _route(view, goal, catalogue, stepwise=intent.stepwise, timeout_ms=timeout_ms)
     if refused:
         # Without a known release no controller is judged; the policy's refusals are shown anyway.
-        known = () if view.releases else _refusals_of(view, goal, unsure, catalogue)
-        return replace(made, refusals=(*known, *reasons.of_refusals(refused)))
+        refusals = () if view.releases else _refusals_of(view, goal, unsure, catalogue)
+        return replace(made, refusals=(*refusals, *reasons.of_refusals(refused)))
     shares = share(steps, guards, view.cluster.levels, catalogue)
     made = replace(made, shares=shares)
     if not shares.ours:
@@ -164,9 +164,9 @@ def plan_by_probe(
     if not any(reason.code in tagged("unproven") for reason in first.refusals):
         say(f"{_NOT_ASKED}{_WHOLE if first.plan or first.refusals else _DONE}")
         return first
-    whole = as_if_seen()
-    proven = make_plan(whole, intent, catalogue, guards=guards)
-    probe = make_plan(whole, intent, catalogue).plan  # a plan that includes the owner's moves
+    planned = as_if_seen()
+    proven = make_plan(planned, intent, catalogue, guards=guards)
+    probe = make_plan(planned, intent, catalogue).plan  # a plan that includes the owner's moves
     if probe is None and not proven.refusals:
         return proven  # without moves, missing registrations do not matter
     if probe is None:
@@ -225,8 +225,8 @@ def _refusals_of(
         )
         refusals = dry_run.refusals_by([(sure.cluster, request)], load(STRICT), catalogue.tables)[0]
     resting = tagged("dependency") if unsure else frozenset[str]()
-    known = [r for r in refusals if r.feature not in unsure and r.code not in resting]
-    return tuple(Reasons(sure, catalogue).of_refusals(known))
+    reasons = [r for r in refusals if r.feature not in unsure and r.code not in resting]
+    return tuple(Reasons(sure, catalogue).of_refusals(reasons))
 
 
 def mode_of(view: ClusterView) -> str:
@@ -251,10 +251,10 @@ def _route(
         return (), [*Reasons(view, catalogue).of_release()]
     mode = mode_of(view)
     cluster = dry_run.who_may_lead(view.cluster, mode)[0]
-    own = [dry_run.dialect_of(release, mode, catalogue) for release in view.releases]
+    dialects = [dry_run.dialect_of(release, mode, catalogue) for release in view.releases]
     router = Router(
         cluster=replace(cluster, release=view.releases[0]),
-        dialect=next((dialect for dialect in own if not dialect.can.atomic), own[0]),
+        dialect=next((dialect for dialect in dialects if not dialect.can.atomic), dialects[0]),
         catalogue=catalogue,
         timeout_ms=timeout_ms,
         stepwise=stepwise,
@@ -262,10 +262,10 @@ def _route(
     )
     route = router.route(goal.moves)
     if not route.refusals:
-        again = dry_run.judge_again(view.cluster, view.releases, mode, route.steps, catalogue)
-        return route.steps, again
+        refusals = dry_run.judge_again(view.cluster, view.releases, mode, route.steps, catalogue)
+        return route.steps, refusals
     refused = dict.fromkeys(route.refusals)
-    for release, dialect in zip(view.releases, own, strict=True):
+    for release, dialect in zip(view.releases, dialects, strict=True):
         led = replace(cluster, release=release)
         other = replace(router, cluster=led, dialect=dialect).route(goal.moves)
         # The policy's reasons are complete without these.
@@ -299,8 +299,8 @@ def _warnings(view: ClusterView, intent: Intent, goal: Goal, catalogue: Catalogu
                 "conf/fleet.toml."
             )
     words, rows = FindingWords(catalogue), view.judged.findings.to_pylist()
-    grave = [words.of(row).statement for row in rows if row["severity"] == Severity.CRITICAL]
-    yield from filter(None, [mend_first(grave)])
+    critical = [words.of(row).statement for row in rows if row["severity"] == Severity.CRITICAL]
+    yield from filter(None, [mend_first(critical)])
 
 
 def _warnings_of_steps(
@@ -311,10 +311,10 @@ def _warnings_of_steps(
     texts = {
         f"{x.feature}: its finalized minimum would become {x.last_lost + 1}. {x.text}": None
         for release in view.releases
-        for own in [dry_run.dialect_of(release, mode, catalogue)]
+        for dialect in [dry_run.dialect_of(release, mode, catalogue)]
         for led in dry_run.who_may_lead(replace(view.cluster, release=release), mode)
         for x in raised_by(
-            led, [dry_run.request_of(step, own) for step in steps], own, catalogue.tables
+            led, [dry_run.request_of(step, dialect) for step in steps], dialect, catalogue.tables
         )
     }
     return tuple(texts)
@@ -365,12 +365,12 @@ def only_narrow(cluster: Cluster, narrow: Collection[Half], levels: Levels) -> C
     Controllers of ZooKeeper mode before 3.3 require a range from their own minimum on.
     """
     active = [node.supported for node in cluster.nodes if node.node_id == cluster.active]
-    own = {
+    kept_moves = {
         name: (level, *(end for ranges in active for end in ranges.get(name, ())))
         for name, level in levels.items()
     }
-    lowest = {name: min(ends) for name, ends in own.items()}
-    highest = {name: max(ends) for name, ends in own.items()}
+    lowest = {name: min(ends) for name, ends in kept_moves.items()}
+    highest = {name: max(ends) for name, ends in kept_moves.items()}
     nodes = (
         node if node.half in narrow else node.widened(lowest).widened(highest)
         for node in cluster.nodes
@@ -456,14 +456,14 @@ class Router:
         kraft = hops.get(KRAFT_VERSION, [])
         ordinary = {name: moves for name, moves in hops.items() if name != KRAFT_VERSION}
         groups = _groups(ordinary)
-        ways = [[*groups, kraft], [kraft, *groups]]
+        orders = [[*groups, kraft], [kraft, *groups]]
         if kraft and groups:
             early = self._passing([moves[-1] for moves in ordinary.values()])
             first = {name: moves for name, moves in ordinary.items() if name in early}
             late = {name: moves for name, moves in ordinary.items() if name not in early}
-            ways.append([*_groups(first), kraft, *_groups(late)])
+            orders.append([*_groups(first), kraft, *_groups(late)])
         refused = list[Route]()
-        for hop in ways:
+        for hop in orders:
             route = self._passing_groups([group for group in hop if group])
             if not route.refusals:
                 return route
@@ -494,7 +494,7 @@ class Router:
                 return Route(refusals=tuple(refusals), after=self.cluster)
             cluster = answers[good].after
             steps.append(self._step(waiting[good][:1]))
-            waiting[good : good + 1] = [tail] if (tail := waiting[good][1:]) else []
+            waiting[good : good + 1] = [rest] if (rest := waiting[good][1:]) else []
         return Route(steps=tuple(steps), after=cluster)
 
 
@@ -514,5 +514,5 @@ def turn(move: Move) -> tuple[bool, int, str]:
     """Return the sort key of a move that is a request of its own. Dependencies rise before, and
     fall after, the features that depend on them: metadata.version is upgraded first and downgraded
     last. kraft.version is last."""
-    place = 1 if move.feature != METADATA_VERSION else 0 if move.is_upgrade else 2
-    return move.feature == KRAFT_VERSION, place, move.feature
+    rank = 1 if move.feature != METADATA_VERSION else 0 if move.is_upgrade else 2
+    return move.feature == KRAFT_VERSION, rank, move.feature

@@ -166,8 +166,8 @@ class Reasons:
     def _lossless(self, feature: str, current: int) -> str:
         """Return advice for a downgrade that would lose metadata: the lowest lossless level, by the
         catalogue of the controller's release; "" = every level is lossless."""
-        known = software_of(self._view_of.cluster, self._catalogue) or self._catalogue
-        below = [level for level in known.loses_metadata_below if level <= current]
+        software = software_of(self._view_of.cluster, self._catalogue) or self._catalogue
+        below = [level for level in software.loses_metadata_below if level <= current]
         lowest = self._text(feature, max(below, default=0))
         if current in below:
             return f"Every lower level loses metadata. Stay at {lowest}."
@@ -193,10 +193,10 @@ class Reasons:
         cluster = self._view_of.cluster
         if refusal.code in tagged("configured"):
             yield str(cluster.active)
-        for known in self._catalogue.dependencies:
-            needs = known.other == refusal.feature and known.least > (refusal.level or 0)
-            if needs and cluster.level(known.feature) == known.level:
-                yield f"{known.feature} {known.level}"
+        for dependency in self._catalogue.dependencies:
+            needs = dependency.other == refusal.feature and dependency.least > (refusal.level or 0)
+            if needs and cluster.level(dependency.feature) == dependency.level:
+                yield f"{dependency.feature} {dependency.level}"
 
     def of_reply(self, step: Step, reply: Reply) -> Iterator[Reason]:
         """Yield the controller's refusal of each update in a probe, with its own message."""
@@ -215,12 +215,12 @@ class Reasons:
                 named = read_refusal(message, move.feature)
                 for node in self._view_of.cluster.nodes if named else ():
                     if named and (node.role, node.node_id) == (named.role, named.node_id):
-                        known = {move.feature: named.range} if named.range else {}
-                        lacking, odd = (
-                            replace(node, supported=known),
+                        ranges = {move.feature: named.range} if named.range else {}
+                        lacking, others = (
+                            replace(node, supported=ranges),
                             replace(refusal, code=code_of("unsupported")),
                         )
-                        yield self._with_remedy(self._of_policy(odd, lacking), lacking)
+                        yield self._with_remedy(self._of_policy(others, lacking), lacking)
 
     def _with_texts(
         self, judge: str, refusal: Reason, current: int, *, detail: str, node: Node | None = None
@@ -267,9 +267,9 @@ class Reasons:
         reason = self._of_row(row, EVIDENCE if self._is_missing(row["code"]) else STRICT)
         cluster, half = self._view_of.cluster, (row["role"], row["node_id"])
         nodes = (*cluster.nodes, *unregistered(cluster, Asks.CONFIGURED_ONLY))
-        hit = [node for node in nodes if (node.role.text, node.node_id) == half]
-        is_known = hit and row["code"] in tagged("names_nodes")
-        return self._with_remedy(reason, hit[0]) if is_known else reason
+        nodes_hit = [node for node in nodes if (node.role.text, node.node_id) == half]
+        is_known = nodes_hit and row["code"] in tagged("names_nodes")
+        return self._with_remedy(reason, nodes_hit[0]) if is_known else reason
 
     def _is_missing(self, code: str) -> bool:
         unknown = self._wordings[code].severity is Severity.UNKNOWN
@@ -316,21 +316,21 @@ def ladder(cluster: Cluster, feature: str, catalogue: Catalogue) -> tuple[int, .
     """
     ranges = [node.supported[feature] for node in cluster.nodes if feature in node.supported]
     if feature == METADATA_VERSION:
-        known = set(catalogue.names)
+        levels = set(catalogue.names)
     elif feature in catalogue.features:
-        known = {level.level for level in catalogue.levels if level.feature == feature}
+        levels = {level.level for level in catalogue.levels if level.feature == feature}
     else:
-        known = {end for ends in ranges for end in ends}
+        levels = {end for ends in ranges for end in ends}
     top = max((high for _, high in ranges), default=0)
-    return tuple(sorted(level for level in known if cluster.level(feature) < level <= top))
+    return tuple(sorted(level for level in levels if cluster.level(feature) < level <= top))
 
 
 def refusing(nodes: Sequence[Node], feature: str, level: int) -> tuple[Node, ...]:
     """Return the nodes whose range lacks `level` of `feature`
     (QuorumFeatures.reasonNotSupported)."""
     ends = np.array([node.range_of(feature) for node in nodes], dtype=np.int32).reshape(-1, 2)
-    hit = unsupported_by_node(np.int32(level), ends[:, 0], ends[:, 1], np.False_)
-    return tuple(nodes[i] for i in np.flatnonzero(hit).tolist())
+    mask = unsupported_by_node(np.int32(level), ends[:, 0], ends[:, 1], np.False_)
+    return tuple(nodes[i] for i in np.flatnonzero(mask).tolist())
 
 
 def unlock(cluster: Cluster, catalogue: Catalogue, feature: str, level: int) -> Unlock:
@@ -372,8 +372,8 @@ def unlock(cluster: Cluster, catalogue: Catalogue, feature: str, level: int) -> 
 def _choices(cluster: Cluster, catalogue: Catalogue, moves: Moves) -> Iterator[Moves]:
     """Yield `moves` together with each combination of sufficient levels of their dependencies, as
     the controller's release declares them, or the first release that knows the level."""
-    own = software_of(cluster, catalogue)
-    order = [*([own] if own else []), *catalogue.releases]
+    known = software_of(cluster, catalogue)
+    order = [*([known] if known else []), *catalogue.releases]
     for move in moves.items():
         knowing = next((software for software in order if software.knows(*move)), None)
         for needed in knowing.needs(*move) if knowing else ():
@@ -400,7 +400,7 @@ def action_for(cluster: Cluster, node: Node, moves: Moves, codes: frozenset[str]
     is_known = (level or cluster.has_quorum) and brokers != [node]
     levels = np.array(list(moves.values()), dtype=np.int32)
     lowest = np.array([node.range_of(name)[0] for name in moves], dtype=np.int32)
-    known = {
+    values = {
         "cause": _remedy_problem(cluster, node, codes),
         "role": node.role.text,
         "stale": not node.running and node.gone,
@@ -409,7 +409,7 @@ def action_for(cluster: Cluster, node: Node, moves: Moves, codes: frozenset[str]
         "migrating": cluster.migrating and node.range_of(METADATA_VERSION) == (level, level),
         "range_above": bool(below_local_min(levels, lowest).any()),
     }
-    return first_fit(ways(), known).action
+    return first_fit(ways(), values).action
 
 
 def first_release(cluster: Cluster, catalogue: Catalogue, moves: Moves) -> str:
@@ -419,20 +419,20 @@ def first_release(cluster: Cluster, catalogue: Catalogue, moves: Moves) -> str:
 
 def _repaired(cluster: Cluster, fixes: Sequence[Fix], moves: Moves, release: str) -> Cluster:
     """Return the cluster after all fixes: no stale nodes, other fixed nodes on `release`."""
-    todo = {(fix.role, fix.node_id): fix.action for fix in fixes}
+    actions = {(fix.role, fix.node_id): fix.action for fix in fixes}
     active = (Role.CONTROLLER if cluster.has_quorum else Role.BROKER), cluster.active
-    nodes, own = [], cluster.release
+    nodes, version = [], cluster.release
     for node in cluster.nodes:
-        action = todo.get(node.half)
+        action = actions.get(node.half)
         if action is None:
             nodes.append(node)
         elif not action.startswith("unregister"):
             nodes.append(replace(node.widened(moves), registered=True, release=release))
-            own = release if node.half == active else own
-    kept = {fix.node_id for fix in fixes if fix.action is Action.RECONFIGURE}
+            version = release if node.half == active else version
+    reconfigured = {fix.node_id for fix in fixes if fix.action is Action.RECONFIGURE}
     ids = cluster.configured_voters
-    still = ids if ids is None else tuple(i for i in ids if i not in kept)
-    return replace(cluster, nodes=tuple(nodes), release=own, configured_voters=still)
+    still = ids if ids is None else tuple(i for i in ids if i not in reconfigured)
+    return replace(cluster, nodes=tuple(nodes), release=version, configured_voters=still)
 
 
 def _refused(cluster: Cluster, moves: Moves, catalogue: Catalogue) -> frozenset[str]:

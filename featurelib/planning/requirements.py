@@ -174,12 +174,12 @@ def _lines_in(value: object, at: str) -> Iterator[str]:
 
 def _steps(plan: Plan) -> Iterator[str]:
     """Yield the faults of a plan's steps, such as a start from other levels than before."""
-    own = [load(name).can.atomic for name in plan.own_dialects if name in GENERATIONS]
+    atomic = [load(name).can.atomic for name in plan.own_dialects if name in GENERATIONS]
     levels = dict(plan.requirements.levels)
     for i, step in enumerate(plan.steps):
         at = f"steps[{i}]"
         names = [move.feature for move in step.updates]
-        yield from _request(names, f"{at}.updates", is_atomic=bool(own) and all(own))
+        yield from _request(names, f"{at}.updates", is_atomic=bool(atomic) and all(atomic))
         for j, move in enumerate(step.updates):
             yield from _move(move, levels.get(move.feature, 0), f"{at}.updates[{j}]")
         levels |= {move.feature: move.to_level for move in step.updates}

@@ -26,8 +26,8 @@ def over_reason(mutes: InForce, reason: Reason) -> SetAside | None:
 
 def over_row(mutes: InForce, row: Mapping[str, Any]) -> SetAside | None:
     """Return the mute of a row of featurelib.schema.FINDING; None = none."""
-    about = {name: row[name] for name in ("role", "node_id", "feature")}
-    return mutes.over(row["code"], **about)
+    values = {name: row[name] for name in ("role", "node_id", "feature")}
+    return mutes.over(row["code"], **values)
 
 
 def as_json(muted: SetAside | None) -> dict[str, Any]:

@@ -63,15 +63,15 @@ def went_down(
 ) -> Lowered:
     """Return the levels of one cluster whose last change was a downgrade, with its time."""
     last = {name: (ends, nights[n]) for n in sorted(moved) for name, ends in moved[n].items()}
-    kept = ((LevelMove(name, *ends), at) for name, (ends, at) in sorted(last.items()))
-    return [(move, at) for move, at in kept if move.to_level < move.from_level]
+    moves = ((LevelMove(name, *ends), at) for name, (ends, at) in sorted(last.items()))
+    return [(move, at) for move, at in moves if move.to_level < move.from_level]
 
 
-def ask_why(went: Lowered, catalogue: Catalogue) -> str:
+def ask_why(lowered: Lowered, catalogue: Catalogue) -> str:
     """Return the question about these downgrades, to answer before an upgrade; "" = none."""
     return ask_why_lower(
         (name, level_text(catalogue, name, was), level_text(catalogue, name, now), at)
-        for (name, was, now), at in went
+        for (name, was, now), at in lowered
     )
 
 
@@ -86,11 +86,11 @@ def moved_levels(read: Read, nights: Mapping[int, datetime], *conditions: Wanted
     known = np.flatnonzero(level != NONE)
     order = known[np.lexsort((run[known], codes[1][known], codes[0][known]))]
     before, after = order[:-1], order[1:]
-    hit = level[before] != level[after]
-    for of in codes:
-        hit &= of[before] == of[after]
+    changed = level[before] != level[after]
+    for code in codes:
+        changed &= code[before] == code[after]
     moved: Moved = defaultdict(lambda: defaultdict(dict))
-    was = level[before[hit]].tolist()
-    for row, low in zip(rows.take(after[hit]).to_pylist(), was, strict=True):
+    was = level[before[changed]].tolist()
+    for row, low in zip(rows.take(after[changed]).to_pylist(), was, strict=True):
         moved[row["cluster"]][row["run"]][row["feature"]] = (low, row["finalized_level"])
     return moved

@@ -195,18 +195,18 @@ def _unlock(
     cluster: Cluster, feature: str, moves: Moves, proofs: Sequence[Proof], catalogue: Catalogue
 ) -> WayOut:
     """Return the changes that make all moves possible, by policy and every controller."""
-    ways = {name: unlock(cluster, catalogue, name, level) for name, level in moves.items()}
-    fixes = {fix for route in ways.values() for fix in route.fixes}
+    unlocks = {name: unlock(cluster, catalogue, name, level) for name, level in moves.items()}
+    fixes = {fix for route in unlocks.values() for fix in route.fixes}
     own = {
         NodeOf(Role[proof.role.upper()], proof.node_id)
         for proof in proofs
         if proof.judge not in (STRICT, GOAL) and proof.role and proof.node_id is not None
     }
     return WayOut(
-        release=ways[feature].release or None,
+        release=unlocks[feature].release or None,
         fixes=tuple(sorted(fixes, key=lambda fix: (fix.role, fix.node_id, fix.action))),
         only_own_controllers=tuple(sorted(own - {(fix.role, fix.node_id) for fix in fixes})),
-        rules=ways[feature].remaining_rules,
+        rules=unlocks[feature].remaining_rules,
     )
 
 
@@ -322,17 +322,17 @@ def _own_proofs(view: ClusterView, moves: Sequence[Move], catalogue: Catalogue) 
     cluster, mode = view.cluster, mode_of(view)
     levels = {update.feature: update.to_level for update in moves}
     supported = {NodeOf(n.role, n.node_id): n.supported for n in cluster.nodes}
-    known: set[tuple[object, ...]] = set()
+    seen: set[tuple[object, ...]] = set()
     for release in view.releases:
-        own = dialect_of(release, mode, catalogue)
-        steps = _steps(moves, own)
-        sources = {row.code: row.rule.source for row in (*own.rules, *own.door)}
+        dialect = dialect_of(release, mode, catalogue)
+        steps = _steps(moves, dialect)
+        sources = {row.code: row.rule.source for row in (*dialect.rules, *dialect.door)}
         for led, speaks in _possible_leaders(cluster, release, mode):
-            for half, refusal in _asked(led, steps, own, sorted(supported), levels, catalogue):
-                key = (own.name, refusal.code, refusal.feature, refusal.level, half)
-                if key in known:
+            for half, refusal in _asked(led, steps, dialect, sorted(supported), levels, catalogue):
+                key = (dialect.name, refusal.code, refusal.feature, refusal.level, half)
+                if key in seen:
                     continue
-                known.add(key)
+                seen.add(key)
                 node: dict[str, Any] = {}
                 if half is not None:
                     node["node"] = f"{half.role.text} {half.node_id}"
@@ -341,7 +341,7 @@ def _own_proofs(view: ClusterView, moves: Sequence[Move], catalogue: Catalogue) 
                     refusal,
                     source=sources.get(refusal.code, ""),
                     is_answer=refusal.is_answer and speaks,
-                    needed=_needed(refusal, own, cluster),
+                    needed=_needed(refusal, dialect, cluster),
                     **node,
                 )
 
@@ -356,33 +356,33 @@ def _possible_leaders(cluster: Cluster, release: str, mode: str) -> Iterator[tup
     controllers = {node.node_id: node for node in cluster.nodes if node.role is Role.CONTROLLER}
     leads = controllers.get(cluster.active)
     able = (node.node_id for node in controllers.values() if node.release == release)
-    known = leads is not None and leads.release not in ("", release)
-    active = next(able, cluster.active) if known else cluster.active
+    is_known = leads is not None and leads.release not in ("", release)
+    active = next(able, cluster.active) if is_known else cluster.active
     nodes = {node.node_id: node for node in cluster.nodes}
     steps = []
     for led in who_may_lead(replace(cluster, release=release, active=active), mode):
         node = nodes.get(led.active)
-        alike = None if node is None else replace(node, node_id=0)
-        if alike not in steps:
-            steps.append(alike)
-            yield led, leads is None or (led.active == cluster.active and not known)
+        key = None if node is None else replace(node, node_id=0)
+        if key not in steps:
+            steps.append(key)
+            yield led, leads is None or (led.active == cluster.active and not is_known)
 
 
-def _needed(refusal: Reason, own: Dialect, cluster: Cluster) -> Range | None:
+def _needed(refusal: Reason, dialect: Dialect, cluster: Cluster) -> Range | None:
     """Return the range that nodes must support if a rule requires more than the level: from the
     active controller's lowest level on; None = unknown, or only the level."""
-    rules = {row.code: row.rule for row in own.rules}
+    rules = {row.code: row.rule for row in dialect.rules}
     if refusal.code not in rules or "lowest" not in rules[refusal.code].columns:
         return None
     leads = (node.supported for node in cluster.nodes if node.node_id == cluster.active)
-    known = next(leads, {}).get(refusal.feature)
-    return None if known is None else (known[0], refusal.level or 0)
+    range_known = next(leads, {}).get(refusal.feature)
+    return None if range_known is None else (range_known[0], refusal.level or 0)
 
 
 def _asked(
     led: Cluster,
     steps: Sequence[Step],
-    own: Dialect,
+    dialect: Dialect,
     halves: Sequence[NodeOf],
     levels: Moves,
     catalogue: Catalogue,
@@ -392,7 +392,7 @@ def _asked(
 
     def refusals(*groups: Sequence[NodeOf]) -> list[list[Reason]]:
         narrow = [only_narrow(led, group, levels) for group in groups]
-        return _refusals_by_cluster(narrow, steps, own, catalogue)
+        return _refusals_by_cluster(narrow, steps, dialect, catalogue)
 
     at_all, as_it_is = refusals((), halves)
     known = {(x.code, x.feature) for x in at_all}
@@ -411,14 +411,14 @@ def _asked(
 
 
 def _refusals_by_cluster(
-    clusters: Sequence[Cluster], steps: Sequence[Step], own: Dialect, catalogue: Catalogue
+    clusters: Sequence[Cluster], steps: Sequence[Step], dialect: Dialect, catalogue: Catalogue
 ) -> list[list[Reason]]:
     """Return the refusals of all steps, by cluster; a refused step then counts as accepted."""
     reasons: list[list[Reason]] = [[] for _ in clusters]
     pending = list(clusters)
     for step in steps:
-        cases = [(cluster, request_of(step, own)) for cluster in pending]
-        for i, tried in enumerate(try_requests(cases, own, catalogue.tables, vendors=True)):
+        cases = [(cluster, request_of(step, dialect)) for cluster in pending]
+        for i, tried in enumerate(try_requests(cases, dialect, catalogue.tables, vendors=True)):
             own_word = [r for r in tried.refusals if r.judge != STRICT]
             reasons[i] += own_word
             moved = {u.feature: (u.to_level, u.to_level) for u in step.updates if u.to_level}
@@ -427,10 +427,10 @@ def _refusals_by_cluster(
     return reasons
 
 
-def _steps(updates: Sequence[Move], own: Dialect) -> list[Step]:
+def _steps(updates: Sequence[Move], dialect: Dialect) -> list[Step]:
     """Return updates as requests: one for all but kraft.version if atomic, else one each."""
     order = sorted(updates, key=turn)
-    together = [move for move in order if own.can.atomic and move.feature != KRAFT_VERSION]
+    together = [move for move in order if dialect.can.atomic and move.feature != KRAFT_VERSION]
     groups = [together, *([move] for move in order if move not in together)]
     return [Step(updates=tuple(group), timeout_ms=TIMEOUT_MS) for group in groups if group]
 
@@ -448,11 +448,11 @@ def named_level(view: ClusterView, feature: str, text: str, catalogue: Catalogue
     """Return the level that a text means for a feature. Raises ConfigError for an unknown text."""
     cluster = view.cluster
     listed = {name for node in cluster.nodes for name in node.supported}
-    known = sorted({*listed, *cluster.finalized, *catalogue.features})
-    if feature not in known:
+    features = sorted({*listed, *cluster.finalized, *catalogue.features})
+    if feature not in features:
         raise ConfigError(
             f"{feature}={text}: no node and no release of the catalogue has a feature of that "
-            f"name. {nearest(feature, [*map(clean, known)])}"
+            f"name. {nearest(feature, [*map(clean, features)])}"
         )
     level = read_level(feature, text, cluster, catalogue)
     if level is None or not 0 <= level <= HIGHEST_LEVEL:

@@ -98,12 +98,12 @@ class _Row:
             "registrations_gone": [(node_id,) for node_id in sorted(removed)],
             "witnesses": self._witnesses(),
             "members": [
-                (of.role, of.fenced_shown, of.at, of.line, len(of.members)) for of in lists
+                (row.role, row.fenced_shown, row.at, row.line, len(row.members)) for row in lists
             ],
-            "member": [member for of in lists for member in of.members],
+            "member": [member for row in lists for member in row.members],
             "disputed": self._disputed(lists),
             "voters": [
-                (of, of in quorum.following, text(directories.get(of))) for of in quorum.voters
+                (row, row in quorum.following, text(directories.get(row))) for row in quorum.voters
             ],
             "observers": [(observer,) for observer in state.quorum.observers],
             "leaderless": [(o.role, o.node_id, o.at, o.line) for o in state.leaderless],
@@ -126,7 +126,7 @@ class _Row:
             ("profiles", "ranges", self._profiles),
             ("level_maps", "levels", self._levels),
         ):
-            self._row.parts[sizes] = make_records(sizes, [(len(of),) for of in maps])
+            self._row.parts[sizes] = make_records(sizes, [(len(row),) for row in maps])
             self._row.parts[entries] = make_records(entries, self._named(maps))
         if missing := LAYOUT.keys() - self._row.parts.keys():
             raise KeyError(f"snapshot.toml: _Row.fill does not fill the part {min(missing)}")
@@ -180,8 +180,8 @@ class _Row:
 
     def _registrations(self, stored: list[Registration]) -> Iterator[tuple[object, ...]]:
         for entry in stored if self._zookeeper else ():
-            own = self._place(self._profiles, entry.profile)
-            profile = self._registered() if self._kraft else own
+            position = self._place(self._profiles, entry.profile)
+            profile = self._registered() if self._kraft else position
             node = (entry.node_id, 0, int(Witness.FEATURES_NODE), profile)
             yield (*node, 0, entry.at, entry.line)
         for known in self._state.log.nodes:
@@ -233,12 +233,12 @@ class _Row:
     def _configs(self) -> Iterator[tuple[object, ...]]:
         """Yield an entry for each configuration key that was requested from a node."""
         text = self._row.text_code
-        for of in self._state.configs:
-            values = {key: (value, source) for key, value, source in of.values}
+        for config in self._state.configs:
+            values = {key: (value, source) for key, value, source in config.values}
             for key in KEYS:
                 value, source = values.get(key, (None, -1))
-                node = (of.node_id, of.role, text(of.resource), text(key))
-                yield (*node, text(value), source, of.at, of.line)
+                node = (config.node_id, config.role, text(config.resource), text(key))
+                yield (*node, text(value), source, config.at, config.line)
 
     def _refusals(self) -> Iterator[tuple[object, ...]]:
         """Yield each request that was last refused for a missing permission, by node."""
@@ -266,8 +266,8 @@ class _Row:
 
     def _strimzi(self) -> Iterator[tuple[object, ...]]:
         """Yield the newest content of the cluster's Strimzi resources."""
-        if (of := self._state.strimzi) is not None:
-            values = ((name, getattr(of, name)) for name in LAYOUT["strimzi"].names or ())
+        if (strimzi := self._state.strimzi) is not None:
+            values = ((name, getattr(strimzi, name)) for name in LAYOUT["strimzi"].names or ())
             text = self._row.text_code
             yield tuple(text(value) if name in TEXT_FIELDS else value for name, value in values)
 

@@ -204,9 +204,9 @@ class Fold:
 
     def _position(self, features: Map) -> int:
         # Equal responses share one parsed tuple, so comparing identity is nearly always enough.
-        hit = self._by_id.get(id(features))
-        if hit is not None:
-            return hit[1]
+        found = self._by_id.get(id(features))
+        if found is not None:
+            return found[1]
         position = self._positions.setdefault(features, len(self.state.maps))
         if position == len(self.state.maps):
             self.state.maps.append(features)

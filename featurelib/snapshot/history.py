@@ -273,10 +273,10 @@ def _epoch_falls(rows: Iterable[Row]) -> list[_EpochFall]:
             for source, sayings in by_source.items()
             if sayings[0][0] < at and any(abs(time - at) <= _READING for time, _ in sayings)
         ]
-        own = {(step.witness, step.node_id): step.at for step in reversed(group)}
-        if 2 * len(own) > len(spoke):
+        times = {(step.witness, step.node_id): step.at for step in reversed(group)}
+        if 2 * len(times) > len(spoke):
             before, after = max(step.before for step in group), min(step.after for step in group)
-            breaks.append(_EpochFall(at, before, after, own))
+            breaks.append(_EpochFall(at, before, after, times))
     return breaks
 
 
@@ -290,17 +290,17 @@ def _early(rows: list[Row]) -> list[Row]:
 
 def level_changes(rows: Iterable[Row]) -> Iterator[LevelChange]:
     """Yield the changes of the finalized levels of one cluster, oldest first."""
-    known = list(rows)
-    witnesses = {row["role"] for row in known}
+    steps = list(rows)
+    witnesses = {row["role"] for row in steps}
     believed = next((kinds for kinds in IN_ORDER if kinds & witnesses), set())
     # Brokers leave out features; the znode itself has all of them.
-    read = {row["epoch"] for row in known if row["role"] == NODE}
-    breaks = _epoch_falls(row for row in known if row["role"] in believed)
-    early = _early(known) if believed is TOGETHER else []
+    read = {row["epoch"] for row in steps if row["role"] == NODE}
+    breaks = _epoch_falls(row for row in steps if row["role"] in believed)
+    early = _early(steps) if believed is TOGETHER else []
     statements: dict[tuple[bool, int, int, datetime, int], list[Row]] = defaultdict(list)
     for row in early:
         statements[False, 0, row["epoch"] or 0, row["observed_at"], row["line_id"]].append(row)
-    for row in known:
+    for row in steps:
         if early and row["feature"] is None:
             continue
         if row["role"] in believed and not (row["role"] == BROKER and row["epoch"] in read):
@@ -329,8 +329,8 @@ def level_changes(rows: Iterable[Row]) -> Iterator[LevelChange]:
         if names or since > passed:
             order = sorted(names, key=metadata_first)
             changes = tuple(LevelMove(n, levels.get(n, 0), after.get(n, 0)) for n in order)
-            own = epoch if epoch >= 0 else None
-            yield LevelChange(at=at, epoch=own, epoch_before=went_back, changes=changes)
+            node_epoch = epoch if epoch >= 0 else None
+            yield LevelChange(at=at, epoch=node_epoch, epoch_before=went_back, changes=changes)
         levels, passed, last = after, since, (since, epoch, at)
 
 
@@ -395,4 +395,4 @@ def histories(rows: Iterable[Row]) -> dict[str, tuple[LevelChange, ...]]:
     by_cluster: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         by_cluster[row["cluster"]].append(row)
-    return {cluster: tuple(level_changes(own)) for cluster, own in by_cluster.items()}
+    return {cluster: tuple(level_changes(steps)) for cluster, steps in by_cluster.items()}

@@ -229,9 +229,9 @@ def expected_end(state: ClusterState) -> int:
 
 def _note_levels(state: ClusterState, records: Iterable[Event | log.Record], at: int) -> None:
     """Record when these levels were last seen: a starting controller may replay them."""
-    for of in records:
-        if of.kind == "level" and of.number:
-            entry = f"{of.name} {of.number}"
+    for record in records:
+        if record.kind == "level" and record.number:
+            entry = f"{record.name} {record.number}"
             state.levels_seen[entry] = max(state.levels_seen.get(entry, 0), at)
 
 
@@ -239,15 +239,15 @@ def _note_replayed(image: LogImage, segment: Segment) -> None:
     """Record the levels that a starting controller replays: those of its newest checkpoint, and all
     later ones. Records of aborted transactions count, because a controller replays them, too."""
     levels = [event for event in segment.events if event.kind == "level" and event.number]
-    place = segment.end if segment.whole else None
-    if place == 0:
+    offset = segment.end if segment.whole else None
+    if offset == 0:
         return
-    if place is not None and place > image.snapshot_end:
-        image.snapshot_end, image.snapshot_at = place, segment.at
-    elif place == image.snapshot_end:
+    if offset is not None and offset > image.snapshot_end:
+        image.snapshot_end, image.snapshot_at = offset, segment.at
+    elif offset == image.snapshot_end:
         image.snapshot_at = max(image.snapshot_at, segment.at)
     for event in levels:
-        record = event.offset if place is None else place, event.name, event.number
+        record = event.offset if offset is None else offset, event.name, event.number
         if record not in image.replayed:
             image.replayed.append(record)
     first = image.snapshot_end
@@ -347,8 +347,8 @@ def _read_event(image: LogImage, event: Event, maps: list[Map], learn: Learn) ->
     elif event.kind == "abort":
         image.open_transaction = None
     elif event.kind == "end":
-        held, image.open_transaction = image.open_transaction or [], None
-        for inner in held:
+        batch, image.open_transaction = image.open_transaction or [], None
+        for inner in batch:
             _apply(image, inner, maps, learn)
     elif image.open_transaction is not None and event.kind not in ("kraft", "hidden"):
         image.open_transaction.append(event)

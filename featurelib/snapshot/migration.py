@@ -59,9 +59,9 @@ def is_in_zookeeper_mode(listener: Listener, state: ClusterState) -> bool:
 def outlived(entry: Registration, state: ClusterState) -> bool:
     """Return true if a broker in ZooKeeper's list responded later as a KRaft broker, or in a later
     reading without ZooKeeper."""
-    own = (o for o in state.listeners if (o.role, o.node_id) == (Role.BROKER, entry.node_id))
+    answers = (o for o in state.listeners if (o.role, o.node_id) == (Role.BROKER, entry.node_id))
     return any(
-        _answered_at(o) > entry.at + ONE_READING * is_in_zookeeper_mode(o, state) for o in own
+        _answered_at(o) > entry.at + ONE_READING * is_in_zookeeper_mode(o, state) for o in answers
     )
 
 

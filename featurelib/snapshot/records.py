@@ -108,7 +108,7 @@ def open_row(rows: TableRows) -> StoredRow:
         observed_at=None if at == NONE else at,
         waiting=first["waiting"] or 0,
         features_node=first["features_node"],
-        parts={part: np.frombuffer(first[part], of).copy() for part, of in LAYOUT.items()},
+        parts={part: np.frombuffer(first[part], layout).copy() for part, layout in LAYOUT.items()},
         names=_decode(first["names"]),
         texts=_decode(first["texts"]),
     )
@@ -125,8 +125,8 @@ def write_rows(rows: Sequence[StoredRow]) -> TableRows:
         "texts": cells_of([msgspec.msgpack.encode(row.texts) for row in rows]),
         "state": cells_of([row.state for row in rows]),
     }
-    for part, of in LAYOUT.items():
-        empty = np.empty(0, dtype=of)
+    for part, layout in LAYOUT.items():
+        empty = np.empty(0, dtype=layout)
         records = [row.parts.get(part, empty) for row in rows]
         lengths = np.array([len(part_records) for part_records in records], dtype=np.int64)
         columns[part] = pack(np.concatenate([empty, *records]), lengths)
@@ -167,7 +167,7 @@ def _checksums(rows: TableRows) -> Int:
 
 def _encoded(texts: Texts) -> Cells:
     """Return texts as UTF-8; null becomes empty."""
-    words = [*(word.encode() for word in texts.words), b""]  # for code -1
+    words = [*(text.encode() for text in texts.words), b""]  # for code -1
     return cells_of([words[code] for code in texts.codes.tolist()])
 
 
@@ -177,10 +177,10 @@ def _damages(rows: TableRows) -> dict[int, str]:
     has_data = rows.numbers("observed_at") != NONE
     for name in _BYTES:
         has_data |= rows.cells(name).lengths > 0
-    kept = rows.numbers("checksum")
-    damaged = np.flatnonzero((kept != _checksums(rows)) & (has_data | (kept != NONE)))
-    reasons = np.where(kept == SET_ASIDE, _SET_ASIDE, np.where(has_data, _DAMAGED, _LOST)).tolist()
-    unusable = dict.fromkeys(np.flatnonzero(kept == UNUSABLE).tolist())
+    sums = rows.numbers("checksum")
+    damaged = np.flatnonzero((sums != _checksums(rows)) & (has_data | (sums != NONE)))
+    reasons = np.where(sums == SET_ASIDE, _SET_ASIDE, np.where(has_data, _DAMAGED, _LOST)).tolist()
+    unusable = dict.fromkeys(np.flatnonzero(sums == UNUSABLE).tolist())
     texts = rows.take(np.array([*unusable], dtype=np.int64)).cells("texts").to_pylist()
     faults = {at: " ".join(_decode(text)) for at, text in zip(unusable, texts, strict=True)}
     return {at: faults.get(at, reasons[at]) for at in damaged.tolist()}
@@ -203,9 +203,9 @@ class _Texts:
     """A column of lists of texts; `values` are the distinct texts of all rows, sorted."""
 
     def __init__(self, column: Cells) -> None:
-        place: dict[bytes, int] = {}
-        of_row = [place.setdefault(stored, len(place)) for stored in column.to_pylist()]
-        lists = [_decode(stored) for stored in place]
+        position: dict[bytes, int] = {}
+        of_row = [position.setdefault(stored, len(position)) for stored in column.to_pylist()]
+        lists = [_decode(stored) for stored in position]
         self.values = sorted({text for texts in lists for text in texts})
         rank = {text: code for code, text in enumerate(self.values)}
         self._codes: Int = np.array([rank[t] for texts in lists for t in texts], dtype=np.int64)
@@ -250,15 +250,15 @@ class Records:
         words = [*self._texts[TEXT_FIELDS[name]].values, None]  # for code -1
         return [words[code] for code in pick(self.field(name), at, -1).tolist()]
 
-    def structs(self, of: type[Struct], positions: Int | None = None) -> list[Struct]:
-        """Return all records, or those at `positions`, as structs of type `of`, with texts."""
+    def structs(self, kind: type[Struct], positions: Int | None = None) -> list[Struct]:
+        """Return all records, or those at `positions`, as structs of type `kind`, with texts."""
         at = np.arange(len(self)) if positions is None else positions
         columns = {
             name: self.texts(name, at) if name in TEXT_FIELDS else self.field(name)[at].tolist()
-            for name in of.__struct_fields__
+            for name in kind.__struct_fields__
         }
         rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-        return msgspec.convert(rows, list[of], strict=False)  # type: ignore[valid-type]  # 0 is false
+        return msgspec.convert(rows, list[kind], strict=False)  # type: ignore[valid-type]  # 0 is false
 
     def code(self, name: str, text: str) -> int:
         """Return the code of `text` in the field `name`; -2 = not in the batch."""
@@ -277,9 +277,9 @@ class Snapshots:
         self.malformed = _damages(rows)
         self.clusters = [name or "" for name in rows["cluster"].to_pylist()]
         if self.malformed:
-            kept = np.arange(len(rows))
-            kept[[*self.malformed]] = -1
-            rows = rows.take(kept)
+            rows_kept = np.arange(len(rows))
+            rows_kept[[*self.malformed]] = -1
+            rows = rows.take(rows_kept)
         waiting = rows.numbers("waiting")
         self.waiting: Int = np.where(waiting == NONE, 0, waiting)
         self.checksum, self._rows = rows.numbers("checksum"), rows
@@ -305,9 +305,9 @@ class Snapshots:
 
     def __getitem__(self, part: str) -> Records:
         if part not in self._parts:
-            column, of = self._rows.cells(part), LAYOUT[part]
-            records = np.frombuffer(column.data, of)
-            lengths = column.lengths // of.itemsize
+            column, layout = self._rows.cells(part), LAYOUT[part]
+            records = np.frombuffer(column.data, layout)
+            lengths = column.lengths // layout.itemsize
             if part == "scalars" and len(records) < len(lengths):
                 known, records = records, np.repeat(no_scalars(), len(lengths))
                 records[lengths > 0] = known

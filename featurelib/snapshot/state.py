@@ -369,8 +369,8 @@ def _settle_marks(state: ClusterState) -> None:
     telling = max(
         of_reading, key=lambda mark: written_by(mark[0], mark[1], state.log.at), default=None
     )
-    kept = [mark for mark in later[:-_MARKS] if mark == telling]
-    state.marks = [*before[-1:], *kept, *later[-_MARKS:]]
+    marks = [mark for mark in later[:-_MARKS] if mark == telling]
+    state.marks = [*before[-1:], *marks, *later[-_MARKS:]]
 
 
 def _settle_lists(state: ClusterState) -> None:
@@ -452,7 +452,7 @@ def by_metrics(listener: Listener, state: ClusterState) -> tuple[Map, Map]:
         }
         for position in (listener.scraped, listener.scraped_levels)
     )
-    lowest, level = (of.get(METADATA_VERSION, (-1, 0)) for of in (ranges, levels))
+    lowest, level = (values.get(METADATA_VERSION, (-1, 0)) for values in (ranges, levels))
     has_read = lowest[0] >= 0 and level[0] > lowest[0]
     return _map_of(ranges), _map_of(levels) if has_read else ()
 
@@ -490,8 +490,8 @@ def _has_unstable(node_id: int, state: ClusterState) -> bool:
 def _ranges() -> dict[str, tuple[Map, Map]]:
     """Return release line → (stable ranges, ranges with unstable levels) of its software."""
     return {
-        own.release: (_map_of(own.ranges()), _map_of(own.ranges(unstable=True)))
-        for own in load().releases
+        software.release: (_map_of(software.ranges()), _map_of(software.ranges(unstable=True)))
+        for software in load().releases
     }
 
 

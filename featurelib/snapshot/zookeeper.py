@@ -26,7 +26,7 @@ def registered(state: ClusterState) -> tuple[list[Registration], set[int]]:
     if not newest:
         return [], set()
     # A round reads each znode once: if each was read twice since, a whole round lies in between.
-    again = [
+    added = [
         max((second for path, (_, second) in state.read_twice.items() if path.startswith(root)),
             default=0)
         for root in ROUND
@@ -40,8 +40,8 @@ def registered(state: ClusterState) -> tuple[list[Registration], set[int]]:
         # evidence for a later reading.
         is_nearer = not entry.at or at - entry.at > newest - at
         is_of_this_reading = at + ONE_READING >= newest and is_nearer
-        is_whole = min(again) > 0 and min(again) + ROUND_TIME >= entry.at
-        if entry.exists and entry.at >= max(listed_at, max(again) * is_whole):
+        is_whole = min(added) > 0 and min(added) + ROUND_TIME >= entry.at
+        if entry.exists and entry.at >= max(listed_at, max(added) * is_whole):
             if entry.at + ONE_READING < newest:  # the newest reading lost its line
                 entry = Registration(node_id, DAMAGED, True, entry.at, entry.line)
             entries.append(entry)
@@ -59,11 +59,11 @@ def registered(state: ClusterState) -> tuple[list[Registration], set[int]]:
 def _newest_responses(state: ClusterState) -> dict[int, tuple[int, int]]:
     """Return, by broker, time and line of its newest response. For a broker without other data a
     failed request counts, too: only registered brokers are queried."""
-    known = {entry.node_id for entry in state.registrations}
+    node_ids = {entry.node_id for entry in state.registrations}
     newest = dict[int, tuple[int, int]]()
     for node in state.listeners:
         moments = [(node.full_at, node.full_line), (node.partial_at, node.partial_line)]
-        if node.node_id not in known and not state.children[0]:
+        if node.node_id not in node_ids and not state.children[0]:
             moments.append((node.failed_at, node.failed_line))
         if node.role == Role.BROKER and max(moments)[0]:
             newest[node.node_id] = max(moments)

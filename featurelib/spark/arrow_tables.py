@@ -38,22 +38,22 @@ def audit(
     accepted = parsed.filter(pc.is_null(parsed["reason"]))
     newest = pc.max(accepted["observed_at"].cast(pa.int64())).as_py() or 0
     usable = pc.or_kleene(pc.is_null(parsed["reason"]), pc.equal(parsed["kind"], ZNODE))
-    kept = parsed.filter(pc.and_kleene(usable, pc.is_valid(parsed["cluster"])))
+    usable_lines = parsed.filter(pc.and_kleene(usable, pc.is_valid(parsed["cluster"])))
     until = LATE if limit is None else latest(limit)
-    is_late = pc.greater(kept["observed_at"].cast(pa.int64()), until)
+    is_late = pc.greater(usable_lines["observed_at"].cast(pa.int64()), until)
     run = pc.if_else(pc.fill_null(is_late, False), LATE, 1)
-    state = pc.if_else(pc.is_null(kept["reason"]), pa.scalar(None, pa.binary()), b"")
-    columns = [run, *(kept[name] for name in ENTRY.names[1:-1]), state]
+    state = pc.if_else(pc.is_null(usable_lines["reason"]), pa.scalar(None, pa.binary()), b"")
+    columns = [run, *(usable_lines[name] for name in ENTRY.names[1:-1]), state]
     entries = pa.Table.from_arrays(columns, schema=ENTRY)
     gathered = entries.sort_by([(name, "ascending") for name in SORTED]).to_batches()
     folded = pa.Table.from_batches(fold_batches(gathered, False), FOLDED).select(CORE_COLUMNS)
     rows = pa.concat_tables([folded, expected_rows(folded["cluster"], inventory)])
     moment = newest if limit is None else limit
     judge = judge_as_of(moment, inventory, settings, catalogue)
-    judged = judged_in(pa.Table.from_batches(judge(rows.to_batches()), CELLS))
-    known = catalogue or load_catalogue()
+    result = judged_in(pa.Table.from_batches(judge(rows.to_batches()), CELLS))
+    catalogue_used = catalogue or load_catalogue()
     made = {
-        name: arrow.table_of(gold.rows_of(table, judged, inventory, known, places))
+        name: arrow.table_of(gold.rows_of(table, result, inventory, catalogue_used, places))
         for name, table in gold.RESULTS.items()
     }
     return gold.Results(**made)

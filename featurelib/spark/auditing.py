@@ -109,21 +109,21 @@ def audit(
         say(f"warning: {count(len(lost), 'cluster')} lost in silver.cluster_snapshot: UNKNOWN.")
     absent = expected_rows(known["cluster"], fleet, lost)
     cells = judge_snapshots(store, judging, absent)
-    judged, unchanged = judged_in(cells), unchanged_in(cells)
+    result, unchanged = judged_in(cells), unchanged_in(cells)
     if last is not None and unchanged:
-        judged = with_unchanged(store, judged, last.run, unchanged)
-    if not (clusters := len(judged.plans)):
+        result = with_unchanged(store, result, last.run, unchanged)
+    if not (clusters := len(result.plans)):
         raise NoEvidenceError(
             f"tables {store.root}: there is nothing to audit. The tables have no valid line, and "
             "the inventory lists no cluster. bronze.landing_line has the reasons."
         )
     say(f"audit: {clusters - len(unchanged)} clusters judged, {len(unchanged)} unchanged")
-    write_gold(store, judged, fleet, catalogue or load_catalogue(), run, places[:2])
+    write_gold(store, result, fleet, catalogue or load_catalogue(), run, places[:2])
     of_run = {"out": places[2], "unchanged": len(unchanged), "conditions": conditions}
-    row = run_row(judged, run, as_of_run, inputs, catalogue, of_run)
+    row = run_row(result, run, as_of_run, inputs, catalogue, of_run)
     store.append(tables.AUDIT_RUN, row, run)
     say("audit: gold tables written")
-    return Audited(run=run, as_of=as_of_run, judged=judged, inputs=inputs)
+    return Audited(run=run, as_of=as_of_run, judged=result, inputs=inputs)
 
 
 def write_gold(
@@ -202,12 +202,12 @@ def _adoption(judged: Judged, as_of: int, catalogue: Catalogue) -> dict[str, obj
     newer = findings.texts("code").equal(code_of("newer"))
     newer &= findings.texts("feature").equal(METADATA_VERSION)
     beyond = set(findings["cluster"].take(np.flatnonzero(newer)).to_pylist())
-    runs = zip(*(judged.plans[of].to_pylist() for of in ("cluster", "release")), strict=True)
+    runs = zip(*(judged.plans[name].to_pylist() for name in ("cluster", "release")), strict=True)
     newest = newer_than(catalogue)
-    software = Counter(release or (newest if of in beyond else None) for of, release in runs)
+    software = Counter(release or (newest if name in beyond else None) for name, release in runs)
     levels = ready.numbers("finalized_level")
-    known = ready.texts("feature").equal(METADATA_VERSION) & (levels != NONE)
-    adopted = sorted(Counter(levels[known].tolist()).items())
+    mask = ready.texts("feature").equal(METADATA_VERSION) & (levels != NONE)
+    adopted = sorted(Counter(levels[mask].tolist()).items())
     since = ready.numbers("ready_since")
     waiting = np.flatnonzero(ready.texts("verdict").equal(Verdict.READY) & (since != NONE))
     began = zip(since[waiting].tolist(), ready["cluster"].take(waiting).to_pylist(), strict=True)
@@ -234,9 +234,9 @@ def lost_clusters(store: Store, known: pa.ChunkedArray) -> list[str]:
     landed = clusters(tables.LANDING_LINE, ("reason", "is null", None), ("run", ">", folded))
     newest = store.newest_run(tables.AUDIT_RUN)  # AUDIT_RUN has finished runs only
     if newest is not None and store.exists(tables.UPGRADE_PLANS) and store.exists(tables.FINDINGS):
-        of: Wanted = ("run", "=", newest)
-        silent = clusters(tables.FINDINGS, of, ("code", "=", code_of("no_data")))
-        landed |= clusters(tables.UPGRADE_PLANS, of) - silent
+        condition: Wanted = ("run", "=", newest)
+        silent = clusters(tables.FINDINGS, condition, ("code", "=", code_of("no_data")))
+        landed |= clusters(tables.UPGRADE_PLANS, condition) - silent
     return sorted(landed.difference(known.to_pylist()))
 
 
@@ -276,6 +276,6 @@ def read_waiting(store: Store) -> tuple[WaitingClusters, dict[str, int]]:
     for name in times:
         table = table.drop_columns([name]).append_column(name, table[name].cast(pa.int64()))
     waiting: dict[str, dict[str, Waiting]] = defaultdict(dict)
-    for cluster, feature, *values in zip(*(of.to_pylist() for of in table), strict=True):
+    for cluster, feature, *values in zip(*(column.to_pylist() for column in table), strict=True):
         waiting[cluster][feature] = Waiting(*values)
     return dict(waiting), inputs

@@ -95,8 +95,8 @@ def entries_of(lines: DataFrame, run: Column) -> DataFrame:
     reason = F.col("reason")
     state = F.when(reason.isNotNull(), F.lit(b"")).alias("state")
     usable = reason.isNull() | (F.col("kind") == ZNODE) | (reason == tables.CHANGED)
-    kept = lines.where(F.col("cluster").isNotNull() & usable)
-    return kept.select(run.cast("bigint").alias("run"), "cluster", "line_id", "raw", state)
+    usable_lines = lines.where(F.col("cluster").isNotNull() & usable)
+    return usable_lines.select(run.cast("bigint").alias("run"), "cluster", "line_id", "raw", state)
 
 
 def fold_frame(entries: DataFrame, learns: bool) -> DataFrame:
@@ -190,14 +190,14 @@ def audit(
     known, entries = catalogue or load_catalogue(), inventory.cluster
     rows = _with_as_of(snapshots(lines, as_of), lines, as_of, [entry.id for entry in entries])
     judge = partial(_judge, inventory, rules, catalogue)
-    judged = rows.mapInArrow(judge, from_arrow_schema(CELLS)).select(*CELLS.names)
+    cells = rows.mapInArrow(judge, from_arrow_schema(CELLS)).select(*CELLS.names)
     made = {}
     for name, table in gold.RESULTS.items():
         schema = arrow.schema_of(table.audited)
         unpack = partial(_unpack, table, inventory, known, (landing, listed_in))
-        rows = judged.mapInArrow(unpack, from_arrow_schema(schema))
+        rows = cells.mapInArrow(unpack, from_arrow_schema(schema))
         made[name] = rows.select(*schema.names)
-    return Audit(judged=judged, **made)
+    return Audit(judged=cells, **made)
 
 
 def create_views(session: SparkSession, root: str) -> None:
@@ -206,11 +206,11 @@ def create_views(session: SparkSession, root: str) -> None:
     from featurelib.spark.store import Store  # workers import this module, but not deltalake
 
     store = Store(session, root)
-    kind, place = ("VIEW", f"{root}.") if store.is_named else ("TEMP VIEW", "")
+    kind, prefix = ("VIEW", f"{root}.") if store.is_named else ("TEMP VIEW", "")
     queries = {table.name_in_schema: f"SELECT * FROM {store.in_sql(table)}" for table in tables.ALL}
-    for name, query in (({} if place else queries) | tables.views()).items():
-        placed = re.sub(r"\b(?=(silver|gold|latest)_)", place, query)
-        session.sql(f"CREATE OR REPLACE {kind} {place}{name} AS {placed}")
+    for name, query in (({} if prefix else queries) | tables.views()).items():
+        placed = re.sub(r"\b(?=(silver|gold|latest)_)", prefix, query)
+        session.sql(f"CREATE OR REPLACE {kind} {prefix}{name} AS {placed}")
 
 
 _ENDS = ["min_version", "max_version"]
@@ -301,8 +301,8 @@ def _expect(
     kinds = {field.name: field.dataType for field in frame.schema}
     wrong = [name for name in needed if name not in kinds and name not in defaults]
     for name in needed:
-        of = _TEXT_TYPES[:1] if schema[name] == "string" else _NUMBERS
-        if name in kinds and not isinstance(kinds[name], of):
+        types = _TEXT_TYPES[:1] if schema[name] == "string" else _NUMBERS
+        if name in kinds and not isinstance(kinds[name], types):
             wrong.append(name)
     if wrong:
         columns = ", ".join(f"{n} {'string' if schema[n] == 'string' else 'int'}" for n in needed)

@@ -84,16 +84,16 @@ def clusters(judged: Judged, fleet: Fleet, catalogue: Catalogue) -> TableRows:
     """Return a row of featurelib.schema.CLUSTER for each judged cluster."""
     plans, entries = judged.plans, {entry.id: entry for entry in fleet.cluster}
     ids = plans["cluster"].to_pylist()
-    position = {name: place for place, name in enumerate(ids)}
+    position = {name: index for index, name in enumerate(ids)}
     known = [entries.get(name) or FleetEntry(id=name) for name in ids]
-    labels = [[clean(f"{key}={of.labels[key]}") for key in sorted(of.labels)] for of in known]
+    labels = [[clean(f"{key}={item.labels[key]}") for key in sorted(item.labels)] for item in known]
     columns: dict[str, Column | Int] = {
-        "name": texts_of(clean(of.title) for of in known),
+        "name": texts_of(clean(item.title) for item in known),
         "labels": lists_of(labels),
         "severity": _worst(judged.findings, position),
     }
     for key in ("owner", "contact", "managed_by"):
-        texts = (getattr(of, key) for of in known)
+        texts = (getattr(item, key) for item in known)
         columns[key] = texts_of(clean(text) if text else None for text in texts)
     columns |= _levels(judged.readiness, position, catalogue)
     columns |= {name: plans[name] for name in CLUSTER.names if name in plans.schema.names}
@@ -105,9 +105,9 @@ def finding_texts(
 ) -> TableRows:
     """Return the texts of each finding as rows of featurelib.schema.FINDING_TEXTS. `places`: the
     landing folder and the inventory, for commands."""
-    of, titles = findings.texts("cluster"), {e.id: clean(e.title) for e in fleet.cluster}
-    names = Texts(words=[titles.get(e) or clean(e) for e in of.words], codes=of.codes)
-    sites = {e: Site(name=e, landing=places[0], inventory=places[1]) for e in of.words}
+    ids, titles = findings.texts("cluster"), {e.id: clean(e.title) for e in fleet.cluster}
+    names = Texts(words=[titles.get(e) or clean(e) for e in ids.words], codes=ids.codes)
+    sites = {e: Site(name=e, landing=places[0], inventory=places[1]) for e in ids.words}
     for e in fleet.cluster:
         sites[e.id] = replace(e.site, landing=places[0], inventory=places[1])
     texts = FindingWords(catalogue).of_rows(findings, sites)
@@ -125,9 +125,9 @@ def _worst(findings: TableRows, position: dict[str, int]) -> Texts:
     unmuted = np.flatnonzero(findings.texts("muted").codes < 0)
     cluster = _positions_of(findings.texts("cluster").take(unmuted), position)
     severity = findings.texts("severity").take(unmuted)
-    order = [of.value for of in Severity]
+    order = [item.value for item in Severity]
     worst = np.full(len(position), len(order))
-    ranks = np.array([order.index(of) for of in severity.words], dtype=np.int64)
+    ranks = np.array([order.index(item) for item in severity.words], dtype=np.int64)
     np.minimum.at(worst, cluster, pick(ranks, severity.codes, len(order)))
     return Texts(words=order, codes=np.where(worst == len(order), -1, worst))
 
@@ -144,8 +144,8 @@ def _levels(
     known = np.flatnonzero(level != NONE)
     is_known = np.bincount(cluster[known], minlength=len(position)) > 0
     rows = known[level[known] > 0]
-    by = cluster[rows] * len(rank) + rank[feature.codes[rows]]  # these keys are nearly sorted
-    rows = rows[np.argsort(by, kind="stable")]
+    key = cluster[rows] * len(rank) + rank[feature.codes[rows]]  # these keys are nearly sorted
+    rows = rows[np.argsort(key, kind="stable")]
     size = np.where(is_known, np.bincount(cluster[rows], minlength=len(position)), -1)
     entries: dict[str, Column | Int] = {"feature": feature.take(rows), "level": level[rows]}
     metadata = known[feature.equal(METADATA_VERSION)[known]]

@@ -84,8 +84,8 @@ def ingest(store: Store, landing: str, run: int, say: Callable[[str], None]) -> 
     )
     if counts.quarantined:
         count, lines = read_quarantine(store.rows, [("run", "=", run)], SHOWN)
-        for place, reason, _ in lines:  # names of files are untrusted
-            say(f"ingest: quarantined {ascii(f'{place} {reason}')[1:-1]}")
+        for source, reason, _ in lines:  # names of files are untrusted
+            say(f"ingest: quarantined {ascii(f'{source} {reason}')[1:-1]}")
         if count > SHOWN:
             hint = "… and more: bronze.landing_line holds them all, with their reasons"
             say(f"ingest: quarantined {hint}")
@@ -160,8 +160,8 @@ def drop_known(listed: Sequence[Landed], runs: pa.Table) -> list[Landed]:
     of_runs = of_runs.filter(pc.is_in(pc.struct_field(of_runs, "source_file"), names))
     name, size, at = (pc.struct_field(of_runs, field) for field in FILE.names)
     columns = (name.to_pylist(), size.to_pylist(), at.cast(pa.int64()).to_pylist())
-    known = set(zip(*columns, strict=True))
-    return [file for file in listed if file not in known]
+    keys = set(zip(*columns, strict=True))
+    return [file for file in listed if file not in keys]
 
 
 def read_lines(session: SparkSession, paths: list[str]) -> DataFrame:
@@ -192,8 +192,8 @@ def sum_lines(lines: DataFrame) -> DataFrame:
 def mark_repeated(lines: DataFrame, known: DataFrame) -> DataFrame:
     """Return `lines` with the flag `repeated`: its content is in `known`, or earlier in `lines`.
     `known` has one row per content_hash; of equal lines the first by file and number is kept."""
-    place = W.partitionBy("content_hash").orderBy("source_file", "line_number")
-    until_here = place.rowsBetween(W.unboundedPreceding, W.currentRow)
+    window = W.partitionBy("content_hash").orderBy("source_file", "line_number")
+    until_here = window.rowsBetween(W.unboundedPreceding, W.currentRow)
     hashes = known.select("content_hash", F.lit(True).alias("seen"))
     ranked = lines.withColumn("rank", F.row_number().over(until_here))
     joined = ranked.join(hashes, on="content_hash", how="left")
@@ -226,12 +226,12 @@ def _commit(store: Store, landing: str, files: Sequence[Landed], run: int) -> In
         lines = lines.persist(StorageLevel.DISK_ONLY)
         total = sum_lines(lines).collect()[0]
     _expect_equal("rows parsed", total.counted, total.rows + total.doubled)
-    known = [
+    columns = [
         store.read(LANDING_LINE, bounds).select("content_hash")
         for bounds in known_lines(total.oldest, total.newest)
     ]
     observation = Observation()
-    marked = mark_repeated(lines, reduce(DataFrame.unionByName, known)).observe(
+    marked = mark_repeated(lines, reduce(DataFrame.unionByName, columns)).observe(
         observation,
         F.count_if(~F.col("repeated") & F.col("reason").isNull()).alias("accepted"),
         F.count_if("repeated").alias("repeated"),

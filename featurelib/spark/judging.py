@@ -67,8 +67,8 @@ class EarlierRun:
         since the last run, if its bytes do not match its checksum, if the age of a time in it
         compares in another way now, or if lines of its cluster are lost."""
         rows = arrow.rows_of(batch, SNAPSHOT)
-        judged = [self.rows.get(cluster, (NONE, NONE)) for cluster in rows["cluster"].to_pylist()]
-        checksum, newest_line = np.array(judged, dtype=np.int64).reshape(-1, 2).T
+        found = [self.rows.get(cluster, (NONE, NONE)) for cluster in rows["cluster"].to_pylist()]
+        checksum, newest_line = np.array(found, dtype=np.int64).reshape(-1, 2).T
         differs = (checksum != rows.numbers("checksum")) | (checksum == NONE)
         if differs.all():
             return batch, []
@@ -78,7 +78,7 @@ class EarlierRun:
         differs |= np.array(newer, dtype=np.int64) > snapshots.observed_at  # lines were lost
         parts = ((snapshots[part], name) for part, name in TIME_FIELDS)
         times = [
-            (of.row, np.abs(of.field(name))) for of, name in parts
+            (rows_of.row, np.abs(rows_of.field(name))) for rows_of, name in parts
         ]  # log_at is negative for a log with a gap
         for cluster, at in [(np.arange(len(rows)), snapshots.observed_at), *times]:
             before, now = (age_class(at, to, max_age) for to in (self.as_of, conditions.as_of))
@@ -99,9 +99,9 @@ def judge_by(
 
     def judged(rows: TableRows) -> Judged:
         known = catalogue or load_catalogue()
-        out = judge(rows, conditions, known, load_dialect(STRICT), severities)
-        plans = outlook.with_texts(out, dialect=STRICT, catalogue=known, guarding=guarding)
-        return replace(out, plans=plans)
+        result = judge(rows, conditions, known, load_dialect(STRICT), severities)
+        plans = outlook.with_texts(result, dialect=STRICT, catalogue=known, guarding=guarding)
+        return replace(result, plans=plans)
 
     def judge_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for stored in batches:
@@ -173,10 +173,10 @@ def unchanged_in(cells: pa.Table) -> set[str]:
     return {name for text in texts for name in msgspec.json.decode(text)}
 
 
-def expected_rows(known: pa.ChunkedArray, fleet: Fleet, lost: Sequence[str] = ()) -> pa.Table:
+def expected_rows(clusters: pa.ChunkedArray, fleet: Fleet, lost: Sequence[str] = ()) -> pa.Table:
     """Return snapshot rows without evidence: for expected clusters without data, and for clusters
     in `lost`, whose checksum is invalid."""
-    landed = {*known.to_pylist(), *lost}
+    landed = {*clusters.to_pylist(), *lost}
     missing = [entry.id for entry in fleet.cluster if entry.id not in landed]
     schema = arrow.schema_of(SNAPSHOT.select(CORE_COLUMNS))
     size = len(missing) + len(lost)

@@ -373,16 +373,16 @@ def _schema_in(opened: deltalake.DeltaTable) -> T.StructType:
 
 
 def _commits(opened: deltalake.DeltaTable) -> Iterator[Commit]:
-    for limit, known in ((RECENT, 0), (None, RECENT)):  # the whole log is rarely needed
-        for commit in opened.history(limit)[known:]:
+    for limit, skip in ((RECENT, 0), (None, RECENT)):  # the whole log is rarely needed
+        for commit in opened.history(limit)[skip:]:
             yield commit["version"], commit["operation"], commit.get("userMetadata")
 
 
 def read_note(note: str | None) -> dict[str, Any]:
     """Return the note of a commit by featurelib; {} = another writer made the commit."""
     try:
-        own: dict[str, Any] = json.loads(note or "null")
-        return {**own, "run": int(own["run"])}
+        values: dict[str, Any] = json.loads(note or "null")
+        return {**values, "run": int(values["run"])}
     except (ValueError, KeyError, TypeError):
         return {}
 
@@ -414,15 +414,15 @@ def _added(table: Table, files: FileSystem, file: FileInfo) -> AddAction | None:
     for at in range(foot.num_columns):
         name = foot.schema.column(at).path
         bounds = [group.column(at).statistics for group in groups]
-        if any(of is None or not of.has_null_count for of in bounds):
+        if any(bound is None or not bound.has_null_count for bound in bounds):
             continue
-        nulls = sum(of.null_count for of in bounds)
+        nulls = sum(bound.null_count for bound in bounds)
         if nulls and name in table.required:
             raise ValueError(f"{table.full_name}: null in {name}")
         if name not in (table.skip_by or table.schema.names):
             continue
         stats["nullCount"][name] = nulls
-        ends = [end for of in bounds if of.has_min_max for end in (of.min, of.max)]
+        ends = [end for bound in bounds if bound.has_min_max for end in (bound.min, bound.max)]
         if ends and not isinstance(ends[0], bytes):
             stats["minValues"][name] = _in_log(min(ends))
             stats["maxValues"][name] = _in_log(max(ends))

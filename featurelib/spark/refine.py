@@ -76,22 +76,22 @@ def refine(
         # A late line makes the fold repeat the newest statements, which a history may already have.
         late: list[Wanted] = [new, ("observed_at", "<=", end), VALID]
         is_late = len(store.fetch(LANDING_LINE, late, ["line_id"])) > 0
-    again = not done or change is not None
+    is_repeated = not done or change is not None
     silver = max(store.newest_run(table) or 0 for table in (CLUSTER_SNAPSHOT, *HISTORIES))
     upto = max(newest, run or 0, silver + 1) if silver else newest
-    if again:
+    if is_repeated:
         parts = [_lines(store, until)]
     else:
         not_stale: list[Wanted] = [("cluster", "not in", stale)] if stale else []
         parts = [_states(store, not_stale), _lines(store, [new, *until, *not_stale])]
         if stale:
             parts.append(_lines(store, [("cluster", "in", stale), *until], upto))
-    parts += [_lines(store, [("observed_at", ">", of), VALID], LATE) for _, _, of in until]
+    parts += [_lines(store, [("observed_at", ">", time), VALID], LATE) for _, _, time in until]
     bronze = store.newest_commit(LANDING_LINE).get("commit")
     rows = fold_frame(reduce(DataFrame.unionByName, parts), learns=True)
     store.overwrite(CLUSTER_SNAPSHOT, rows.withColumn("run", F.lit(upto)), upto, bronze)
     say("refine: snapshot of every cluster written")
-    _follow_up(store, upto, say, anew=bool(stale) or is_late, again=again)
+    _follow_up(store, upto, say, anew=bool(stale) or is_late, again=is_repeated)
     say("refine: histories written")
     return upto
 
@@ -100,7 +100,7 @@ def _find_change(store: Store) -> str | None:
     """Return in words how a silver table, or bronze, changed since the last run; None = not."""
     folded = store.newest_commit(CLUSTER_SNAPSHOT).get("folded")
     changes = [(table, store.find_change(table)) for table in (CLUSTER_SNAPSHOT, *HISTORIES)]
-    changes += [(CLUSTER_SNAPSHOT, store.find_lag(of, CLUSTER_SNAPSHOT)) for of in HISTORIES]
+    changes += [(CLUSTER_SNAPSHOT, store.find_lag(name, CLUSTER_SNAPSHOT)) for name in HISTORIES]
     changes += [(LANDING_LINE, store.find_change(LANDING_LINE, folded))]
     return next((f"{table.full_name}: {change}" for table, change in changes if change), None)
 
@@ -121,8 +121,8 @@ def _find_stale(store: Store, new: Wanted, until: Sequence[Wanted]) -> tuple[int
     again from bronze: those of ahead_of; those with a line that waited for its time; those with
     `new` lines of a metadata log dump, if earlier runs read other lines of that dump. The meaning
     of a record depends on its file, so a dump is read whole."""
-    known = store.fetch(CLUSTER_SNAPSHOT, columns=["cluster", "observed_at", "checksum"])
-    clusters, times = set(ahead_of(known, until)), known["observed_at"].cast(pa.int64())
+    snapshots = store.fetch(CLUSTER_SNAPSHOT, columns=["cluster", "observed_at", "checksum"])
+    clusters, times = set(ahead_of(snapshots, until)), snapshots["observed_at"].cast(pa.int64())
     # Waiting lines have a later second than all folded ones. Delta stores file times in
     # milliseconds, so the files of earlier runs are not opened for them.
     end = end_of_second(pc.max(times).as_py() or 0)
@@ -182,8 +182,8 @@ def _follow_up(
         learned = learned.select(*table.schema.names)
         if anew and since:
             stored = store.read(table)
-            same = [learned[name].eqNullSafe(stored[name]) for name in table.grain]
-            learned = learned.join(stored, on=same, how="left_anti")
+            is_same = [learned[name].eqNullSafe(stored[name]) for name in table.grain]
+            learned = learned.join(stored, on=is_same, how="left_anti")
         (store.overwrite if again else store.append)(table, learned, upto)
 
     with ThreadPoolExecutor(max_workers=len(HISTORIES)) as pool:

@@ -119,10 +119,10 @@ class Store:
         """Read rows of a table into an Arrow table in the driver's memory; without `columns`, all
         columns."""
         names = list(columns or table.schema.names)
-        own = self._log(table)
-        if isinstance(own, PathLog):
+        table_log = self._log(table)
+        if isinstance(table_log, PathLog):
             self._expect_readable(table)
-            if (rows := own.open().fetch(conditions, names)) is not None:
+            if (rows := table_log.open().fetch(conditions, names)) is not None:
                 return rows
         # Spark infers other types for times, and other nullability.
         types = arrow.schema_of(table.schema.select(names))
@@ -204,8 +204,8 @@ class Store:
         if (head := self._head(table)) is None:
             return None
         for version, operation, note in head.commits():
-            if own := log.read_note(note):
-                if since in (None, own.get("commit")):
+            if values := log.read_note(note):
+                if since in (None, values.get("commit")):
                     return None
             elif KEEPS_ROWS.match(operation) is None:
                 return f"another writer changed it ({operation} in version {version})"
@@ -213,10 +213,10 @@ class Store:
 
     def find_lag(self, last: Table, table: Table) -> str | None:
         """Return in words that `table` lacks runs of `last`, which is written after it."""
-        known, newest = self.newest_run(last) or 0, self.newest_run(table) or 0
-        if newest >= known:
+        newest_last, newest = self.newest_run(last) or 0, self.newest_run(table) or 0
+        if newest >= newest_last:
             return None
-        return f"its newest run is {newest or 'none'}, and {last.full_name} knows run {known}"
+        return f"its newest run is {newest or 'none'}, and {last.full_name} knows run {newest_last}"
 
     def find_older(self, versions: Mapping[str, int]) -> list[str]:
         """Return the tables, given with their versions, of which the last audit read a later
@@ -224,7 +224,7 @@ class Store:
         if (last := self.newest_run(AUDIT_RUN)) is None:
             return []
         [inputs] = self.fetch(AUDIT_RUN, [("run", "=", last)], ["inputs"])["inputs"].to_pylist()
-        read = {of["table"]: of["version"] for of in inputs or ()}
+        read = {entry["table"]: entry["version"] for entry in inputs or ()}
         return [name for name, version in versions.items() if version < read.get(name, 0)]
 
     def expect_ahead(self, last: Table, *tables: Table) -> None:
@@ -258,8 +258,8 @@ class Store:
                     "nothing keeps a second run out: start one at a time (docs/reference/runs.md)."
                 )
             else:
-                place = self.folder.removeprefix(LOCAL)
-                lease = Lease(place, self._options, HoldingRun.this(job, run), say)
+                path = self.folder.removeprefix(LOCAL)
+                lease = Lease(path, self._options, HoldingRun.this(job, run), say)
                 stack.enter_context(lease.held())
                 self._lease = lease
             stack.enter_context(telling(job, say))
@@ -278,8 +278,8 @@ class Store:
     ) -> None:
         """Set how long old versions stay readable. With `vacuum`, join small files, but not those
         of bronze, which are the only evidence, and delete files of older versions."""
-        known, goal = self.check(table).properties, _retention(retention_days)
-        if any(known.get(key) != value for key, value in goal.items()):
+        properties, goal = self.check(table).properties, _retention(retention_days)
+        if any(properties.get(key) != value for key, value in goal.items()):
             self._expect_fit()
             with explaining(self.path(table)):
                 self._log(table).set(self.session, goal)
@@ -303,7 +303,7 @@ class Store:
     def _committed(self, table: Table, run: int, note: str) -> int:
         """Return the version of this commit. Delta silently drops a run that it already has, and
         other writers may ignore our lock, so the newest commit must be this commit."""
-        known = self._runs[table.full_name]
+        runs = self._runs[table.full_name]
         head = self._head(table)
         if head is not None and next(iter(head.commits()))[2] == note:
             try:  # on S3 a run that slept can overwrite another's commit
@@ -315,8 +315,8 @@ class Store:
                     "silver and bronze/ingest_run away, and all landing files are read again."
                 ) from lost
             return head.version
-        if known >= run:
-            self._refuse_old_run(table, run, known)
+        if runs >= run:
+            self._refuse_old_run(table, run, runs)
         newest = "no table" if head is None else f"version {head.version} of another writer"
         raise BusyError(
             f"table {table.full_name} at {self.path(table)}: expected the commit of run {run} as "
@@ -337,13 +337,13 @@ class Store:
     def _check_columns(self, table: Table, head: Head) -> None:
         """Raise TableError for other types. Optional columns may be missing or extra."""
         # Nullability of common columns does not matter: Delta checks required columns itself.
-        own, stored = _types(log.spark_schema(table)), _types(head.schema)
+        expected, stored = _types(log.spark_schema(table)), _types(head.schema)
         needed = {f.name for f in (*log.spark_schema(table), *head.schema) if not f.nullable}
         differ = [
-            f"{name}: expected {own.get(name, 'none')}, found {stored.get(name, 'none')}"
-            for name in dict.fromkeys((*own, *stored))
-            if own.get(name) != stored.get(name)
-            and (name in needed or (name in own and name in stored))
+            f"{name}: expected {expected.get(name, 'none')}, found {stored.get(name, 'none')}"
+            for name in dict.fromkeys((*expected, *stored))
+            if expected.get(name) != stored.get(name)
+            and (name in needed or (name in expected and name in stored))
         ]
         if differ:
             raise TableError(
@@ -390,8 +390,8 @@ def _types(schema: T.StructType) -> dict[str, str]:
 
 def _note(table: Table, run: int, folded: str | None) -> str:
     """Return a commit's note as JSON, with a unique id."""
-    own = {"run": run, "application": table.application, "commit": uuid4().hex}
-    return json.dumps({**own, "folded": folded})
+    values = {"run": run, "application": table.application, "commit": uuid4().hex}
+    return json.dumps({**values, "folded": folded})
 
 
 def _properties(table: Table) -> dict[str, str]:
@@ -407,8 +407,8 @@ def _properties(table: Table) -> dict[str, str]:
 def _new_properties(table: Table, head: Head) -> dict[str, str]:
     """Return this release's properties that the table lacks. Another value of a property was set by
     the owner of the table, except for the version."""
-    own = {key: value for key, value in head.properties.items() if key != VERSION_PROPERTY}
-    wanted = {**_properties(table), **own}.items() - head.properties.items()
+    properties = {key: value for key, value in head.properties.items() if key != VERSION_PROPERTY}
+    wanted = {**_properties(table), **properties}.items() - head.properties.items()
     return dict(wanted)
 
 
@@ -422,9 +422,9 @@ def find_schema(session: SparkSession, name: str) -> str:
     Spark does not know the schema."""
     try:
         if session.catalog.databaseExists(quoted(name)):
-            place = session.catalog.getDatabase(quoted(name)).locationUri or ""
-            is_local = place.startswith(LOCAL)
-            return f"{LOCAL}/{place.removeprefix(LOCAL).strip('/')}" if is_local else place
+            location = session.catalog.getDatabase(quoted(name)).locationUri or ""
+            is_local = location.startswith(LOCAL)
+            return f"{LOCAL}/{location.removeprefix(LOCAL).strip('/')}" if is_local else location
         actual = "none of that name"
     except PySparkException as error:  # the catalog is unreachable, or a permission is missing
         actual = in_a_line(str(error))
@@ -436,8 +436,8 @@ def find_schema(session: SparkSession, name: str) -> str:
 
 def is_forgotten(session: SparkSession, name: str) -> bool:
     """Return true if a catalog keeps its names in memory only."""
-    own = name.startswith("spark_catalog.")
-    return own and session.conf.get("spark.sql.catalogImplementation", "in-memory") != "hive"
+    in_catalog = name.startswith("spark_catalog.")
+    return in_catalog and session.conf.get("spark.sql.catalogImplementation", "in-memory") != "hive"
 
 
 def quoted(name: str) -> str:

@@ -81,9 +81,9 @@ def _cluster(cluster: ReportedCluster, page: Page) -> None:
     verdict = _verdict(cluster)
     verdict = paint(verdict, STYLES[verdict.partition(",")[0]])
     page.item(f"{paint(cluster.name, 'bold')}: {verdict}: {cluster.summary}")
-    known = cluster.id if cluster.id != cluster.name else ""
+    id_text = cluster.id if cluster.id != cluster.name else ""
     read_at = time_text(cluster.newest_line)
-    facts = (read_at and f"seen {read_at}", known, cluster.mode, count(cluster.nodes, "node"))
+    facts = (read_at and f"seen {read_at}", id_text, cluster.mode, count(cluster.nodes, "node"))
     page.item(" · ".join(filter(None, (*facts, *digest.release_texts(cluster)))))
     people = " · ".join(filter(None, (digest.owner_text(cluster), cluster.contact)))
     page.lines([f"owner: {people}"] * bool(people))
@@ -115,9 +115,9 @@ def _goal(ready: Readiness) -> str:
 def _findings(cluster: ReportedCluster, page: Page) -> None:
     """Show each finding above severity info, with its remedy and commands."""
     findings = digest.unmuted(cluster.findings)
-    known = [f for f in findings if f.code not in tagged("no_data")]
-    is_told = any(f.severity is Severity.UNKNOWN for f in known)
-    groups = digest.group_findings(known if is_told else findings)
+    reported = [f for f in findings if f.code not in tagged("no_data")]
+    is_told = any(f.severity is Severity.UNKNOWN for f in reported)
+    groups = digest.group_findings(reported if is_told else findings)
     for group in groups:
         if group.severity is Severity.INFO:
             continue
@@ -137,7 +137,7 @@ def _findings(cluster: ReportedCluster, page: Page) -> None:
 
 def _notes(groups: Sequence[digest.FindingGroup]) -> list[str]:
     """Return the first sentences of findings of severity info, as notes."""
-    texts = [text for of in groups if of.severity is Severity.INFO for text in of.messages]
+    texts = [text for group in groups if group.severity is Severity.INFO for text in group.messages]
     notes = [f"note: {text.partition('. ')[0].rstrip('.')}" for text in texts]
     if hidden := notes[MOST_NOTES:]:
         notes[MOST_NOTES:] = [f"{count(len(hidden), 'more note')}: see --json"]

@@ -39,8 +39,8 @@ def describe_page(
 
 def letter(position: int) -> str:
     """Return a profile's name: A to Z, then A2, B2 and so on."""
-    round_, place = divmod(position, 26)
-    return chr(ord("A") + place) + (str(round_ + 1) if round_ else "")
+    round_, index = divmod(position, 26)
+    return chr(ord("A") + index) + (str(round_ + 1) if round_ else "")
 
 
 def _head(described: Description, entry: FleetEntry, made_from: str) -> Iterator[str]:
@@ -66,8 +66,8 @@ def _releases(described: Description, inventory: str) -> str:
     shows only a generation: `2.7 to 3.2, or 3.3 to 3.9`; then a release from the inventory is
     printed instead."""
     if described.mode != ZOOKEEPER_MODE:
-        own = next((node.release for node in described.nodes if node.is_active), "")
-        return own or " or ".join(described.releases[:3])
+        active_release = next((node.release for node in described.nodes if node.is_active), "")
+        return active_release or " or ".join(described.releases[:3])
     runs = [load(generation_of(release, "zk")).releases for release in described.releases]
     if any(inventory.startswith(release) for run in runs if inventory for release in run):
         return clean(inventory)
@@ -77,14 +77,14 @@ def _releases(described: Description, inventory: str) -> str:
 def _node_rows(nodes_shown: Sequence[NodeShown]) -> list[tuple[str, ...]]:
     """Return table rows for nodes, one for all equal nodes. Epochs are only in --json, because a
     controller's epoch cannot be compared with a broker's."""
-    alike: dict[tuple[str, ...], list[NodeShown]] = {}
+    groups: dict[tuple[str, ...], list[NodeShown]] = {}
     for node in nodes_shown:
         profile = "?" if node.profile is None else letter(node.profile)
         profile += "*" if node.is_partial and node.profile is not None else ""
         key = (node.role, _state(node), node.release or "?", profile)
-        alike.setdefault(key, []).append(node)
+        groups.setdefault(key, []).append(node)
     rows: list[tuple[str, ...]] = []
-    for (role, state, release, profile), group in alike.items():
+    for (role, state, release, profile), group in groups.items():
         labels = wrap(nodes(role, [node.node_id for node in group]), WHO_WIDTH)
         rows.append(("\n  ".join(labels), state, release, profile))
     return rows
@@ -121,8 +121,8 @@ def _state(node: NodeShown) -> str:
 def _levels(described: Description, page: Page) -> None:
     """Show tables of features: the finalized level, and the range of each group of nodes."""
     if not described.levels:
-        known = any(node.profile is not None for node in described.nodes)
-        page.head(f"no feature is {'supported or finalized' if known else 'known'}")
+        has_ranges = any(node.profile is not None for node in described.nodes)
+        page.head(f"no feature is {'supported or finalized' if has_ranges else 'known'}")
         return
     first = [
         ["feature", *(clean(row.feature, 40) for row in described.levels)],
@@ -155,8 +155,8 @@ def _level(row: LevelShown) -> str:
 
 
 def _range(ranges: Ranges, row: LevelShown, position: int) -> str:
-    known = ranges.get(row.feature)
-    text = NOTHING if known is None else f"{known[0]}-{known[1]}"
+    supported = ranges.get(row.feature)
+    text = NOTHING if supported is None else f"{supported[0]}-{supported[1]}"
     return f"{text} !" if position in row.offended else text
 
 
@@ -181,10 +181,10 @@ def _findings(described: Description, page: Page) -> None:
 
 def _folded(findings: Sequence[FindingShown]) -> Iterator[tuple[str, str]]:
     """Yield (severity, message) of findings; one for all nodes with the same finding."""
-    alike = defaultdict[tuple[str, str | None, str], list[FindingShown]](list)
+    groups = defaultdict[tuple[str, str | None, str], list[FindingShown]](list)
     for finding in findings:
-        alike[finding.severity, finding.role, finding.of_any].append(finding)
-    for (severity, role, _), (first, *rest_alike) in alike.items():
+        groups[finding.severity, finding.role, finding.of_any].append(finding)
+    for (severity, role, _), (first, *rest_alike) in groups.items():
         ids = [finding.node_id for finding in rest_alike if finding.node_id is not None]
-        also = f" The same holds for {nodes(role, ids)}." if ids else ""
-        yield severity, f"{first.message}{also}"
+        others_text = f" The same holds for {nodes(role, ids)}." if ids else ""
+        yield severity, f"{first.message}{others_text}"

@@ -233,11 +233,11 @@ def summarize_cluster(
 def _problem(findings: Findings, severity: Severity) -> str:
     """Return `critical: incompatible with finalized (broker 2)`: the first code of a severity, and
     the number of further ones."""
-    grave = [finding for finding in findings if finding.severity is severity]
-    codes = list(dict.fromkeys(finding.code for finding in grave))
+    worst = [finding for finding in findings if finding.severity is severity]
+    codes = list(dict.fromkeys(finding.code for finding in worst))
     if not codes:
         return ""
-    first = [finding for finding in grave if finding.code == codes[0]]
+    first = [finding for finding in worst if finding.code == codes[0]]
     nodes_text = nodes_of(first)
     # The common reason why nodes did not respond, or the number of voters that did not.
     known = [f.facts for f in first if f.code in tagged("not_answering", "no_majority")]
@@ -257,9 +257,9 @@ def _blockers_text(findings: Findings) -> str:
     if not by_node:
         return _problem(findings, Severity.BLOCKER)
     codes = {finding.code for finding in blockers} - tagged("unsupported", "consequence")
-    named = sorted({finding.feature or "" for finding in by_node}, key=metadata_first)
+    features = sorted({finding.feature or "" for finding in by_node}, key=metadata_first)
     verb = "holds" if len({finding.node_id for finding in by_node}) == 1 else "hold"
-    text = f"{nodes_of(by_node)} {verb} back {some(named, FEATURES)}"
+    text = f"{nodes_of(by_node)} {verb} back {some(features, FEATURES)}"
     return "; ".join([*map(code_text, sorted(codes)), text])
 
 
@@ -314,31 +314,31 @@ class FindingGroup:
 def group_findings(findings: Findings) -> tuple[FindingGroup, ...]:
     """Return findings grouped by code, in the order of the first finding of each code."""
     groups: list[FindingGroup] = []
-    for same in _gather(findings, lambda f: (f.severity, f.code)):
-        facts = _gather(same, _fact)
+    for same_code in _gather(findings, lambda f: (f.severity, f.code)):
+        facts = _gather(same_code, _fact)
         parts = _gather(facts, lambda of: (of[0].role, *(f.node_id for f in of), _remedy(of[0])))
         by_fact = [_of_facts(group) for group in parts]
-        by_remedy = [_group(group) for group in _gather(same, _remedy)]
+        by_remedy = [_group(group) for group in _gather(same_code, _remedy)]
         groups += by_fact if len(by_fact) < len(by_remedy) else by_remedy
     return tuple(_without_remedy(group, groups[:at]) for at, group in enumerate(groups))
 
 
 def _without_remedy(group: FindingGroup, above: Sequence[FindingGroup]) -> FindingGroup:
     """Return `group` without its remedy if a group in `above` shows it for the same node."""
-    first, known = group.first, {(g.first.node_id, *_remedy(g.first)) for g in above}
-    if first.node_id is None or (first.node_id, *_remedy(first)) not in known:
+    first, shown = group.first, {(g.first.node_id, *_remedy(g.first)) for g in above}
+    if first.node_id is None or (first.node_id, *_remedy(first)) not in shown:
         return group
     return replace(group, first=replace(first, action="", command=""), commands=())
 
 
-def _group(findings: Findings, further: str = "", alike: Findings = ()) -> FindingGroup:
+def _group(findings: Findings, extra: str = "", similar: Findings = ()) -> FindingGroup:
     """Return findings as one group; equal messages are shown once."""
     messages = tuple(dict.fromkeys(finding.statement for finding in findings))
-    commands = dict.fromkeys(f.command for f in (*findings, *alike) if f.command)
+    commands = dict.fromkeys(f.command for f in (*findings, *similar) if f.command)
     return FindingGroup(
         severity=findings[0].severity,
         messages=messages,
-        others=further,
+        others=extra,
         first=findings[0],
         commands=tuple(commands),
     )
@@ -348,8 +348,8 @@ def _of_facts(facts: Sequence[Findings]) -> FindingGroup:
     """Return one group for facts that differ only in the node and concern the same nodes."""
     first, *alike_nodes = facts[0]
     ids = [f.node_id for f in alike_nodes if f.node_id is not None]
-    also = f"The same holds for {nodes(first.role, ids)}." if ids else ""
-    group = _group([alike[0] for alike in facts], also, facts[0])
+    others_text = f"The same holds for {nodes(first.role, ids)}." if ids else ""
+    group = _group([similar[0] for similar in facts], others_text, facts[0])
     if not ids or first.node_id is None:
         return group
     action = first.action_for(nodes(first.role, [first.node_id, *ids]))
@@ -368,10 +368,10 @@ def remedy_of_several(
     for cluster, f in rows:
         if f.remedy_key == finding.remedy_key:
             helped[cluster.name].append(f)
-    named = {name: nodes_of(group) for name, group in helped.items()}
-    first, *same = [f"{name} ({ids})" if ids else name for name, ids in named.items()]
-    how = f"In {first}: {message}{finding.action_for(named[first_cluster.name])}"
-    how += f" Likewise in {some(same, CLUSTERS)}." * bool(same)
+    node_texts = {name: nodes_of(group) for name, group in helped.items()}
+    first, *others = [f"{name} ({ids})" if ids else name for name, ids in node_texts.items()]
+    how = f"In {first}: {message}{finding.action_for(node_texts[first_cluster.name])}"
+    how += f" Likewise in {some(others, CLUSTERS)}." * bool(others)
     is_rest = sum(map(len, helped.values())) < len(rows)
     return how + " Other clusters here need another remedy: see their findings." * is_rest
 
@@ -384,9 +384,9 @@ def _fact(row: model.ReportedFinding) -> Hashable:
     # A finding without a node differs from another one by all of its facts.
     if row.node_id is None:
         return row
-    about = (row.role, row.feature, row.finalized, row.level, row.supported, *row.facts.items())
+    values = (row.role, row.feature, row.finalized, row.level, row.supported, *row.facts.items())
     # Two nodes with equal messages may need different remedies: a stale node is unregistered.
-    return *about, row.remedy_key, row.source, row.muted, row.muted_until
+    return *values, row.remedy_key, row.source, row.muted, row.muted_until
 
 
 def _gather(rows: Sequence[_Row], key: Callable[[_Row], Hashable]) -> list[list[_Row]]:
@@ -410,10 +410,10 @@ def is_reached(fail_on: Severity, report: model.Report) -> bool:
     return any(model.SEVERITY_RANK[s] <= model.SEVERITY_RANK[fail_on] for s in severities)
 
 
-def warns(cluster: model.ReportedCluster, beside: Collection[str] = ()) -> bool:
-    """Return true if an unmuted finding, not in `beside`, is worse than a blocker."""
+def warns(cluster: model.ReportedCluster, ignored: Collection[str] = ()) -> bool:
+    """Return true if an unmuted finding, not in `ignored`, is worse than a blocker."""
     active = unmuted(cluster.findings)
-    return any(f.severity in WARNS and f.code not in beside for f in active)
+    return any(f.severity in WARNS and f.code not in ignored for f in active)
 
 
 def needs_person(verdict: Verdict, findings: Findings, steps: Sequence[model.ReportedStep]) -> bool:
@@ -423,8 +423,8 @@ def needs_person(verdict: Verdict, findings: Findings, steps: Sequence[model.Rep
     """
     if steps or any(f.severity is not Severity.INFO for f in unmuted(findings)):
         return True
-    grave = HOLDS_BACK | {Severity.CRITICAL}
-    set_aside = any(f.muted is not None and f.severity in grave for f in findings)
+    severities = HOLDS_BACK | {Severity.CRITICAL}
+    set_aside = any(f.muted is not None and f.severity in severities for f in findings)
     return verdict in OPEN and not set_aside
 
 
@@ -433,24 +433,24 @@ def mute_text(mute: model.ReportedMute) -> tuple[str, str]:
     scope = [mute.feature] if mute.feature else []
     scope += [f"node {mute.node}"] if mute.node is not None else []
     scope += [f"in {mute.cluster}"] if mute.cluster else []
-    about = f"{mute.code} {', '.join(scope)}".rstrip()
+    subject = f"{mute.code} {', '.join(scope)}".rstrip()
     matched = f"{count(mute.findings, 'finding')} in {count(mute.clusters, 'cluster')}"
     until = f"until {mute.until.isoformat()}"
     if mute.expired:
         effect = f"{matched} again; renew it or " if mute.findings else "no finding; "
-        state, todo = f"ran out with {mute.until.isoformat()}", effect + TAKE_OUT
+        state, action = f"ran out with {mute.until.isoformat()}", effect + TAKE_OUT
     elif mute.findings:
-        state, todo = until, matched
+        state, action = until, matched
     else:
-        state, todo = "matches nothing", f"{until}; {TAKE_OUT}"
-    return state, f"{about}: {mute.reason} ({todo})"
+        state, action = "matches nothing", f"{until}; {TAKE_OUT}"
+    return state, f"{subject}: {mute.reason} ({action})"
 
 
 def recount(
     mute: model.ReportedMute, clusters: Sequence[model.ReportedCluster]
 ) -> model.ReportedMute:
     """Return the mute with the number of findings and clusters that it matches in `clusters`."""
-    kept = [
+    remaining = [
         cluster.key
         for cluster in clusters
         for finding in cluster.findings
@@ -459,7 +459,7 @@ def recount(
         and mute.feature in (None, finding.feature)
         and mute.node in (None, finding.node_id)
     ]
-    return replace(mute, findings=len(kept), clusters=len(set(kept)))
+    return replace(mute, findings=len(remaining), clusters=len(set(remaining)))
 
 
 def muted_lines(findings: Iterable[model.ReportedFinding | SetAside]) -> tuple[str, ...]:
@@ -470,9 +470,9 @@ def muted_lines(findings: Iterable[model.ReportedFinding | SetAside]) -> tuple[s
             key = (finding.code, finding.muted, finding.muted_until)
             groups.setdefault(key, []).append(finding)
     lines = []
-    for (code, reason, until), alike in groups.items():
-        features = sorted({f.feature for f in alike if f.feature is not None})
-        details = "; ".join(filter(None, (nodes_of(alike), some(features, MUTED_FEATURES))))
+    for (code, reason, until), similar in groups.items():
+        features = sorted({f.feature for f in similar if f.feature is not None})
+        details = "; ".join(filter(None, (nodes_of(similar), some(features, MUTED_FEATURES))))
         end = "" if until is None else f", until {until.isoformat()}"
         lines.append(f"{code}{f' ({details})' if details else ''}, muted: {reason}{end}")
     return tuple(lines)
@@ -522,10 +522,10 @@ def ahead_lines(cluster: model.ReportedCluster) -> list[str]:
     then = now | {step.feature: step.to_level for step in cluster.steps}
     today, after = _lower(cluster.readiness, now), _lower(cluster.returns, then)
     # Today's downgrade of a feature that the plan does not change is not computed.
-    known = [row.feature for row in cluster.readiness if row.downgrade_floor]
-    has_more = any(r.downgrade_floor and r.feature not in known for r in cluster.returns)
-    of = f" (of {', '.join(known)})" if has_more else ""
-    lines = [f"can be lowered without loss, today{of}: {today}"] if today else []
+    features = [row.feature for row in cluster.readiness if row.downgrade_floor]
+    has_more = any(r.downgrade_floor and r.feature not in features for r in cluster.returns)
+    fleet_text = f" (of {', '.join(features)})" if has_more else ""
+    lines = [f"can be lowered without loss, today{fleet_text}: {today}"] if today else []
     if after:
         points = ", ".join(no_returns(cluster, cluster.steps))
         lines.append(f"can be lowered without loss, {after_all(cluster.steps)}: {after}")
@@ -559,12 +559,12 @@ def history_lines(cluster: model.ReportedCluster) -> list[tuple[str, str]]:
     """Return lines for a cluster's history: (`read 2026-11-20 08:00 UTC, epoch 7`, levels)."""
     lines, first = [], min((move.at for move in cluster.history or ()), default=None)
     read = groupby(cluster.history or (), lambda move: (move.at, move.epoch, move.epoch_before))
-    for (at, epoch, back), moved in [(key, list(of)) for key, of in read]:
+    for (at, epoch, before), moved in [(key, list(group)) for key, group in read]:
         # The first reading is not a change.
         is_first = at == first and not any(move.before.number for move in moved)
         time = ("first " * is_first) + f"read {time_text(at)}"
-        same = ["" if is_first or m.before == m.after else f"{m.before.text} → " for m in moved]
-        moves = [f"{m.feature} {was}{m.after.text}" for m, was in zip(moved, same, strict=True)]
-        fell = "" if back is None else f"decreased from {back} to "
+        befores = ["" if is_first or m.before == m.after else f"{m.before.text} → " for m in moved]
+        moves = [f"{m.feature} {was}{m.after.text}" for m, was in zip(moved, befores, strict=True)]
+        fell = "" if before is None else f"decreased from {before} to "
         lines.append((time + ("" if epoch is None else f", epoch {fell}{epoch}"), ", ".join(moves)))
     return lines

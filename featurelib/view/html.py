@@ -54,15 +54,15 @@ def render_html(
 ) -> str:
     """Return the fleet's page. `parts`: pages that it links to. `whole`: for the page of a part,
     the report of the whole fleet, one folder above."""
-    root, every = UP if whole else "", whole or report
-    keys = (cluster.key for cluster in every.clusters)
-    names = dict(zip(keys, page_names(every), strict=True))
+    root, full_report = UP if whole else "", whole or report
+    keys = (cluster.key for cluster in full_report.clusters)
+    names = dict(zip(keys, page_names(full_report), strict=True))
     places = _places(report, names, root)
     moves = gather_moves(report.change) + gather_levels(report.change) if report.change else []
     groups = _groups(report, moves)
     large = {
-        name: [title for title, keys in of.items() if keys[FEW:] and places.keys() & keys]
-        for name, of in groups.items()
+        name: [title for title, keys in group.items() if keys[FEW:] and places.keys() & keys]
+        for name, group in groups.items()
     }
     return _template("report.html.j2").render(
         report=report,
@@ -75,7 +75,7 @@ def render_html(
         **_columns(report),
         in_full=IN_FULL,
         places=places,
-        pages=len(every.clusters) > IN_FULL
+        pages=len(full_report.clusters) > IN_FULL
         and [f"{root}{FOLDER}/{names[cluster.key]}" for cluster in report.clusters],
         parts=parts,
         names={c.key: c.name for _, moved in moves for c in moved}
@@ -93,8 +93,8 @@ Changed = Sequence[
 
 def _groups(report: model.Report, moves: Changed) -> Groups:
     """Return the cluster keys of each cause and each change: filter → title → keys."""
-    alike = Counter(c.name for c in report.clusters)  # two clusters with one name get no link
-    keyed = {c.name: c.key for c in report.clusters if alike[c.name] == 1}
+    by_name = Counter(c.name for c in report.clusters)  # two clusters with one name get no link
+    keyed = {c.name: c.key for c in report.clusters if by_name[c.name] == 1}
     held = {c.title: [keyed.get(name, name) for name in c.held] for c in report.causes}
     return {"cause": held, "change": {move: [c.key for c in moved] for move, moved in moves}}
 
@@ -143,12 +143,12 @@ def draw_scales(report: model.Report) -> dict[str, tuple[int, int]]:
         for ready in cluster.readiness:
             if ready.feature == METADATA_VERSION and ready.finalized:
                 is_kept = ready.verdict is Verdict.BLOCKED
-                own = [
+                scales = [
                     f.level.number
                     for f in cluster.findings
                     if f.level and f.feature == ready.feature
                 ]
-                target = [ready.target.number] if ready.target else own * is_kept
+                target = [ready.target.number] if ready.target else scales * is_kept
                 now = ready.finalized.number
                 levels[cluster.key] = now, max(now, *target, 0)
     newest = max((to for _, to in levels.values()), default=0)
@@ -238,10 +238,10 @@ def render_pages(
     if len(report.clusters) <= IN_FULL:
         return
     values = {"report": report, "home": HOME, "loud": (loud := _clusters_to_check(report))}
-    about = (report.run.release, report.run.dialect, report.run.catalogue, report.run.tables)
+    run_facts = (report.run.release, report.run.dialect, report.run.catalogue, report.run.tables)
     page = _template("one.html.j2")
     for cluster, name in list(zip(report.clusters, page_names(report), strict=True))[:most]:
-        content = msgspec.json.encode((about, cluster.key in loud, cluster))
+        content = msgspec.json.encode((run_facts, cluster.key in loud, cluster))
         if keeps is None or not keeps(f"{FOLDER}/{name}", sha256(content).hexdigest()):
             yield f"{FOLDER}/{name}", page.render(values, cluster=cluster)
 
@@ -257,12 +257,12 @@ class Scale:
     def __init__(self, levels: Sequence[int]) -> None:
         low, high = levels[0], levels[-1]
         ranked = levels if high - low > LINEAR else range(low, high + 1)
-        self._places = {level: float(place) for place, level in enumerate(ranked)}
+        self._places = {level: float(index) for index, level in enumerate(ranked)}
 
     def at(self, level: int, part: float = 0.5) -> float:
         """Return the position of a level in a plot, by default the middle of its place."""
-        place = (self._places[level] + part) / len(self._places)
-        return round(LEFT + (RIGHT - LEFT) * place, 1)
+        offset = (self._places[level] + part) / len(self._places)
+        return round(LEFT + (RIGHT - LEFT) * offset, 1)
 
     def bar(self, low: int, high: int) -> tuple[float, float]:
         """Return the start and the width of a range's bar."""
@@ -306,9 +306,9 @@ def _places(report: model.Report, names: Mapping[str, str], root: str) -> dict[s
 
 def _clusters_to_check(report: model.Report) -> set[str]:
     """Return keys of the clusters not shown in green: with a warning, a downgrade or a rollback."""
-    loud = {c.key for c in report.clusters if warns(c)}
-    went = setbacks(report.clusters, report.change)
-    return loud | {c.key for kept in went.values() for c in kept}
+    warned = {c.key for c in report.clusters if warns(c)}
+    fallen = setbacks(report.clusters, report.change)
+    return warned | {c.key for clusters_fallen in fallen.values() for c in clusters_fallen}
 
 
 def _marks(groups: Iterable[Iterable[str]]) -> dict[str, str]:
@@ -324,19 +324,19 @@ def name_tasks(report: model.Report) -> list[str]:
     """Return the name of each task in the filter: its verb, with its code if not unique."""
     verbs = Counter(task.verb for task in report.today)
     codes = [code_text(next(iter(task.codes), "no_finding")) for task in report.today]
-    named = zip(report.today, codes, strict=True)
-    return [f"{t.verb}: {code}" if verbs[t.verb] > 1 else t.verb for t, code in named]
+    pairs = zip(report.today, codes, strict=True)
+    return [f"{t.verb}: {code}" if verbs[t.verb] > 1 else t.verb for t, code in pairs]
 
 
 def _within(plots: Sequence[Plot]) -> list[Plot]:
     """Return the plots that fit into the fleet's page; clusters' own pages have the others."""
-    kept: list[Plot] = []
+    inside: list[Plot] = []
     bars = 0
     for plot in plots:
-        if len(kept) < PLOTS and bars + len(plot.bars) <= BARS:
-            kept.append(plot)
+        if len(inside) < PLOTS and bars + len(plot.bars) <= BARS:
+            inside.append(plot)
             bars += len(plot.bars)
-    return kept
+    return inside
 
 
 @cache
@@ -349,9 +349,9 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     # Functions that templates use.
-    known = (of for module in (digest, sentences, trend, words) for of in vars(module).items())
+    functions = (of for module in (digest, sentences, trend, words) for of in vars(module).items())
     environment.globals.update(
-        {name: of for name, of in known if callable(of) and not name.startswith("_")},
+        {name: of for name, of in functions if callable(of) and not name.startswith("_")},
         explain_codes=explain_codes,
         name_tasks=name_tasks,
         MOST=today.MOST,

@@ -88,14 +88,14 @@ def wrap(
     return lines
 
 
-def _pieces_of(word: str, room: int) -> list[str]:
+def _pieces_of(text: str, room: int) -> list[str]:
     """Return a word split into pieces of at most `room` columns, after a punctuation mark in the
     second half of a piece; a reference `file:line` is split from its end."""
-    escapes = _ESCAPE.findall(word)
-    bare = plain(word)
-    backwards = _REFERENCE.fullmatch(bare) is not None
+    escapes = _ESCAPE.findall(text)
+    visible = plain(text)
+    backwards = _REFERENCE.fullmatch(visible) is not None
     pieces, piece, wide = list[str](), "", 0
-    for letter in reversed(bare) if backwards else bare:
+    for letter in reversed(visible) if backwards else visible:
         if piece and wide + _cell(letter) > room:
             mark = max(map(piece.rfind, _MARKS)) + 1
             end = mark if 2 * mark > len(piece) else len(piece)
@@ -209,8 +209,8 @@ class Page:
 
     def _is_cut(self, column: Sequence[str], room: int) -> bool:
         """Return true if the page must not split words, and a cell has a word wider than `room`."""
-        words = (word for cell in column for word in cell.split())
-        return not self._parts and any(width_of(word) > room for word in words)
+        words = (text for cell in column for text in cell.split())
+        return not self._parts and any(width_of(text) > room for text in words)
 
     def _row(
         self, row: Sequence[str], widths: Sequence[int], numbers: Sequence[bool], indent: int

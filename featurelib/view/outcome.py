@@ -36,7 +36,7 @@ def operation(update: Move) -> str:
     return "Upgrade" if update.to_level > update.from_level else "Downgrade"
 
 
-def ending_page(ending: Ending, plan: Plan, says: str, width: int | None = None) -> Page:
+def ending_page(ending: Ending, plan: Plan, message: str, width: int | None = None) -> Page:
     """Return the page of an ending: a line per update in KIP-584's form, with its result if it was
     sent, and the sentence about the state."""
     page = Page(width)
@@ -52,7 +52,7 @@ def ending_page(ending: Ending, plan: Plan, says: str, width: int | None = None)
         if outcome is None and ending.steps:
             line += " Result: " + ("OK, before" if position < ending.before else "NOT SENT")
         page.line(line)
-    page.text(says)
+    page.text(message)
     return page
 
 
@@ -160,10 +160,10 @@ def journal_page(
         page.item(f"approval by {clean(w.approved_by)}, cluster {name}: {clean(w.text, 2000)}")
         page.item(f"plan: {_short(w.plan)}", 4)
     waiting = sum(entry.is_open for entry in entries)
-    tail = f"; {waiting} to settle with {of.choice.resume}" if waiting else ""
+    waiting_text = f"; {waiting} to settle with {of.choice.resume}" if waiting else ""
     number = count(len(entries), "open request" if of.only_open else "request")
     owner = f", {clean(of.part.text)}" if of.part else ""
-    page.line(f"{of.path}: {number}{owner}{tail}")
+    page.line(f"{of.path}: {number}{owner}{waiting_text}")
     if faults:
         page.line(
             f"WARNING: NOT all records are as they were written ({clean(faults[0], 300)}). Look: "
@@ -241,12 +241,12 @@ def sentence(
     ending: Ending,
     catalogue: Catalogue,
     name: str = "",
-    way: ClusterArgs | None = None,
+    options: ClusterArgs | None = None,
     again: str = "",
     approve: str = "",
 ) -> str:
     """Return the sentence about a cluster's state after an ending, and the next step. `again`: the
-    command that continues the plan; `approve`: the command that must run before; `way`: options
+    command that continues the plan; `approve`: the command that must run before; `options`: options
     that settle the plan or plan again."""
     title, levels = f"cluster {clean(name or ending.cluster)}", _where(ending.steps, catalogue)
     done, cause = f"{ending.applied} of {count(ending.total, 'step')}", _cause(ending)
@@ -255,8 +255,8 @@ def sentence(
         return f"Applied: {title}: {levels}; {reporting(nodes, nodes)} it."
     if ending.kind is EndingKind.NOTHING_TO_DO:
         wrote = f", written by this plan ({clean('; '.join(ending.reasons), 600)})"
-        by = wrote if ending.reasons else ""
-        return f"Nothing to do: {title} has every level of the plan already{by}; nothing was sent."
+        who = wrote if ending.reasons else ""
+        return f"Nothing to do: {title} has every level of the plan already{who}; nothing was sent."
     if ending.kind is EndingKind.VALIDATED:
         return (
             f"Validated: {title}: the controller would accept the next step; nothing was written."
@@ -264,9 +264,9 @@ def sentence(
     if ending.kind is EndingKind.REHEARSED:
         return f"Dry run: {title} is as the plan expects it; nothing was sent."
     if ending.kind is EndingKind.UNKNOWN:
-        run = (way or ClusterArgs()).resume
+        run = (options or ClusterArgs()).resume
         return f"Unknown: {title}: {done} known to be applied; {cause}. Run: {run}"
-    go_on = _next_command(ending, way, again, approve)
+    go_on = _next_command(ending, options, again, approve)
     if ending.kind is EndingKind.REJECTED:
         how = cause or "the controller refused"
         return f"Rejected: {title}: nothing was written: {how}.{go_on}"
@@ -307,13 +307,13 @@ def _where(steps: Sequence[StepOutcome], catalogue: Catalogue) -> str:
 
 def _outcomes(step: StepOutcome) -> Iterator[str]:
     """Yield the outcomes of a request's updates as text, equal ones together, and late nodes."""
-    alike: dict[tuple[Fate, str], list[str]] = {}
+    groups: dict[tuple[Fate, str], list[str]] = {}
     for outcome in step.updates:
         is_applied = outcome.fate is Fate.APPLIED
         if not is_applied or _is_refused(outcome):
             answer = "" if is_applied else _answer(outcome).rstrip(".")
-            alike.setdefault((outcome.fate, answer), []).append(clean(outcome.update.feature))
-    for (fate, answer), names in alike.items():
+            groups.setdefault((outcome.fate, answer), []).append(clean(outcome.update.feature))
+    for (fate, answer), names in groups.items():
         text = _WHYS[fate].format(", ".join(names), "was" if len(names) == 1 else "were")
         yield f"{text} ({answer})" if answer else text
     if settled := _proof(step):
@@ -367,21 +367,21 @@ def resumed_end(resumed: Resumed) -> str:
     """Return the summary of `resume`: how many of the chosen requests, and of other clusters'
     requests, are open, and the next command."""
     number, unknown = len(resumed.settled) + len(resumed.lost), resumed.unknown
-    tail = ""
+    advice = ""
     counts = Counter((entry.intent.cluster, command) for entry, command in resumed.others)
     for (cluster, command), times in counts.items():
         requests = f"{count(times, 'request')} {'is' if times == 1 else 'are'} open"
-        tail += f" {requests} for another cluster ({clean(cluster)}). Run: {command}"
+        advice += f" {requests} for another cluster ({clean(cluster)}). Run: {command}"
     if unknown:
         waiting = [str(entry.number) for entry in resumed.settled if entry.is_open]
-        which = f" for journal entry {', '.join(waiting)}" if resumed.lost else ""
-        again = f" Run this again{which}." if waiting else ""  # these have their own advice
-        return f"Still unknown: {unknown} of {count(number, 'request')}.{again}{tail}"
+        entry_text = f" for journal entry {', '.join(waiting)}" if resumed.lost else ""
+        again = f" Run this again{entry_text}." if waiting else ""  # these have their own advice
+        return f"Still unknown: {unknown} of {count(number, 'request')}.{again}{advice}"
     if number:
-        return f"Settled: {count(number, 'request')}; resume itself wrote nothing.{tail}"
-    if tail:
-        place = clean(resumed.part) if resumed.part else f"this cluster ({clean(resumed.cluster)})"
-        return f"Nothing to settle: no request is open for {place}.{tail}"
+        return f"Settled: {count(number, 'request')}; resume itself wrote nothing.{advice}"
+    if advice:
+        where = clean(resumed.part) if resumed.part else f"this cluster ({clean(resumed.cluster)})"
+        return f"Nothing to settle: no request is open for {where}.{advice}"
     if resumed.unexplained:
         return "Nothing to settle. It is not known how these levels came about."
     return "Nothing to settle: the outcome of every request is known."
@@ -391,8 +391,8 @@ def settled_sentence(entry: JournalEntry, catalogue: Catalogue) -> str:
     """Return the sentence about a request that `resume` checked."""
     result = entry.outcomes[-1].result
     reason = f"; {proof}" if (proof := _proof(result)) else ""
-    word = _SETTLED.get(result.fate, result.fate.value)
-    return f"Journal entry {entry.number}: {word}: {_where([result], catalogue)}{reason}."
+    fate_text = _SETTLED.get(result.fate, result.fate.value)
+    return f"Journal entry {entry.number}: {fate_text}: {_where([result], catalogue)}{reason}."
 
 
 def unexplained_sentence(odd: Unexplained, catalogue: Catalogue) -> str:

@@ -100,8 +100,8 @@ def planning_page(
     if path is not None:
         page.line()
         effect = "written to the cluster" if planned.probed else "sent"
-        place = "on standard output" if path == STANDARD_OUTPUT else f"in {path}"
-        page.line(f"The plan is {place}. Nothing was {effect}.")
+        path_text = "on standard output" if path == STANDARD_OUTPUT else f"in {path}"
+        page.line(f"The plan is {path_text}. Nothing was {effect}.")
         if path != STANDARD_OUTPUT:
             page.line(paint(f"Next: featurelib show {quote(path)}{onward.ways}", "bold"))
     return page
@@ -126,8 +126,8 @@ def plan_page(
     steps = look_ahead(plan, catalogue, address)
     for number, step in enumerate(steps, start=1):
         together = ", all or nothing" if len(step.changes) > 1 else ""
-        head = f"Step {number} of {len(steps)}{together}, timeout {step.timeout_ms / 1000:g} s"
-        page.line(paint(head, "bold"))
+        title = f"Step {number} of {len(steps)}{together}, timeout {step.timeout_ms / 1000:g} s"
+        page.line(paint(title, "bold"))
         for change in step.changes:
             _change(change, catalogue, page)
         _show_levels_after(step, plan, catalogue, page)
@@ -162,8 +162,8 @@ def approval_page(
     lasts = say_span(approval.expires_at - approval.approved_at)
     until = f"{time_text(approval.expires_at)}, {lasts} from now"
     page.facts([("by", f"{approval.approved_by}{reason}"), ("until", until)])
-    odd = [*_other_catalogue(plan, catalogue), *contradictions(file, name, catalogue)]
-    show_warnings(odd, page)
+    faults = [*_other_catalogue(plan, catalogue), *contradictions(file, name, catalogue)]
+    show_warnings(faults, page)
     return page
 
 
@@ -193,9 +193,9 @@ def _facts(plan: Plan, plan_digest: str, name: str, page: Page) -> None:
 
 def _judged_text(plan: Plan) -> str:
     """Return the text about the judges of a plan: policy, dialects and catalogue."""
-    own = "; ".join(load(name).title for name in plan.own_dialects if name in GENERATIONS)
-    also = f", and the rules of these controllers: {own}" if own else ""
-    return f"strict policy{also}; catalogue of {clean(plan.catalogue)}"
+    titles = "; ".join(load(name).title for name in plan.own_dialects if name in GENERATIONS)
+    own_text = f", and the rules of these controllers: {titles}" if titles else ""
+    return f"strict policy{own_text}; catalogue of {clean(plan.catalogue)}"
 
 
 def _guards_text(guards: Guards) -> str:
@@ -237,11 +237,11 @@ def _change(change: ChangeOutlook, catalogue: Catalogue, page: Page) -> None:
     """Show an update: what its levels bring or lose, what depends on it, and its downgrade."""
     page.text(update_text(change.update, catalogue), 2, 6)
     rows = []
-    for word, notes in (("brings", change.brings), ("may lose", change.loses)):
+    for verb, notes in (("brings", change.brings), ("may lose", change.loses)):
         for note in notes:
             level = level_text(catalogue, METADATA_VERSION, note.level)
-            rows.append((word, f"{level}: {note.purpose}" if note.purpose else level))
-            word = ""
+            rows.append((verb, f"{level}: {note.purpose}" if note.purpose else level))
+            verb = ""
     rows += [("unlocks", ", ".join(f"{other} {level}" for other, level in change.unlocks))]
     page.facts(rows, 4)
     show_danger(change, catalogue, page)
@@ -290,29 +290,29 @@ def _requirements(plan: Plan, catalogue: Catalogue) -> Iterator[str]:
 
 def _reasons(reasons: Sequence[Reason], catalogue: Catalogue, page: Page) -> None:
     """Show the reasons against a plan by feature and level: judge, rule and remedy."""
-    given: set[str] = set()
+    shown: set[str] = set()
     for feature in dict.fromkeys(reason.feature for reason in reasons):
         own = [reason for reason in reasons if reason.feature == feature]
         shortened = [reason for reason in own if reason.code not in tagged("no_level") and feature]
         levels = {reason.level for reason in shortened if reason.level is not None}
         title = clean(feature) if feature else "the whole cluster"
-        named = [level_text(catalogue, feature, level) for level in sorted(levels)]
-        page.line(f"  {title} {' and '.join(named)}".rstrip())
+        level_texts = [level_text(catalogue, feature, level) for level in sorted(levels)]
+        page.line(f"  {title} {' and '.join(level_texts)}".rstrip())
         for reason in own:
-            _reason(reason, given, page)
+            _reason(reason, shown, page)
 
 
-def _reason(reason: Reason, given: set[str], page: Page) -> None:
+def _reason(reason: Reason, shown: set[str], page: Page) -> None:
     if reason.judge in GENERATIONS:
         page.item(answer_text(reason.judge, reason.statement, is_answer=reason.is_answer), 4)
         return
     missing = "missing evidence, " if reason.judge == EVIDENCE else ""
     page.item(f"{missing}{reason.code}: {clean(reason.statement, 1000)}", 4)
-    if reason.action and reason.action not in given:
-        given.add(reason.action)
+    if reason.action and reason.action not in shown:
+        shown.add(reason.action)
         page.item(f"→ {clean(reason.action, 600)}", 6)
-    if reason.command and reason.command not in given:
-        given.add(reason.command)
+    if reason.command and reason.command not in shown:
+        shown.add(reason.command)
         page.line(f"        {clean(reason.command, 400)}")
 
 

@@ -78,7 +78,7 @@ def draw(cluster: ReportedCluster) -> tuple[Plot, ...]:
     for profile in cluster.profiles or ():
         nodes = [(Role.BROKER.text, number) for number in profile.brokers]
         nodes += [(Role.CONTROLLER.text, number) for number in profile.controllers]
-        ranges = {of.feature: (of.min_version, of.max_version) for of in profile.ranges or ()}
+        ranges = {row.feature: (row.min_version, row.max_version) for row in profile.ranges or ()}
         known.append((nodes, None if profile.ranges is None else ranges))
     return tuple(_draw(ready, cluster, known) for ready in cluster.readiness) if known else ()
 
@@ -110,30 +110,30 @@ def _bars(feature: str, cluster: ReportedCluster, known: Seen) -> list[Bar]:
         for finding in cluster.findings
         if finding.code in tagged("unsupported") and finding.feature == feature
     }
-    alike: dict[Ends, list[Node]] = defaultdict(list)
+    groups: dict[Ends, list[Node]] = defaultdict(list)
     silent = list[Node]()
     for nodes, ranges in known:
         if ranges is None:
             silent += nodes
         else:
-            alike[ranges.get(feature, NOT_LISTED)] += nodes
+            groups[ranges.get(feature, NOT_LISTED)] += nodes
     bars = []
-    for ends in sorted(alike, key=lambda ends: ends[::-1]):
-        own = {*alike[ends]}
-        state = "unfit" if own & unfit else "holds" if own & holding else "fits"
-        bars.append(_bar(alike[ends], state, ends))
+    for ends in sorted(groups, key=lambda ends: ends[::-1]):
+        same_nodes = {*groups[ends]}
+        state = "unfit" if same_nodes & unfit else "holds" if same_nodes & holding else "fits"
+        bars.append(_bar(groups[ends], state, ends))
     bars += [_bar(silent, "silent", None)] if silent else []
     if len(bars) <= BARS:
         return bars
     bars.sort(key=lambda bar: bar.state in ("fits", "silent"))
-    tail = count(len(bars) - BARS + 1, "more range")
-    return [*bars[: BARS - 1], Bar(ends=None, state="fits", nodes=tail, label=tail, text="")]
+    more = count(len(bars) - BARS + 1, "more range")
+    return [*bars[: BARS - 1], Bar(ends=None, state="fits", nodes=more, label=more, text="")]
 
 
 def _bar(nodes: Sequence[Node], state: str, ends: Ends | None) -> Bar:
     brokers, controllers = (
-        [number for role, number in nodes if role == of.text]
-        for of in (Role.BROKER, Role.CONTROLLER)
+        [number for role, number in nodes if role == half.text]
+        for half in (Role.BROKER, Role.CONTROLLER)
     )
     ids = {number for _, number in nodes}  # two halves of one process are one node
     parts = [STATES[state]]
@@ -154,7 +154,7 @@ def _bar(nodes: Sequence[Node], state: str, ends: Ends | None) -> Bar:
 def _marks(ready: Readiness, returns: Iterable[ReportedReturn]) -> list[Mark]:
     """Return the marks of a feature's plot. Equal levels share a mark; a ceiling equal to the
     target, and levels that are already finalized, have none."""
-    then = next((back for back in returns if back.feature == ready.feature), None)
+    then = next((item for item in returns if item.feature == ready.feature), None)
     ceiling = None if ready.ceiling == ready.target else ready.ceiling
     marks: dict[Level, tuple[str, str]] = {}
     for kind, words, level in (

@@ -108,8 +108,8 @@ def _of_features(report: Report) -> Iterator[tuple[str, str, list[Sample]]]:
         ("downgrade_floor", "Lowest level that can be had again without losing metadata."),
     ):
         # The ceiling of an UNKNOWN feature is unknown.
-        known = [row for row in rows if (name, row[1].verdict) != ("ceiling", Verdict.UNKNOWN)]
-        levels = [(_labels(**about), getattr(ready, name)) for about, ready in known]
+        rows_known = [row for row in rows if (name, row[1].verdict) != ("ceiling", Verdict.UNKNOWN)]
+        levels = [(_labels(**about), getattr(ready, name)) for about, ready in rows_known]
         numbers = [(labels, None if level is None else level.number) for labels, level in levels]
         yield f"feature_{name}_level", text, numbers
     since: list[Sample] = [(_labels(**a), _seconds(ready.ready_since)) for a, ready in rows]

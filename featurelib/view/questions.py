@@ -69,8 +69,8 @@ def why_not_page(answer: WhyNot, source: Source, width: int | None = None) -> Pa
     page = QuestionPage(source, width)
     goal, now = (page.level(answer.feature, level) for level in (answer.level, answer.current))
     misfits = answer.proofs if answer.answer is LevelStatus.FINALIZED else ()
-    head = _HEADS[answer.answer] + words.although([m.node for m in misfits])
-    page.text(f"{words.clean(source.name)}: {words.clean(answer.feature)} {goal}: {head}")
+    title = _HEADS[answer.answer] + words.although([m.node for m in misfits])
+    page.text(f"{words.clean(source.name)}: {words.clean(answer.feature)} {goal}: {title}")
     page.text(f"finalized: {now} · {words.clean(source.made_from, 300)}")
     page.text(f"judged by: {judges_text(answer.dialects)}")
     if needs := [move for move in answer.moves if move.feature != answer.feature]:
@@ -139,11 +139,11 @@ def _rule(proofs: Sequence[Proof], page: Page) -> None:
         page.item(message, 4)
 
 
-def _show_proofs(head: str, proofs: Sequence[Proof], page: QuestionPage) -> None:
-    """Show findings below the heading `head`, each remedy once."""
+def _show_proofs(title: str, proofs: Sequence[Proof], page: QuestionPage) -> None:
+    """Show findings below the heading `title`, each remedy once."""
     if proofs:
-        page.head(f"{head} ({len(proofs)})")
-    given = set[str]()
+        page.head(f"{title} ({len(proofs)})")
+    shown = set[str]()
     for proof in proofs:
         after = ", ".join(
             filter(None, (words.time_text(proof.seen), words.place(proof.line or "")))
@@ -151,8 +151,8 @@ def _show_proofs(head: str, proofs: Sequence[Proof], page: QuestionPage) -> None
         page.item(
             f"{proof.code}: {words.clean(proof.statement, 1000)}{f' [{after}]' if after else ''}", 2
         )
-        if proof.action and proof.action not in given:
-            given.add(proof.action)
+        if proof.action and proof.action not in shown:
+            shown.add(proof.action)
             page.item(f"→ {words.clean(proof.action, 600)}", 4)
             if proof.command:
                 page.line(f"      {words.clean(proof.command, 400)}")
@@ -196,8 +196,8 @@ def _missing_data(unknown: Sequence[Proof], page: QuestionPage) -> str:
     rows, codes = page.source.view.judged.findings.to_pylist(), {u.code for u in unknown}
     grave = any(row["severity"] == Severity.CRITICAL and row["code"] in codes for row in rows)
     default = "fix critical findings first" if grave else "nothing that is known stands in the way"
-    known = "; ".join(f"{node} {fix}" for node in off) or default
-    return known + f"{';' if off else ':'} find out what is not known" * (len(off) < len(unknown))
+    fixes = "; ".join(f"{node} {fix}" for node in off) or default
+    return fixes + f"{';' if off else ':'} find out what is not known" * (len(off) < len(unknown))
 
 
 def _unlock(answer: WhyNot, route: WayOut, page: QuestionPage) -> None:
@@ -241,9 +241,9 @@ def _remedies(proofs: Sequence[Proof], page: Page) -> None:
     helps = dict.fromkeys(proof.action for proof in proofs if proof.action)
     for remedy in helps:
         page.item(words.clean(remedy, 600), 2)
-    own = dict.fromkeys(proof.code for proof in proofs if proof.judge in GENERATIONS)
-    if own and not helps:
-        page.item(f"fix what its controllers ask for: {', '.join(own)}", 2)
+    codes = dict.fromkeys(proof.code for proof in proofs if proof.judge in GENERATIONS)
+    if codes and not helps:
+        page.item(f"fix what its controllers ask for: {', '.join(codes)}", 2)
 
 
 def judges_line(judges: Iterable[str]) -> str:

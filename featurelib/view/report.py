@@ -91,8 +91,8 @@ def report_run(
     if facts.quarantine is not None:
         lines, first = facts.quarantine
         quarantined = [
-            model.QuarantinedLine(line=clean_place(at), reason=clean(reason), cluster=_shown(of))
-            for at, reason, of in first
+            model.QuarantinedLine(line=clean_place(at), reason=clean(reason), cluster=_shown(key))
+            for at, reason, key in first
         ]
         left_out = model.Quarantine(lines=lines, newest=tuple(quarantined))
     return model.ReportedRun(
@@ -143,8 +143,8 @@ def summarize(
     clusters.sort(key=_worst_first)
     names = {cluster: entry.title for cluster, entry in entries.items()}
     muted = [_mute(rule, judged.findings, run.as_of.date(), names) for rule in mutes]
-    kept = read_nights(past.nights, run.number, catalogue)
-    change = compare(clusters, kept, past, names, catalogue)
+    nights = read_nights(past.nights, run.number, catalogue)
+    change = compare(clusters, nights, past, names, catalogue)
     clusters = sorted(say_setbacks(clusters, change), key=_worst_first)
     causes, fleet = digest.rank_causes(clusters), _count_fleet(clusters)
     if change is not None:
@@ -162,7 +162,7 @@ def summarize(
         clusters=tuple(clusters),
         mutes=tuple(sorted(muted, key=_mute_order)),
         change=change,
-        runs=kept,
+        runs=nights,
     )
 
 
@@ -300,7 +300,7 @@ class _Reader:
         entry = self._entries.get(row["cluster"]) or Entry(id=row["cluster"])
         shares = self._shares(row, entry)
         steps = _in_turn([self._step(step, shares, entry) for step in row["steps"] or ()])
-        returns = [self._read(model.ReportedReturn, back) for back in row["returns_after"] or ()]
+        returns = [self._read(model.ReportedReturn, item) for item in row["returns_after"] or ()]
         verdict = Verdict(row["verdict"])
         mode = ClusterMode(row["mode"]) if row["mode"] else None
         nodes = row["nodes"] or 0
@@ -485,8 +485,8 @@ def _worst_first(cluster: model.ReportedCluster) -> tuple[bool, bool, int, str, 
     return not critical, set_aside, rank, cluster.name, cluster.key
 
 
-def _feature_order(about: model.Readiness | model.ReportedReturn) -> tuple[bool, str]:
-    return metadata_first(about.feature)
+def _feature_order(row: model.Readiness | model.ReportedReturn) -> tuple[bool, str]:
+    return metadata_first(row.feature)
 
 
 def _finding_order(finding: model.ReportedFinding) -> tuple[object, ...]:
@@ -547,7 +547,7 @@ def _count(kind: type[Kind], values: Iterable[Kind]) -> dict[Kind, int]:
 def _mute(
     rule: Mute, findings: TableRows, today: date, names: Mapping[str, str]
 ) -> model.ReportedMute:
-    about = findings["cluster"].take(np.flatnonzero(covered(rule, findings))).to_pylist()
+    clusters = findings["cluster"].take(np.flatnonzero(covered(rule, findings))).to_pylist()
     cluster = names.get(rule.cluster) or rule.cluster
     return model.ReportedMute(
         code=rule.code,
@@ -557,11 +557,11 @@ def _mute(
         reason=clean(rule.reason, LONGEST_REASON),
         until=rule.until,
         expired=rule.until < today,
-        findings=len(about),
-        clusters=len(set(about)),
+        findings=len(clusters),
+        clusters=len(set(clusters)),
     )
 
 
 def _mute_order(mute: model.ReportedMute) -> tuple[object, ...]:
-    about = (mute.code, mute.cluster or "", mute.feature or "", mute.node or -1, mute.reason)
-    return not mute.expired, mute.findings > 0, mute.until, *about
+    key = (mute.code, mute.cluster or "", mute.feature or "", mute.node or -1, mute.reason)
+    return not mute.expired, mute.findings > 0, mute.until, *key

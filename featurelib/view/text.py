@@ -101,8 +101,8 @@ def _head(report: model.Report, page: Page) -> None:
     if report.part is not None:
         page.text(paint(part_text(report), "bold"))
     page.text(paint(lead(report), "bold"))
-    if about := lead_note(report):
-        page.text(_dim(about))
+    if note := lead_note(report):
+        page.text(_dim(note))
 
 
 def _today(report: model.Report, limit: int, page: Page) -> None:
@@ -114,10 +114,10 @@ def _today(report: model.Report, limit: int, page: Page) -> None:
     tasks = report.today[: MOST if limit else None]
     for task in tasks:
         names = _cut([named[key] for key in task.clusters], NAMES if limit else 0)
-        place = _lines(*names, _dim(some(task.owners, NAMES)))
+        names_line = _lines(*names, _dim(some(task.owners, NAMES)))
         codes = "" if limit else _dim(", ".join(task.codes))
         task_text = _lines(task.text, task.how, codes)
-        rows.append([paint(task.verb, "bold"), place, task_text])
+        rows.append([paint(task.verb, "bold"), names_line, task_text])
     page.line()
     page.text(paint("Today", "bold underline"))
     page.table(rows, most=(0, NAME))
@@ -159,7 +159,7 @@ def _counts(report: model.Report, page: Page) -> None:
         if critical := sum(fleet.critical_by_verdict.values()):
             counts.append(("of them critical", fleet.critical_by_verdict, critical))
         counts += [("their features", fleet.features_by_verdict, fleet.features)]
-        rows = [[name, *(f"{of[v]:,}" for v in Verdict), f"{n:,}"] for name, of, n in counts]
+        rows = [[name, *(f"{row[v]:,}" for v in Verdict), f"{n:,}"] for name, row, n in counts]
         page.table([heads, *rows])
         page.line()
         _facts(report, page)
@@ -195,9 +195,9 @@ def _causes(causes: Sequence[model.Cause], limit: int, page: Page) -> None:
         also = f"{'they also hold back' if cause.feature else 'holds back'} {text}" if text else ""
         muted = f", muted in {cause.muted:,}" if cause.muted else ""
         held = f"{cause.severity.value}, in {some(cause.held, NAMES if limit else len(cause.held))}"
-        about = _lines(cause.title, _dim(also), _dim(held + muted))
+        text_lines = _lines(cause.title, _dim(also), _dim(held + muted))
         nodes = f"{cause.nodes:,}" if cause.nodes else ""
-        rows.append([f"{cause.clusters:,}", f"{cause.alone:,}", nodes, about])
+        rows.append([f"{cause.clusters:,}", f"{cause.alone:,}", nodes, text_lines])
     if limit and (hidden := len(causes) - CAUSES) > 0:
         rows.append(["", "", "", _dim(f"… and {count(hidden, 'more cause')}")])
     page.table(rows)
@@ -217,8 +217,8 @@ def _moves(clusters: Sequence[model.ReportedCluster], limit: int, page: Page) ->
         is_ready = cluster.verdict is Verdict.READY
         beyond = "" if is_ready else f"the rest is {cluster.verdict.value}, see below"
         requests = len({step.request for step in cluster.steps})
-        about = _lines(*steps, _dim(beyond), _dim(_contacts(cluster)))
-        rows.append([paint(cluster.name, "bold"), f"{requests:,}", about])
+        cell = _lines(*steps, _dim(beyond), _dim(_contacts(cluster)))
+        rows.append([paint(cluster.name, "bold"), f"{requests:,}", cell])
     page.table(rows, most=(NAME,))
 
 
@@ -230,8 +230,8 @@ def _clusters(clusters: Sequence[model.ReportedCluster], limit: int, page: Page)
         stands = _lines(cluster.phase.value, *map(_dim, digest.release_texts(cluster)))
         sizes = [f"{cluster.nodes:,}", stands] if is_wide else []
         people = _contacts(cluster) if cluster.needs_person else ""
-        about = _lines(cluster.summary, _dim(people))
-        rows.append([_verdict(cluster), _lines(*_names(cluster)), *sizes, about])
+        cell = _lines(cluster.summary, _dim(people))
+        rows.append([_verdict(cluster), _lines(*_names(cluster)), *sizes, cell])
     page.table(rows, most=(0, NAME, 0, PHASE))
 
 
@@ -259,19 +259,19 @@ def _details(clusters: Sequence[model.ReportedCluster], limit: int, page: Page) 
     for cluster in clusters[: limit or None]:
         at = "" if limit else time_text(cluster.newest_line)
         newest = at and f"newest line {at}"
-        about = (cluster.phase.value, count(cluster.nodes, "node"), cluster.mode, newest)
-        stands = _dim(", ".join(filter(None, (*about, *digest.release_texts(cluster)))))
+        facts = (cluster.phase.value, count(cluster.nodes, "node"), cluster.mode, newest)
+        stands = _dim(", ".join(filter(None, (*facts, *digest.release_texts(cluster)))))
         page.line()
         page.text("  ".join([_verdict(cluster), *_names(cluster), stands]))
         for label, lines in _entries(cluster, limit):
-            beside = label
+            title = label
             for line in filter(None, lines):
-                blank = " " * (LABEL - 2 - len(plain(beside)))
+                blank = " " * (LABEL - 2 - len(plain(title)))
                 if label == "run":
-                    page.line(f"{blank}{beside}  {line}")
+                    page.line(f"{blank}{title}  {line}")
                 else:
-                    page.text(line, 0, LABEL, f"{blank}{beside}  ")
-                beside = ""
+                    page.text(line, 0, LABEL, f"{blank}{title}  ")
+                title = ""
 
 
 def _entries(cluster: model.ReportedCluster, limit: int) -> Iterator[Entry]:
@@ -415,9 +415,9 @@ def _evidence(finding: model.ReportedFinding) -> str:
 
 def _cut(texts: Sequence[str], most: int) -> list[str]:
     """Return the first `most` texts, and the number of others if more than one; `most` 0 = all."""
-    kept = list(texts if len(texts) == most + 1 else texts[: most or None])
-    hidden = len(texts) - len(kept)
-    return [*kept, f"… and {hidden:,} more"] if hidden else kept
+    shown = list(texts if len(texts) == most + 1 else texts[: most or None])
+    hidden = len(texts) - len(shown)
+    return [*shown, f"… and {hidden:,} more"] if hidden else shown
 
 
 def _mutes(mutes: Sequence[model.ReportedMute], limit: int, page: Page) -> None:

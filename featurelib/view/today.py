@@ -50,17 +50,17 @@ def plan_day(clusters: Clusters, run: ReportedRun, change: Change | None) -> tup
     groups = [(todo, _fix(todo, code, f)) for (todo, code), f in rows.items()]
     fallen = setbacks(clusters, change)
     # Findings of each kind, also if settings lowered their severity.
-    held = {cluster.key for kept in fallen.values() for cluster in kept}
-    ready = [c for c in clusters if c.steps and c.key not in held and not _has_no_data(c, run)]
+    keys = {cluster.key for clusters_fallen in fallen.values() for cluster in clusters_fallen}
+    ready = [c for c in clusters if c.steps and c.key not in keys and not _has_no_data(c, run)]
     groups += [*_ask(fallen, change), *_without_new_data(clusters, run), *_waiting(ready)]
     groups += _unnamed(clusters, {key for _, task in groups for key in task.clusters})
     groups.sort(key=lambda group: (group[0].rank, -len(group[1].clusters), group[1].codes))
     return tuple(task for _, task in groups)
 
 
-def _unnamed(clusters: Clusters, named: set[str]) -> Groups:
+def _unnamed(clusters: Clusters, keys_named: set[str]) -> Groups:
     """Yield a task for clusters that need action and that no other task names."""
-    if unnamed := [c for c in clusters if c.needs_person and c.key not in named]:
+    if unnamed := [c for c in clusters if c.needs_person and c.key not in keys_named]:
         yield LAST, _task(LAST, unnamed, "No finding explains the UNKNOWN verdict.", "")
 
 
@@ -83,9 +83,9 @@ def _to_do(cluster: ReportedCluster) -> list[ReportedFinding]:
     node, others of a node with a critical finding, silent nodes of a quorum without a majority, and
     repeated findings about old data."""
     serious = [f for f in digest.unmuted(cluster.findings) if f.severity is not Severity.INFO]
-    follow, grave = _consequences(serious), Severity.CRITICAL
-    roots = [f for f in serious if f.severity is grave or f not in follow]
-    first = [f for f in roots if f.severity is grave or f.code not in tagged("consequence")]
+    follow, critical = _consequences(serious), Severity.CRITICAL
+    roots = [f for f in serious if f.severity is critical or f not in follow]
+    first = [f for f in roots if f.severity is critical or f.code not in tagged("consequence")]
     return first or ([] if cluster.steps else roots)
 
 
@@ -105,11 +105,11 @@ def _with_tags(findings: Sequence[ReportedFinding], *tags: str) -> list[Reported
     return [f for f in findings if f.code in tagged(*tags)]
 
 
-def _task(todo: Todo, clusters: Clusters, text: str, how: str, *extra: str) -> Task:
+def _task(kind: Todo, clusters: Clusters, text: str, how: str, *extra: str) -> Task:
     """Return a task for these clusters; `extra`: its command and its code, "" = none."""
     command, code = (*extra, "", "")[:2]
     return Task(
-        verb=todo.verb,
+        verb=kind.verb,
         text=text,
         how=how,
         command=command,
@@ -119,7 +119,7 @@ def _task(todo: Todo, clusters: Clusters, text: str, how: str, *extra: str) -> T
     )
 
 
-def _fix(todo: Todo, code: str, rows: Rows) -> Task:
+def _fix(kind: Todo, code: str, rows: Rows) -> Task:
     """Return the task for one finding code: the problem, and the remedy for the first cluster."""
     clusters = list({cluster.key: cluster for cluster, _ in rows}.values())
     group, *later = digest.group_findings([f for cluster, f in rows if cluster is clusters[0]])
@@ -127,26 +127,26 @@ def _fix(todo: Todo, code: str, rows: Rows) -> Task:
     text = f"{title[:1].upper()}{title[1:]}."
     if not clusters[1:] and not later:
         text, how = joined(group.first.message, group.others), joined(group.first.consequence, how)
-        if further := group.messages[1:]:
+        if more_messages := group.messages[1:]:
             ids = {f.node_id for _, f in rows}
             names = f", {digest.nodes_of([f for _, f in rows])} in all" * (len(ids) > 1)
-            text += f" {count(len(further), 'more finding')} of this kind{names}."
+            text += f" {count(len(more_messages), 'more finding')} of this kind{names}."
     elif how:
-        is_urgent = todo.rank < USUAL[Severity.UNKNOWN].rank
+        is_urgent = kind.rank < USUAL[Severity.UNKNOWN].rank
         how = digest.remedy_of_several(rows, f"{group.messages[0]} " * is_urgent)
     # Commands that unregister stand only in the cluster's details, with their conditions.
-    is_told = todo.verb == COLLECT.verb or not (clusters[1:] or code in tagged("stale", "removes"))
+    is_told = kind.verb == COLLECT.verb or not (clusters[1:] or code in tagged("stale", "removes"))
     commands = group.commands * is_told
     how = f"{how} {digest.fill_in(group.first.command) * bool(commands)}".strip()
-    return _task(todo, clusters, text, how, "\n".join(commands), code)
+    return _task(kind, clusters, text, how, "\n".join(commands), code)
 
 
 def _ask(went: Mapping[str, Clusters], change: Change | None) -> Groups:
     """Yield the task to ask why levels or software of clusters were downgraded."""
-    went = {kind: kept for kind, kept in went.items() if kind != METADATA_FELL}
-    changed = list({c.key: c for kept in went.values() for c in kept}.values())
+    went = {kind: rows for kind, rows in went.items() if kind != METADATA_FELL}
+    changed = list({c.key: c for rows in went.values() for c in rows}.values())
     if changed:
-        named = (f"{kind} in {some([c.name for c in kept], NAMES)}" for kind, kept in went.items())
+        named = (f"{kind} in {some([c.name for c in rows], NAMES)}" for kind, rows in went.items())
         text = "; ".join(named)
         lower = [
             f"{m.name}: {m.feature} {m.before.text} → {m.after.text} ({m.seen:%Y-%m-%d})"

@@ -83,12 +83,12 @@ def compare(
     before = past.verdicts
     if before is None or len(nights) < 2:
         return None
-    judged = [cluster for cluster in clusters if cluster.key in before]
+    compared = [cluster for cluster in clusters if cluster.key in before]
     return model.Change(
         run=nights[-2].run,
         as_of=nights[-2].as_of,
         verdicts=tuple(_changed_verdicts(clusters, before, names)),
-        silent=tuple(_newly_silent(judged, past.silent)),
+        silent=tuple(_newly_silent(compared, past.silent)),
         **_changed_levels(clusters, past, nights[-1].as_of, catalogue),
     )
 
@@ -100,9 +100,9 @@ def _changed_verdicts(
 ) -> Iterator[model.ChangedVerdict]:
     """Yield clusters with a changed verdict, or that became critical, are new or gone."""
     for now in clusters:
-        same = {(now.verdict, now.severity is CRITICAL), (now.verdict, True)}
+        unchanged = {(now.verdict, now.severity is CRITICAL), (now.verdict, True)}
         was = before.get(now.key)
-        if was not in same:
+        if was not in unchanged:
             verdict = Verdict(was[0]) if was else None
             yield model.ChangedVerdict(
                 key=now.key, name=now.name, before=verdict, after=now.verdict, severity=now.severity
@@ -140,10 +140,10 @@ def _changed_levels(
         known = (ready for ready in cluster.readiness if ready.verdict is not Verdict.UNKNOWN)
         top = {ready.feature: _number(ready.ceiling) for ready in known}
         moved = history.changed_levels(then[cluster.key], now)
-        fell = history.lowered_ceilings(tops[cluster.key], top, moved)
-        tonight = ([(move, now_at) for move in moves] for moves in (moved, fell))
-        every = (*tonight, past.lowered.get(cluster.key, ()))
-        for into, moves in zip(changes.values(), every, strict=True):
+        lowered = history.lowered_ceilings(tops[cluster.key], top, moved)
+        tonight = ([(move, now_at) for move in moves] for moves in (moved, lowered))
+        steps = (*tonight, past.lowered.get(cluster.key, ()))
+        for into, moves in zip(changes.values(), steps, strict=True):
             into += [_changed_level(cluster, move, at, catalogue) for move, at in moves]
     return {name: tuple(moves) for name, moves in changes.items()}
 
@@ -182,16 +182,16 @@ def setbacks(
 ) -> dict[str, list[model.ReportedCluster]]:
     """Return setback → its clusters, worst first; ask for the reason of each first."""
     moved = (*change.levels, *change.lowered) if change else ()
-    fell = tagged("epoch_fell")
-    of = {
+    codes = tagged("epoch_fell")
+    by_cluster = {
         METADATA_FELL: {
-            c.key for c in clusters if any(f.code in fell for f in unmuted(c.findings))
+            c.key for c in clusters if any(f.code in codes for f in unmuted(c.findings))
         },
         "levels went down": {o.key for o in moved if o.after.number < o.before.number},
         "software was rolled back": {c.key for c in change.ceilings} if change else set[str](),
     }
-    by_kind = {kind: [c for c in clusters if c.key in keys] for kind, keys in of.items()}
-    return {kind: kept for kind, kept in by_kind.items() if kept}
+    by_kind = {kind: [c for c in clusters if c.key in keys] for kind, keys in by_cluster.items()}
+    return {kind: found for kind, found in by_kind.items() if found}
 
 
 def say_setbacks(
@@ -199,8 +199,8 @@ def say_setbacks(
 ) -> Iterator[model.ReportedCluster]:
     """Yield the clusters; one with a setback needs action, and its summary begins with the
     setback."""
-    went = [(c.key, setback) for setback, kept in setbacks(clusters, change).items() for c in kept]
-    first = dict(reversed(went))
+    pairs = [(c.key, setback) for setback, kept in setbacks(clusters, change).items() for c in kept]
+    first = dict(reversed(pairs))
     for cluster in clusters:
         if kind := first.get(cluster.key):
             look = f"{kind}: {'ask first why' if cluster.steps else 'look at it, and ask why'}"
@@ -217,9 +217,9 @@ def ask_first(report: model.Report) -> Iterator[tuple[str, str]]:
     for level in report.change.lowered if report.change else ():
         moves[level.key].append((level.feature, level.before.text, level.after.text, level.seen))
     for cluster in report.clusters:
-        grave = (f for f in unmuted(cluster.findings) if f.severity is Severity.CRITICAL)
+        critical = (f for f in unmuted(cluster.findings) if f.severity is Severity.CRITICAL)
         reason = (
-            words.mend_first([g.statement for g in grave]),
+            words.mend_first([g.statement for g in critical]),
             words.ask_why_lower(moves[cluster.key]),
         )
         yield from ((cluster.key, text) for text in reason if text)
@@ -229,18 +229,18 @@ def gather_moves(change: model.Change) -> list[tuple[str, list[model.ChangedVerd
     """Return (change of verdict `BLOCKED → READY`, its clusters), worst first. A cluster that one
     run did not judge is new or gone; critical clusters and setbacks are marked."""
     moves: defaultdict[str, list[model.ChangedVerdict]] = defaultdict(list)
-    order, back = [*Verdict, None], {c.key for c in change.ceilings}
+    order, ceiling_keys = [*Verdict, None], {c.key for c in change.ceilings}
 
     def turn(move: model.ChangedVerdict) -> tuple[bool, int, int, bool]:
         ends = order.index(move.after), order.index(move.before)
-        return move.severity is not CRITICAL, *ends, move.key not in back
+        return move.severity is not CRITICAL, *ends, move.key not in ceiling_keys
 
     for verdict in sorted(change.verdicts, key=turn):
         notes = f", {CRITICAL}" if verdict.severity is CRITICAL else ""
-        notes += ", software was rolled back" if verdict.key in back else ""
-        same = f"newly {CRITICAL}, {verdict.after} as before"
+        notes += ", software was rolled back" if verdict.key in ceiling_keys else ""
+        same_text = f"newly {CRITICAL}, {verdict.after} as before"
         move = f"{verdict.before or 'new'} → {verdict.after or 'gone'}{notes}"
-        moves[same if verdict.before is verdict.after else move].append(verdict)
+        moves[same_text if verdict.before is verdict.after else move].append(verdict)
     return list(moves.items())
 
 
@@ -313,20 +313,20 @@ def trends(report: model.Report) -> tuple[Trend, ...]:
         ("oldest metadata.version", [_oldest(nights)]),
         ("how long clusters are READY", waits),
     )
-    kept = ((title, [row for row in rows if any(row.values)]) for title, rows in series)
-    return tuple(Trend(title=title, series=tuple(rows)) for title, rows in kept if rows)
+    shown = ((title, [row for row in rows if any(row.values)]) for title, rows in series)
+    return tuple(Trend(title=title, series=tuple(rows)) for title, rows in shown if rows)
 
 
 def _verdicts(nights: Sequence[model.PastRun]) -> list[Series]:
     counts = [night.clusters_by_verdict for night in nights]
-    return [_series(verdict.value, [of[verdict] for of in counts]) for verdict in Verdict]
+    return [_series(verdict.value, [count[verdict] for count in counts]) for verdict in Verdict]
 
 
 def _oldest(nights: Sequence[model.PastRun]) -> Series:
     """Return the oldest finalized metadata.version in the fleet, by run."""
     texts = [{at.level.number: at.level.text for at in n.metadata_versions} for n in nights]
-    named = {number: text for of in texts for number, text in of.items()}
-    return _series("of any cluster", [min(of, default=None) for of in texts], named.__getitem__)
+    names = {number: text for of in texts for number, text in of.items()}
+    return _series("of any cluster", [min(of, default=None) for of in texts], names.__getitem__)
 
 
 def _age(hours: int) -> str:
@@ -349,8 +349,8 @@ def _named(
 def _series(
     name: str, values: Sequence[int | None], text: Callable[[int], str] = "{:,}".format
 ) -> Series:
-    known = [text(value) for value in values if value is not None]
-    first, last = (known[0], known[-1]) if known else ("", "")
+    numbers = [text(value) for value in values if value is not None]
+    first, last = (numbers[0], numbers[-1]) if numbers else ("", "")
     if values and values[-1] is None:
         last = "–"
     return Series(name=name, values=tuple(values), first=first, last=last)
@@ -361,9 +361,9 @@ def line(values: Sequence[int | None]) -> list[str]:
     top = max((value for value in values if value is not None), default=0) or 1
     wide = (WIDTH - 4) / max(len(values) - 1, 1)
     lines, points = list[str](), list[str]()
-    for place, value in enumerate([*values, None]):
+    for index, value in enumerate([*values, None]):
         if value is not None:
-            points.append(f"{2 + place * wide:.0f},{HEIGHT - 3 - (HEIGHT - 6) * value / top:.0f}")
+            points.append(f"{2 + index * wide:.0f},{HEIGHT - 3 - (HEIGHT - 6) * value / top:.0f}")
         elif points:
             lines.append(" ".join(points if len(points) > 1 else points * 2))
             points = []

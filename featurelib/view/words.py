@@ -111,14 +111,14 @@ def judge_text(judge: str) -> str:
 
 def judges_text(dialects: Sequence[str]) -> str:
     """Return the text that names the policy and the controllers of these dialects."""
-    own = "; ".join(load(name).title for name in dialects if name in GENERATIONS)
-    return f"the policy{'; and the rules of these controllers: ' + own if own else ''}"
+    titles = "; ".join(load(name).title for name in dialects if name in GENERATIONS)
+    return f"the policy{'; and the rules of these controllers: ' + titles if titles else ''}"
 
 
 def answer_text(judge: str, message: str, *, is_answer: bool) -> str:
     """Return a controller's message as text; `is_answer`: it would return this reason first."""
-    does = "would answer" if is_answer else "would refuse this too, after the rest is fixed"
-    return f'{judge_text(judge)} {does}: "{clean(message, 1000)}"'
+    verb_text = "would answer" if is_answer else "would refuse this too, after the rest is fixed"
+    return f'{judge_text(judge)} {verb_text}: "{clean(message, 1000)}"'
 
 
 def show_muted(mutes: Iterable[SetAside | None], page: Page, head: str = MUTED) -> None:
@@ -144,8 +144,8 @@ def idle_text(off: Sequence[int], silent: Sequence[int]) -> str:
     parts = []
     for ids, verb, plural in ((off, "does not run", "do not run"), (silent, "did not respond", "")):
         if ids:
-            does = f"{verb} and is" if len(ids) == 1 else f"{plural or verb} and are"
-            parts.append(f"{nodes(None, ids)} {does} left as now")
+            verb_text = f"{verb} and is" if len(ids) == 1 else f"{plural or verb} and are"
+            parts.append(f"{nodes(None, ids)} {verb_text} left as now")
     return "; ".join(parts)
 
 
@@ -165,17 +165,17 @@ def by_managers(managers: Iterable[str]) -> str:
 def after_ours(managed: Sequence[model.ReportedCluster]) -> str:
     """Return the sentence that featurelib's plan, made for the present levels, comes first."""
     with_ours = [cluster for cluster in managed if digest.parts(cluster)[0]]
-    place = "" if len(with_ours) == len(managed) else f" of {some([c.name for c in with_ours], 2)}"
-    return f"Apply our plan{place} first. " if with_ours else ""
+    where = "" if len(with_ours) == len(managed) else f" of {some([c.name for c in with_ours], 2)}"
+    return f"Apply our plan{where} first. " if with_ours else ""
 
 
 def one_way(points: Mapping[str, Sequence[str]]) -> str:
     """Return the sentence about points of no return: cluster name → levels; "" = none."""
-    kept = [name for name, levels in points.items() if levels]
-    if len(kept) != 1:
-        return f"Some levels of {some(kept, 2)} cannot be taken back. " if kept else ""
-    place = f" of {kept[0]}" if len(points) > 1 else ""
-    return f"Point of no return{place}: {some(points[kept[0]], FEATURES)}. "
+    features = [name for name, levels in points.items() if levels]
+    if len(features) != 1:
+        return f"Some levels of {some(features, 2)} cannot be taken back. " if features else ""
+    where = f" of {features[0]}" if len(points) > 1 else ""
+    return f"Point of no return{where}: {some(points[features[0]], FEATURES)}. "
 
 
 def warns_besides(cluster: model.ReportedCluster) -> bool:
@@ -186,11 +186,11 @@ def warns_besides(cluster: model.ReportedCluster) -> bool:
 def plans_text(clusters: Sequence[model.ReportedCluster], *, owners: bool) -> str:
     """Return the steps of the first cluster's plan, and the number of other plans. `owners`: the
     steps of the clusters' managers instead of ours."""
-    first, *further = clusters
+    first, *others = clusters
     steps = digest.parts(first)[owners]
-    text = f"{first.name}: " * bool(further)
+    text = f"{first.name}: " * bool(others)
     text += some([digest.step_text(replace(step, managed_by=None)) for step in steps], FEATURES)
-    return text + f", and levels of {count(len(further), 'more cluster')}" * bool(further) + "."
+    return text + f", and levels of {count(len(others), 'more cluster')}" * bool(others) + "."
 
 
 def before_text(clusters: Sequence[model.ReportedCluster], *, owners: bool) -> str:
@@ -229,8 +229,8 @@ def part_text(report: model.Report) -> str:
     """Return how a report's clusters were selected, and their number; "" = the whole fleet."""
     if report.part is None:
         return ""
-    of = count(report.part.of, "cluster")
-    return f"{report.part.text}: {report.fleet.clusters:,} of {of}"
+    total = count(report.part.of, "cluster")
+    return f"{report.part.text}: {report.fleet.clusters:,} of {total}"
 
 
 def lead_note(report: model.Report) -> str:
@@ -250,12 +250,12 @@ def _all_old(report: model.Report) -> str:
     """Return the sentences about a fleet of old data: share, newest line, remedy."""
     fleet, run = report.fleet, report.run
     clusters = count(fleet.clusters, "cluster")
-    part, tail = f"all {clusters}", ""
+    part, rest = f"all {clusters}", ""
     if fleet.not_landed:
         part = f"{fleet.too_old:,} of {clusters}"
         number = "one" if fleet.not_landed == 1 else f"{fleet.not_landed:,}"
-        tail = f", and no data was collected from the other {number}"
-    text = f"Every verdict is UNKNOWN because the data of {part} is too old{tail}."
+        rest = f", and no data was collected from the other {number}"
+    text = f"Every verdict is UNKNOWN because the data of {part} is too old{rest}."
     if run.newest_line is not None:
         old = age(max(run.as_of - run.newest_line, timedelta()))
         limit = run.max_age_hours
@@ -290,9 +290,9 @@ def next_step(report: model.Report) -> tuple[str, str]:
     if not report.today:
         return "Nothing to do until the next run." if report.clusters else "Collect a cluster.", ""
     task = report.today[0]
-    named = {cluster.key: cluster.name for cluster in report.clusters}
-    place = some([named[key] for key in task.clusters], FEATURES)
+    names = {cluster.key: cluster.name for cluster in report.clusters}
+    where = some([names[key] for key in task.clusters], FEATURES)
     owners = f" ({some(task.owners, FEATURES)})" if task.owners else ""
     # A task shows the command of its remedy; a person decides whether to run it.
     command = task.command if task.verb in ("Approve", "Hand over", "Collect") else ""
-    return f"{task.verb} {place}{owners}: {task.text} {task.how}".rstrip(), command
+    return f"{task.verb} {where}{owners}: {task.text} {task.how}".rstrip(), command

@@ -70,7 +70,7 @@ def fates(ending: Ending) -> list[str]:
 
 
 def says(ending: Ending) -> str:
-    return sentence(ending, CATALOGUE, way=ClusterArgs(reach="--file x"))
+    return sentence(ending, CATALOGUE, options=ClusterArgs(reach="--file x"))
 
 
 def cut(reply: Reply) -> Reply:
@@ -370,7 +370,7 @@ def test_without_anybody_to_send_to_nothing_is_written_down_either(tmp_path: Pat
     ending = it.apply(plan, wrapped)
     assert (ending.kind, set(fates(ending))) == (REJECTED, {"not applied"})
     said = sentence(
-        ending, CATALOGUE, way=ClusterArgs(reach="c-1"), again="featurelib apply p.json"
+        ending, CATALOGUE, options=ClusterArgs(reach="c-1"), again="featurelib apply p.json"
     )
     assert said.endswith("Nothing was sent). Go on with the same plan: featurelib apply p.json")
     assert (wrapped.written, it.fates()) == ([], [])

@@ -79,9 +79,9 @@ def open_kafka(entry: Entry, *, timeout: float) -> Backend:
 
         Credentials(entry.zookeeper_security, ZOOKEEPER).check()
         znodes = partial(read_znodes, entry.zookeeper, timeout, entry.zookeeper_security)
-    given = (*entry.bootstrap, *entry.controller_bootstrap) or (entry.zookeeper,)
+    addresses = (*entry.bootstrap, *entry.controller_bootstrap) or (entry.zookeeper,)
     reach = Reach(
-        where=",".join(given),
+        where=",".join(addresses),
         bootstrap=entry.bootstrap,
         controllers=entry.controller_bootstrap,
         wires={Role.BROKER: Wire(brokers, timeout), Role.CONTROLLER: Wire(controllers, timeout)},
@@ -119,22 +119,22 @@ class KafkaBackend:
 
     def abilities(self) -> Abilities:
         """Return the guarantees by mode; may query the cluster. Raises UnreachableError."""
-        known = self._known()
-        validates = known.mode == "kraft" and not known.is_migrating
-        return Abilities(mode=known.mode, validate_only=validates)
+        node_map = self._known()
+        validates = node_map.mode == "kraft" and not node_map.is_migrating
+        return Abilities(mode=node_map.mode, validate_only=validates)
 
     def recipient(self) -> Recipient:
         """Connect to the first possible recipient, and keep the connection for `update`."""
-        known = self._known()
-        client, role, node = self._connect(known)
+        node_map = self._known()
+        client, role, node = self._connect(node_map)
         self.close()
         self._held = client
-        epoch, leader = known.leader
+        epoch, leader = node_map.leader
         return Recipient(
             role=role.text,
             node=node,
             address=client.address,
-            leader=leader if known.mode == "kraft" else node,
+            leader=leader if node_map.mode == "kraft" else node,
             leader_epoch=epoch,
         )
 
@@ -171,17 +171,17 @@ class KafkaBackend:
                 "ZooKeeper mode, which would apply the request. Nothing was sent. Leave out "
                 "--validate-only."
             )
-        for known in (self._known, self._find_again):
-            with self._connect(known())[0] as client:
+        for find_map in (self._known, self._find_again):
+            with self._connect(find_map())[0] as client:
                 answered = _answered(client, step, validate_only=True)
             if answered.code != NOT_CONTROLLER:
                 break
         return answered
 
-    def _connect(self, known: Map) -> tuple[Client, Role, int]:
+    def _connect(self, node_map: Map) -> tuple[Client, Role, int]:
         """Connect to the first recipient that accepts; return connection, role and id."""
         failures = []
-        for role, node, address in candidates(known):
+        for role, node, address in candidates(node_map):
             try:
                 return self._reach.wires[role].connect(address), role, node
             except UnreachableError as error:
@@ -207,23 +207,23 @@ class KafkaBackend:
         return self._map
 
 
-def candidates(known: Map) -> Iterator[tuple[Role, int, str]]:
+def candidates(node_map: Map) -> Iterator[tuple[Role, int, str]]:
     """Yield the nodes that can receive an update, best first, as (role, node id, host:port).
 
     ZooKeeper mode: only the controller. KRaft: the active controller first. Brokers come last,
     because they forward a request, and forward it again after a lost connection.
     """
-    if known.mode == "zk":
-        for address in known.brokers.get(known.active, ()):
-            yield Role.BROKER, known.active, address
+    if node_map.mode == "zk":
+        for address in node_map.brokers.get(node_map.active, ()):
+            yield Role.BROKER, node_map.active, address
         return
-    leader = known.leader[1]
+    leader = node_map.leader[1]
     if leader != NOBODY:
-        for address in known.controllers.get(leader, ()):
+        for address in node_map.controllers.get(leader, ()):
             yield Role.CONTROLLER, leader, address
-    live = [node for node in sorted(known.brokers) if node not in known.fenced]
+    live = [node for node in sorted(node_map.brokers) if node not in node_map.fenced]
     for node in live[:FORWARDERS]:
-        yield Role.BROKER, node, known.brokers[node][0]
+        yield Role.BROKER, node, node_map.brokers[node][0]
 
 
 def _answered(client: Client, step: Step, *, validate_only: bool) -> Reply:
@@ -249,8 +249,8 @@ def _discover(reach: Reach, say: Say) -> Search:
         say(f"{reach.where}: {MOST_NODES:,} nodes or more are named; no more than that are asked")
     if search.znodes is None and len(silent) == len(nodes):
         cluster_id = search.known.cluster_id  # "" = no node returned an id
-        own = [line for n in nodes for line in lines_of(n, cluster_id)] if cluster_id else ()
-        raise _unreached(reach, (*_nameless(search.known), *search.failures, *silent), own)
+        landed = [line for n in nodes for line in lines_of(n, cluster_id)] if cluster_id else ()
+        raise _unreached(reach, (*_nameless(search.known), *search.failures, *silent), landed)
     for text in (*search.failures, *silent)[:SHOWN]:
         say(text)
     if len(silent) > SHOWN:
@@ -261,25 +261,25 @@ def _discover(reach: Reach, say: Say) -> Search:
     return search
 
 
-def _unreached(reach: Reach, reasons: Iterable[str], own: Sequence[bytes]) -> UnreachableError:
+def _unreached(reach: Reach, reasons: Iterable[str], landed: Sequence[bytes]) -> UnreachableError:
     """Return the error that no node responded: each reason once, after the nodes it is about.
-    `own`: the `lines` of the error. A single reason with advice becomes the whole message."""
-    every = " · ".join(reason.rstrip(".") for reason in dict.fromkeys(reasons))
-    parts = share_reasons(every).split(" · ")
+    `landed`: the `lines` of the error. A single reason with advice becomes the whole message."""
+    all_reasons = " · ".join(reason.rstrip(".") for reason in dict.fromkeys(reasons))
+    parts = share_reasons(all_reasons).split(" · ")
     if len(parts) > SHOWN:
         parts[SHOWN:] = [f"and {len(parts) - SHOWN:,} more"]
     if len(parts) == 1 and "expected" in parts[0]:
-        return UnreachableError(f"{parts[0]}.", own)
+        return UnreachableError(f"{parts[0]}.", landed)
     alone = f"{reach.where}: " if len(parts) == 1 else ""
     text = " · ".join(parts).removeprefix(alone)
-    given = (*reach.bootstrap, *reach.controllers)
-    is_named = all(split_id(address)[1] in text for address in given) and bool(given)
+    addresses = (*reach.bootstrap, *reach.controllers)
+    is_named = all(split_id(address)[1] in text for address in addresses) and bool(addresses)
     prefix = "" if is_named else f"{reach.where}: "
     # A node that refused the login was reached, also a controller without a known id.
     secured = (REFUSED_LOGIN, OTHER_SECURITY)
-    is_reached = _WITH_ID in every or all(any(w in part for w in secured) for part in parts)
+    is_reached = _WITH_ID in all_reasons or all(any(w in part for w in secured) for part in parts)
     hint = "Check the address first, then the network, then whether the nodes run."
-    return UnreachableError(f"{prefix}{NOBODY_ANSWERED}{text}.", own, "" if is_reached else hint)
+    return UnreachableError(f"{prefix}{NOBODY_ANSWERED}{text}.", landed, "" if is_reached else hint)
 
 
 def _refusals(answers: Iterable[NodeAnswers]) -> Iterator[str]:
@@ -293,19 +293,19 @@ def _refusals(answers: Iterable[NodeAnswers]) -> Iterator[str]:
         yield f"{some(titles, SHOWN)}: {reason}"
 
 
-def voters_not_asked(known: Map) -> Iterator[str]:
+def voters_not_asked(node_map: Map) -> Iterator[str]:
     """Yield texts about voters without address, and addresses without node id."""
-    if lost := sorted(known.voters - set(known.controllers)):
+    if lost := sorted(node_map.voters - set(node_map.controllers)):
         yield (
             f"voters {some([*map(str, lost)], SHOWN)}: not asked, because no address is known. Add "
             "ID@HOST:PORT of each to controller_bootstrap (--controllers)."
         )
-        yield from _nameless(known)
+        yield from _nameless(node_map)
 
 
-def _nameless(known: Map) -> Iterator[str]:
+def _nameless(node_map: Map) -> Iterator[str]:
     """Yield texts about controllers that responded, but whose node id is unknown."""
-    for address in known.nameless[:SHOWN]:
+    for address in node_map.nameless[:SHOWN]:
         yield (
             f"{address}: expected a controller that says its node id, found one that does not "
             f"(before 3.7, or without the right to DESCRIBE_CONFIGS). {_WITH_ID}."
@@ -314,11 +314,11 @@ def _nameless(known: Map) -> Iterator[str]:
 
 def lines_of(node: NodeAnswers, cluster_id: str) -> Iterator[bytes]:
     """Yield all landing lines about one node in one role."""
-    target, of = node.target, {"role": node.target.role.text, "endpoint": node.address}
-    ranges = {"node_id": target.node_id, **of, "asked_version": ASKED_API_VERSIONS}
+    target, labels = node.target, {"role": node.target.role.text, "endpoint": node.address}
+    ranges = {"node_id": target.node_id, **labels, "asked_version": ASKED_API_VERSIONS}
 
     def line(api: Api, at: datetime, **keys: object) -> bytes:
-        half = of if api is Api.DESCRIBE_CONFIGS else {"listener": target.role.text}
+        half = labels if api is Api.DESCRIBE_CONFIGS else {"listener": target.role.text}
         node = {"asked_node": target.node_id, **half}
         is_of_ranges = api is Api.API_VERSIONS
         return _line(api.name.lower(), cluster_id, at, **(ranges if is_of_ranges else node), **keys)

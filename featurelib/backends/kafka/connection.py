@@ -134,11 +134,11 @@ def words(error: Exception, credentials: Credentials, timeout_ms: int) -> str:
 def _other_security(error: Exception, credentials: Credentials) -> str:
     """Return the likely security setting of a listener that gave this error; "" = another error.
     Kafka mostly closes the connection without a response if protocol or mechanism differ."""
-    known, name, text = credentials.security, type(error).__name__, str(error)
+    security, name, text = credentials.security, type(error).__name__, str(error)
     if name == "UnsupportedSaslMechanismError":
-        return f"it does not take the mechanism {known.mechanism}"
+        return f"it does not take the mechanism {security.mechanism}"
     if name == "IllegalSaslStateError":
-        return f"it takes no login, so its protocol is {'SSL' if known.is_tls else 'PLAINTEXT'}"
+        return f"it takes no login, so its protocol is {'SSL' if security.is_tls else 'PLAINTEXT'}"
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted ({error.verify_message}); ca_file names who signed"
     if isinstance(error, ssl.SSLEOFError):
@@ -146,8 +146,8 @@ def _other_security(error: Exception, credentials: Credentials) -> str:
     if getattr(error, "reason", "") == "WRONG_VERSION_NUMBER":
         return "it answers without TLS"
     if name == "InvalidReceiveError" and int(text.rpartition(" ")[2]) in TLS_ALERT:
-        return "it answers by TLS, so its protocol is SASL_SSL" + " or SSL" * (not known.is_sasl)
-    if text.endswith(_CLOSED) and known.is_tls and not known.is_sasl:
+        return "it answers by TLS, so its protocol is SASL_SSL" + " or SSL" * (not security.is_sasl)
+    if text.endswith(_CLOSED) and security.is_tls and not security.is_sasl:
         return "it closed the connection, as one that wants a login (SASL_SSL) does"
     return ""
 

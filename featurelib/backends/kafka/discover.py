@@ -111,8 +111,8 @@ class Map:
         if members is not None:
             self.learn_id(members.cluster_id or "")
             for node, address in members.addresses.items():
-                known = self.brokers if role is Role.BROKER else self.controllers
-                add_addresses(known, node, (address,))
+                addresses = self.brokers if role is Role.BROKER else self.controllers
+                add_addresses(addresses, node, (address,))
             if role is Role.BROKER:
                 self.fenced |= members.fenced
                 lists_it = members.controller_id != NOBODY
@@ -225,9 +225,9 @@ class Reach:
     wires: dict[Role, Wire]
     znodes: Callable[[], Znodes] | None
 
-    def after(self, known: Map | None) -> Reach:
+    def after(self, node_map: Map | None) -> Reach:
         """Return the addresses with brokers of an earlier reading, as a last resort."""
-        known_at = islice((at[0] for at in known.brokers.values()), FURTHER) if known else ()
+        known_at = islice((at[0] for at in node_map.brokers.values()), FURTHER) if node_map else ()
         return replace(self, bootstrap=tuple(dict.fromkeys((*self.bootstrap, *known_at))))
 
 
@@ -236,8 +236,8 @@ class Search:
     ZooKeeper is read and every node is queried in full; else only given addresses list members.
     `failures`: texts about the given addresses that failed."""
 
-    def __init__(self, reach: Reach, known: Map, say: Say, *, asks: bool) -> None:
-        self.known, self.failures, self._asks = known, list[str](), asks
+    def __init__(self, reach: Reach, node_map: Map, say: Say, *, asks: bool) -> None:
+        self.known, self.failures, self._asks = node_map, list[str](), asks
         self.asked: dict[Key, NodeAnswers] = {}
         self.znodes: Znodes | None = None
         self._reach, self._say, self._share = reach, say, Share()
@@ -307,7 +307,7 @@ class Search:
     def _brokers_left(self) -> list[str]:
         if self._has_list:
             return []
-        registered = (address for own in self.known.brokers.values() for address in own)
+        registered = (address for addresses in self.known.brokers.values() for address in addresses)
         brokers = dict.fromkeys((*self._reach.bootstrap, *islice(registered, FURTHER)))
         return [address for address in brokers if address not in self._given]
 

@@ -42,7 +42,7 @@ class Api(IntEnum):
 
     @property
     def title(self) -> str:
-        return "".join(word.capitalize() for word in self.name.split("_"))
+        return "".join(part.capitalize() for part in self.name.split("_"))
 
 
 SOFTWARE = {

@@ -56,17 +56,17 @@ _IN_TURN = frozenset({NO_ERROR, NOT_CONTROLLER})  # codes of a present or former
 
 
 def passed(
-    reach: Reach, known: Map, sent: Recipient | None, features: Collection[str]
+    reach: Reach, node_map: Map, sent: Recipient | None, features: Collection[str]
 ) -> Passed | NotPassed:
     """Return the proof that the request in `sent` can no longer be applied, or what is missing for
-    it; `known`: the present state.
+    it; `node_map`: the present state.
 
     Raises UnreachableError with the words of a node that did not answer, ConfigError, RefusedError.
     """
-    proof = _PendingRequest(reach=reach, known=known, sent=sent)
-    if known.is_migrating:
+    proof = _PendingRequest(reach=reach, known=node_map, sent=sent)
+    if node_map.is_migrating:
         return NotPassed(why="nodes of ZooKeeper mode and of KRaft answer, and both may hold it")
-    if known.mode == "zk":
+    if node_map.mode == "zk":
         return proof.in_zookeeper_mode()
     return proof.in_kraft(further=KRAFT_VERSION in features)
 
@@ -131,8 +131,8 @@ class _PendingRequest:
         until, first = time.monotonic() + LONGEST_WAIT_S, None
         while True:
             now = self.leading()
-            same = leading.leader_id, leading.leader_epoch
-            if now is None or (now.leader_id, now.leader_epoch) != same:
+            leader = leading.leader_id, leading.leader_epoch
+            if now is None or (now.leader_id, now.leader_epoch) != leader:
                 return NotPassed(why="the controllers elected another leader meanwhile")
             first = first or now
             if now.high_watermark > (first.log_end + 1 if further else 0):
@@ -147,10 +147,10 @@ class _PendingRequest:
         responds; a broker forwards the request to it. Raises UnreachableError if no node can be
         asked."""
         leader = self.known.leader[1]
-        ways = [(Role.CONTROLLER, address) for address in self.known.controllers.get(leader, ())]
-        ways += [(Role.BROKER, at[0]) for _, at in sorted(self.known.brokers.items()) if at]
+        routes = [(Role.CONTROLLER, address) for address in self.known.controllers.get(leader, ())]
+        routes += [(Role.BROKER, at[0]) for _, at in sorted(self.known.brokers.items()) if at]
         failed: UnreachableError | None = None
-        for role, address in ways:
+        for role, address in routes:
             try:
                 with self.reach.wires[role].connect(address) as client:
                     state = quorum(client.describe_quorum())

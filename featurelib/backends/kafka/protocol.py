@@ -102,13 +102,13 @@ class ListenerAnswer:
     @property
     def fault(self) -> str | None:
         """The error in the response as text with advice; None = the response has no error."""
-        head = self._head
-        if head.error_code == responses.NO_ERROR:
+        header = self._head
+        if header.error_code == responses.NO_ERROR:
             return None
-        if head.error_code == responses.NOT_AUTHORIZED and self.api in RIGHTS:
+        if header.error_code == responses.NOT_AUTHORIZED and self.api in RIGHTS:
             return missing_right(self.api)
-        detail = f": {clean(head.error_message, LONGEST_WORDS)}" if head.error_message else ""
-        return f"{self.api.title} was answered with error {head.error_code}{detail}"
+        detail = f": {clean(header.error_message, LONGEST_WORDS)}" if header.error_message else ""
+        return f"{self.api.title} was answered with error {header.error_code}{detail}"
 
 
 def missing_right(api: Api, principal: str = "") -> str:
@@ -233,9 +233,9 @@ def configurations(answer: ListenerAnswer) -> responses.DescribeConfigs:
     response = answer.read(responses.DescribeConfigs)
     results = [
         msgspec.structs.replace(
-            of, configs=[c for c in of.configs if c.name in responses.KEYS and not c.is_sensitive]
+            row, configs=[c for c in row.configs if c.name in responses.KEYS and not c.is_sensitive]
         )
-        for of in response.results
+        for row in response.results
     ]
     return msgspec.structs.replace(response, results=results)
 
@@ -479,7 +479,7 @@ class NodeAnswers:
     def configured_voters(self) -> list[tuple[int | None, str]]:
         """The (node id, address) of each configured voter. Raises ProtocolError."""
         answers = (configurations(a) for a in self.answers if a.api is Api.DESCRIBE_CONFIGS)
-        keys = (key for answer in answers for of in answer.results for key in of.configs)
+        keys = (key for answer in answers for result in answer.results for key in result.configs)
         values = (responses.given(key.value) for key in keys if key.name == responses.VOTERS)
         return [split_id(entry.strip()) for text in values if text for entry in text.split(",")]
 

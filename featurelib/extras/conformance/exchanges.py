@@ -94,8 +94,8 @@ class _Line(msgspec.Struct):
 
 def _without_nulls(value: object) -> object:
     if isinstance(value, dict):
-        kept = {key: v for key, v in value.items() if v is not None or key in _NULL_ANSWERS}
-        return {key: _without_nulls(v) for key, v in kept.items()}
+        fields = {key: v for key, v in value.items() if v is not None or key in _NULL_ANSWERS}
+        return {key: _without_nulls(v) for key, v in fields.items()}
     if isinstance(value, list):
         return [_without_nulls(v) for v in value]
     return value

@@ -140,21 +140,21 @@ class _Walk:
         moved, kraft = before != after, exchange.mode == "kraft"
         # In ZooKeeper mode the epoch counts writes of the znode, in a log all records.
         by_one = kraft or before is None or after == before + 1
-        back = before is not None and after is not None and after < before
-        if not back and moved == answered.writes and (by_one or not moved):
+        fell = before is not None and after is not None and after < before
+        if not fell and moved == answered.writes and (by_one or not moved):
             return
-        if not back and answered.unsure:
+        if not fell and answered.unsure:
             report.undecided[_OF_A_REFUSAL] += 1
-        elif not back and moved and kraft and self._due > 0:
+        elif not fell and moved and kraft and self._due > 0:
             self._due -= 1
             report.undecided[_BY_NODES] += 1
-        elif gap and not back and _moved_by_nodes(exchange):
+        elif gap and not fell and _moved_by_nodes(exchange):
             report.undecided[_BY_NODES] += 1
         else:
             recorded = f"from {before} to {after}" if moved else "stood still"
-            judged = "moves" if answered.writes else "stands still"
+            expected = "moves" if answered.writes else "stands still"
             report.differences.append(
-                Difference(id=exchange.id, kind="epoch", recorded=recorded, ours=judged)
+                Difference(id=exchange.id, kind="epoch", recorded=recorded, ours=expected)
             )
 
 
@@ -163,7 +163,7 @@ def _compare(exchange: Exchange, answered: Answered) -> tuple[list[Difference], 
     reply, b_reply, after = exchange.reply, answered.reply, answered.after.finalized
     if _hides_record(exchange):
         after = _but_kraft(after)
-    beside: dict[str, tuple[Any, Any, Callable[[Any], str]]] = {
+    comparisons: dict[str, tuple[Any, Any, Callable[[Any], str]]] = {
         "code": (reply.code, b_reply.code, str),
         "words": (reply.message, b_reply.message, str),
         "results": (_results(reply), _results(b_reply), _results_text),
@@ -171,7 +171,7 @@ def _compare(exchange: Exchange, answered: Answered) -> tuple[list[Difference], 
     }
     faults = {
         kind: Difference(id=exchange.id, kind=kind, recorded=text(recorded), ours=text(b))
-        for kind, (recorded, b, text) in beside.items()
+        for kind, (recorded, b, text) in comparisons.items()
         if recorded != b
     }
     undecided = []
@@ -321,11 +321,11 @@ def conformance(
 
 
 def _replay(
-    name: str, place: Traversable, tables: Tables, unread: list[InputError]
+    name: str, folder: Traversable, tables: Tables, unread: list[InputError]
 ) -> ReplayReport:
     """Return a file's replay. Raises ConfigError (missing), InputError (damaged, empty)."""
     try:
-        packed = place.read_bytes()
+        packed = folder.read_bytes()
     except OSError as error:
         raise ConfigError(
             f"{name}: expected a file of recorded exchanges, found: {error.strerror}. Name a file, "

@@ -166,9 +166,9 @@ def _keep_dialect(view: ClusterView, inputs: Inputs) -> Inputs:
     """Return the inputs with the release that the znode shows now: the next may not."""
     if told_release(view, inputs) or len(view.dialects) != 1:
         return inputs
-    known = [entry for entry in inputs.fleet.cluster if entry.id == view.cluster_id]
+    entries = [entry for entry in inputs.fleet.cluster if entry.id == view.cluster_id]
     release = load(view.dialects[0]).releases[-1]  # represents its generation
-    return with_entry(inputs, known[0] if known else Entry(id=view.cluster_id), release=release)
+    return with_entry(inputs, entries[0] if entries else Entry(id=view.cluster_id), release=release)
 
 
 def foresee_election(view: ClusterView, version: str) -> Foreseen:
@@ -193,11 +193,11 @@ def foresee_election(view: ClusterView, version: str) -> Foreseen:
         for o in _outcomes(text, before, version, name, brokers, silent):
             result = o.election
             key = result.change, result.reasons, result.text, o.version, str(o.ends), o.certain
-            had = outcomes.setdefault(key, o)
+            outcome = outcomes.setdefault(key, o)
             outcomes[key] = replace(
-                had,
-                dialects=tuple(dict.fromkeys(had.dialects + o.dialects)),
-                leaders=tuple(sorted({*had.leaders, *o.leaders})),
+                outcome,
+                dialects=tuple(dict.fromkeys(outcome.dialects + o.dialects)),
+                leaders=tuple(sorted({*outcome.leaders, *o.leaders})),
             )
     return Foreseen(
         protocol_version=version,
@@ -224,13 +224,13 @@ def _brokers(view: ClusterView, evidence: Evidence) -> tuple[dict[int, Features]
     broker's own response shows that.
     """
     node, profile = evidence.subjects, evidence.answering.of_subject
-    off = evidence.levels.system_off[node.cluster]
-    known = (profile >= 0) & ~(node.listed_nothing & ~(off & (node.answered_at > 0)))
+    is_off = evidence.levels.system_off[node.cluster]
+    mask = (profile >= 0) & ~(node.listed_nothing & ~(is_off & (node.answered_at > 0)))
     broker = (node.role == Role.BROKER) & ~node.expected_only
     supported = {n.node_id: n.supported for n in view.cluster.nodes if n.role is Role.BROKER}
-    rows = np.flatnonzero(broker & known)
+    rows = np.flatnonzero(broker & mask)
     ids = node.node_id[rows[np.argsort(profile[rows], kind="stable")]].tolist()
-    return {i: supported[i] for i in ids}, tuple(node.node_id[broker & ~known].tolist())
+    return {i: supported[i] for i in ids}, tuple(node.node_id[broker & ~mask].tolist())
 
 
 def _outcomes(
@@ -252,8 +252,8 @@ def _outcomes(
         elections += [(silent, anyone, False)] if silent else []
     for leaders, result, certain in elections:
         levels = () if result.content is None else result.content.levels
-        hit = {i: incompatible(levels, brokers[i], dialect) for i in sorted(brokers)}
-        ends = {i: names for i, names in hit.items() if names}
+        unfit = {i: incompatible(levels, brokers[i], dialect) for i in sorted(brokers)}
+        ends = {i: names for i, names in unfit.items() if names}
         if not anew:
             leaders = tuple(sorted({*leaders, *silent} - ends.keys()))
             if text is not None and ends and not leaders and not silent:
@@ -340,10 +340,10 @@ def _content(foreseen: Foreseen, outcome: ElectionOutcome, after: ZnodeContent, 
 
 
 def _ends(foreseen: Foreseen, outcome: ElectionOutcome, page: Page) -> None:
-    alike: dict[tuple[str, ...], list[int]] = {}
+    groups: dict[tuple[str, ...], list[int]] = {}
     for node_id, names in outcome.ends.items():
-        alike.setdefault(names, []).append(node_id)
-    for names, ids in alike.items():
+        groups.setdefault(names, []).append(node_id)
+    for names, ids in groups.items():
         page.item(f"{nodes('broker', ids)} would end over {_joined(names)}", 4)
     content = outcome.election.content
     if content is None:

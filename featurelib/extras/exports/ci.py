@@ -76,9 +76,9 @@ def render_junit(report: Report) -> str:
             time="0",
             **{name: str(count) for name, count in counts.items()},
         )
-        about = SubElement(suite, "properties")
+        properties = SubElement(suite, "properties")
         for name in ("id", "owner", "verdict", "phase"):
-            SubElement(about, "property", name=name, value=getattr(cluster, name) or "")
+            SubElement(properties, "property", name=name, value=getattr(cluster, name) or "")
         for case in cases:
             _add_case(suite, case, cluster)
         texts = (cluster.summary, cluster.collect, *cluster.commands, cluster.owner_command)
@@ -92,14 +92,14 @@ def render_junit(report: Report) -> str:
 def _cases(cluster: ReportedCluster, fleet: datetime | None) -> Iterator[Case]:
     """Yield the test cases of a cluster; `fleet`: the time of the newest line of all clusters."""
     features = {ready.feature for ready in cluster.readiness}
-    whole = [f for f in cluster.findings if f.feature not in features]
+    of_cluster = [f for f in cluster.findings if f.feature not in features]
     verdict = Verdict.UP_TO_DATE if features else cluster.verdict
     if late_since(cluster.newest_line, cluster.findings, fleet) or cluster.verdict is UNKNOWN:
         verdict = UNKNOWN
-    yield _case(WHOLE, verdict, whole, [])
+    yield _case(WHOLE, verdict, of_cluster, [])
     for ready in cluster.readiness:
-        own = [f for f in cluster.findings if f.feature == ready.feature]
-        yield _case(ready.feature, ready.verdict, own, whole)
+        of_feature = [f for f in cluster.findings if f.feature == ready.feature]
+        yield _case(ready.feature, ready.verdict, of_feature, of_cluster)
 
 
 def _case(
@@ -108,13 +108,13 @@ def _case(
     critical = [
         f for f in own if f.severity is Severity.CRITICAL or f.code in tagged("no_majority")
     ]
-    held = [f for f in (*own, *whole) if f.severity is _HOLDS.get(verdict)]
+    causes = [f for f in (*own, *whole) if f.severity is _HOLDS.get(verdict)]
     wrong = unmuted(critical)
     if verdict is BLOCKED:
-        wrong += unmuted(held)
-    if wrong or (verdict is BLOCKED and not held):
+        wrong += unmuted(causes)
+    if wrong or (verdict is BLOCKED and not causes):
         return Case(name, "failure", wrong)
-    texts = dict.fromkeys([*critical, *held])
+    texts = dict.fromkeys([*critical, *causes])
     return Case(name, "skipped" if critical or verdict in _HOLDS else "", [*texts])
 
 
@@ -130,9 +130,9 @@ def _add_case(suite: Element, case: Case, cluster: ReportedCluster) -> None:
 
 def _lines(item: ReportedFinding) -> str:
     """Return a finding as text, a line for each of its parts."""
-    place = f"read from {item.line}" if item.line else ""
+    source = f"read from {item.line}" if item.line else ""
     muted = f"muted until {item.muted_until}: {item.muted}" if item.muted else ""
-    texts = (f"{item.severity}: {item.statement}", item.action, item.command, place, muted)
+    texts = (f"{item.severity}: {item.statement}", item.action, item.command, source, muted)
     return "\n".join(filter(None, texts))
 
 
@@ -181,17 +181,17 @@ def _result(
     cluster: ReportedCluster, item: ReportedFinding, rule: int, listed_in: str
 ) -> dict[str, Any]:
     node = "" if item.node_id is None else f"{item.role or 'node'} {item.node_id}"
-    about = [part for part in (cluster.name, item.feature, node) if part]
-    named = {"name": about[-1], "fullyQualifiedName": "/".join(about), "kind": "resource"}
-    place = sarif_place(item.line or f"{listed_in}:1")
+    parts = [part for part in (cluster.name, item.feature, node) if part]
+    named = {"name": parts[-1], "fullyQualifiedName": "/".join(parts), "kind": "resource"}
+    location = sarif_place(item.line or f"{listed_in}:1")
     return {
         "ruleId": item.code,
         "ruleIndex": rule,
         "level": SARIF_LEVELS[item.severity],
         "message": {"text": "\n".join(filter(None, (item.statement, item.action, item.command)))},
-        "locations": [{"logicalLocations": [named], "physicalLocation": place}],
+        "locations": [{"logicalLocations": [named], "physicalLocation": location}],
         # The parts by which `featurelib diff` recognises a finding.
-        "partialFingerprints": {"finding/v1": "/".join((item.code, cluster.id, *about[1:]))},
+        "partialFingerprints": {"finding/v1": "/".join((item.code, cluster.id, *parts[1:]))},
         "properties": {"severity": item.severity, "owner": cluster.owner},
         # SARIF requires a baseline state of all results or of none.
         "suppressions": [{"kind": "external", "justification": item.muted}] * bool(item.muted),
@@ -201,8 +201,8 @@ def _result(
 def sarif_place(line: str) -> dict[str, Any]:
     """Return the SARIF location of `file:line`, as URI of a local file, of a store, or relative."""
     path, _, number = line.rpartition(":")
-    scheme, is_store, tail = path.partition("://")
-    uri = f"{scheme}://{quote(tail)}" if is_store else quote(path)
+    scheme, is_store, path_part = path.partition("://")
+    uri = f"{scheme}://{quote(path_part)}" if is_store else quote(path)
     if path.startswith("/"):
         uri = f"file:///{quote(path.lstrip('/'))}"
     region = {"region": {"startLine": int(number)}} if number.isdecimal() else {}

@@ -94,18 +94,18 @@ def render_sheet(report: Report, sheet: Sheet) -> str:
     rows = csv.writer(text, lineterminator="\n")
     kind, name = (WHOLE | OF_CLUSTERS)[sheet]
     columns = _columns(kind)
-    head = ["_".join(path) for path in columns]
+    header = ["_".join(path) for path in columns]
     if sheet in WHOLE:
-        rows.writerow(head)
+        rows.writerow(header)
         rows.writerows(_cells(row, columns) for row in getattr(report, name))
     else:
-        rows.writerow([*OF_CLUSTER, *head])
+        rows.writerow([*OF_CLUSTER, *header])
         for cluster in report.clusters:
-            about = [_text(value) for value in (cluster.id, cluster.name, cluster.owner)]
+            cluster_cells = [_text(value) for value in (cluster.id, cluster.name, cluster.owner)]
             values = getattr(cluster, name) or ()
             if sheet is Sheet.RANGES:
                 values = [row for profile in values for row in _profile_rows(profile)]
-            rows.writerows([*about, *_cells(row, columns)] for row in values)
+            rows.writerows([*cluster_cells, *_cells(row, columns)] for row in values)
     return text.getvalue()
 
 

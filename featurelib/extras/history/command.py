@@ -147,8 +147,8 @@ def _before(lake: Lake, run: int) -> int:
 def _changes(timeline: Timeline) -> Iterator[Row]:
     for level in timeline.levels:
         for name, was, now in level.changes:
-            back = now < was or level.epoch_before is not None
-            row = level.at, level.at, FINALIZED, name, str(was), str(now), level.epoch, back
+            fell = now < was or level.epoch_before is not None
+            row = level.at, level.at, FINALIZED, name, str(was), str(now), level.epoch, fell
             yield dict(zip(_CHANGE, row, strict=True))
     for change in timeline.ranges:
         for name, *ends in change.changes:
@@ -161,7 +161,7 @@ def _changes(timeline: Timeline) -> Iterator[Row]:
 def _finding_rows(cluster: ClusterDiff, catalogue: Catalogue) -> Iterator[Row]:
     words = FindingWords(catalogue)
     states = (State.NEW, State.RESOLVED, State.INCOMPARABLE)
-    for state, row in ((of, row) for of in states for row in getattr(cluster, of)):
+    for state, row in ((kind, row) for kind in states for row in getattr(cluster, kind)):
         yield {
             "cluster": cluster.name or cluster.cluster,
             "state": str(state),

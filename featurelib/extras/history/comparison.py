@@ -120,12 +120,12 @@ def diff(
     """Return the comparison of the runs `before` and `after`; `names` by cluster id. `part`: the
     ids of the chosen clusters, None = all. Raises ConfigError for a missing run."""
     was, now = _Night(lake, before, part), _Night(lake, after, part)
-    alike = was.judged_by == now.judged_by
-    same = now.found & was.found
-    unchanged, differing = Counter(key[0] for key in same), _differing(was, now)
-    every = was.verdicts.keys() | now.verdicts.keys()
+    same_judge = was.judged_by == now.judged_by
+    in_both = now.found & was.found
+    unchanged, differing = Counter(key[0] for key in in_both), _differing(was, now)
+    features = was.verdicts.keys() | now.verdicts.keys()
     levels = _levels_moved(was, now)
-    moved = {name for name in every if was.verdicts.get(name) != now.verdicts.get(name)}
+    moved = {name for name in features if was.verdicts.get(name) != now.verdicts.get(name)}
     silent = {name: at for name, at in now.silent.items() if name not in was.silent}
     clusters = []
     for cluster in sorted({*differing, *moved, *levels, *silent}):
@@ -151,9 +151,9 @@ def diff(
     return Diff(
         before=before,
         after=after,
-        judged_alike=alike,
-        counts=counts | {State.UNCHANGED: len(same)},
-        same=len(every) - len(clusters),
+        judged_alike=same_judge,
+        counts=counts | {State.UNCHANGED: len(in_both)},
+        same=len(features) - len(clusters),
         clusters=tuple(clusters),
     )
 
@@ -161,11 +161,11 @@ def diff(
 def _differing(was: _Night, now: _Night) -> dict[str, dict[State, list[Row]]]:
     """Return cluster → state → findings that are new, resolved or incomparable."""
     changed: dict[str, dict[State, list[Row]]] = defaultdict(lambda: defaultdict(list))
-    alike = was.judged_by == now.judged_by
+    equal = was.judged_by == now.judged_by
     for night, other, state in ((was, now, State.RESOLVED), (now, was, State.NEW)):
         for row in night.rows(night.found - other.found):
             why_not = (
-                Why.JUDGED_OTHERWISE if not alike else other.why_silent(row, is_new=other is was)
+                Why.JUDGED_OTHERWISE if not equal else other.why_silent(row, is_new=other is was)
             )
             if why_not is None:
                 changed[row["cluster"]][state].append(row)
@@ -182,17 +182,17 @@ def _levels_moved(was: _Night, now: _Night) -> dict[str, _Moved]:
     judged; the ceilings only if both judged alike."""
     moved: dict[str, _Moved] = {}
     (before, low), (after, high) = (
-        [known_levels(side.readiness.values(), of) for of in ("finalized_level", "ceiling")]
+        [known_levels(side.readiness.values(), column) for column in ("finalized_level", "ceiling")]
         for side in (was, now)
     )
     for key in was.verdicts.keys() & now.verdicts.keys():
         pairs = changed_levels(before[key], after[key])
-        fell = lowered_ceilings(low[key], high[key], pairs)
+        lowered = lowered_ceilings(low[key], high[key], pairs)
         levels = (
             LevelOfNights(feature=name, before=old, after=new, unfit=(*now.unfit[key, name],))
             for name, old, new in pairs
         )
-        changes = tuple(levels), tuple(fell if was.judged_by == now.judged_by else ())
+        changes = tuple(levels), tuple(lowered if was.judged_by == now.judged_by else ())
         if any(changes):
             moved[key] = changes
     return moved
@@ -201,8 +201,8 @@ def _levels_moved(was: _Night, now: _Night) -> dict[str, _Moved]:
 def _order(row: Row) -> tuple[object, ...]:
     """Return the sort key of a finding: severity, worst first, then code, node and feature."""
     node = -1 if row["node_id"] is None else row["node_id"]
-    place = row["role"] or "", node, row["feature"] or ""
-    return _SEVERITIES.index(row["severity"]), row["code"], *place, str(row["facts"])
+    node_key = row["role"] or "", node, row["feature"] or ""
+    return _SEVERITIES.index(row["severity"]), row["code"], *node_key, str(row["facts"])
 
 
 class _Night:
@@ -220,9 +220,9 @@ class _Night:
         columns = ["cluster", "verdict", "newest_line"]
         plans = lake.rows(tables.UPGRADE_PLANS, run=run, columns=columns).to_pylist()
         silent, verdicts = _silent(plans, rows), {row["cluster"]: row["verdict"] for row in plans}
-        judged = [name for name in verdicts if part is None or name in part]
-        self.verdicts: dict[str, str] = {name: verdicts[name] for name in judged}
-        self.silent = {name: silent[name] for name in judged if name in silent}
+        features = [name for name in verdicts if part is None or name in part]
+        self.verdicts: dict[str, str] = {name: verdicts[name] for name in features}
+        self.silent = {name: silent[name] for name in features if name in silent}
 
     def rows(self, keys: Set[Key]) -> Iterator[Row]:
         """Yield the findings with these keys as whole rows, in any order."""

@@ -30,14 +30,14 @@ def timeline_page(
 ) -> Page:
     """Return the page of `history`."""
     page = Page(width)
-    back = count(line.regressions, "change") if line.regressions else "nothing"
-    page.text(f"{clean(name)}: {back} decreased")
+    regressions = count(line.regressions, "change") if line.regressions else "nothing"
+    page.text(f"{clean(name)}: {regressions} decreased")
     page.text(clean(made_from, 300))
     if line.levels:
         page.line()
-        by = "sent by" * bool(line.journal)
-        head = ("finalized levels", "epoch", "", by, "what changed")
-        page.table([head, *(_level_row(change, line, catalogue) for change in line.levels)])
+        sender = "sent by" * bool(line.journal)
+        header = ("finalized levels", "epoch", "", sender, "what changed")
+        page.table([header, *(_level_row(change, line, catalogue) for change in line.levels)])
         page.text(_who_is_not_known(line))
     else:
         page.line("nothing was ever said to be finalized")
@@ -47,9 +47,9 @@ def timeline_page(
         page.item(_range_text(change, catalogue), 2)
     for epoch in line.epochs:
         witness = epoch.witness.replace("_", " ")
-        of = witness if epoch.node_id is None else f"{witness} {epoch.node_id}"
+        text = witness if epoch.node_id is None else f"{witness} {epoch.node_id}"
         at = time_text(epoch.at, seconds=True)
-        page.item(f"{at}  DECREASED: the epoch of {of}, from {epoch.before} to {epoch.after}", 2)
+        page.item(f"{at}  DECREASED: the epoch of {text}, from {epoch.before} to {epoch.after}", 2)
     return page
 
 
@@ -134,8 +134,8 @@ def _turn(diff: ClusterDiff) -> tuple[int, int, str]:
 def _cluster(cluster: ClusterDiff, words: FindingWords, limit: int, page: Page) -> None:
     was, now = cluster.before or "not judged", cluster.after or "not judged"
     verdict = (was if was == now else f"{was} → {now}") + ", critical" * cluster.critical
-    kept = f", {count(cluster.unchanged, 'finding')} unchanged" if cluster.unchanged else ""
-    page.text(f"{clean(cluster.name or cluster.cluster)}: {verdict}{kept}")
+    unchanged = f", {count(cluster.unchanged, 'finding')} unchanged" if cluster.unchanged else ""
+    page.text(f"{clean(cluster.name or cluster.cluster)}: {verdict}{unchanged}")
     _level_moves(cluster, words.catalogue, page)
     if cluster.silent_since is not None:
         page.item(f"no usable data was collected since {time_text(cluster.silent_since)}", 2)

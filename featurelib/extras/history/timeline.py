@@ -181,12 +181,12 @@ def _range_changes(rows: Iterable[RangeRow]) -> Iterator[RangeChange]:
     """Yield the changed responses of nodes, and the registrations that differ from them: below
     protocol version 2.7 a broker registers no features, whatever its software supports."""
     sayings = sorted(_sayings(rows).items())
-    answers = [(key, of) for key, of in sayings if key[0] not in (LOG, REGISTRATION)]
-    own = [change for key, of in answers for change in _of_node(*key, of)]
-    yield from own
-    known = {(change.node_ids, change.changes) for change in own}
+    answers = [(key, ranges) for key, ranges in sayings if key[0] not in (LOG, REGISTRATION)]
+    changes = [change for key, ranges in answers for change in _of_node(*key, ranges)]
+    yield from changes
+    shown = {(change.node_ids, change.changes) for change in changes}
     for change, is_seen in _registered(sayings, {key for key, _ in answers}):
-        if not is_seen and (change.node_ids, change.changes) not in known:
+        if not is_seen and (change.node_ids, change.changes) not in shown:
             yield change
 
 
@@ -242,8 +242,8 @@ def _is_partial(before: Ranges, ranges: Ranges) -> bool:
     """Return true if a response lacks features only because it was requested below ApiVersions v4,
     which leaves out features whose minimum is 0 (KIP-1022, KAFKA-17011)."""
     left_out = [name for name in before if name not in ranges]
-    kept = {name: ends for name, ends in before.items() if name in ranges}
-    return bool(left_out) and kept == dict(ranges) and all(before[n][0] == 0 for n in left_out)
+    common = {name: ends for name, ends in before.items() if name in ranges}
+    return bool(left_out) and common == dict(ranges) and all(before[n][0] == 0 for n in left_out)
 
 
 def _together(changes: Iterable[RangeChange]) -> Iterator[RangeChange]:
@@ -251,18 +251,18 @@ def _together(changes: Iterable[RangeChange]) -> Iterator[RangeChange]:
     ordered = sorted(changes, key=lambda c: (c.since, *_series(c), c.node_ids))
     rows: list[RangeChange] = []
     for change in ordered:
-        alike = next((i for i, c in enumerate(rows) if _is_alike(c, change, rows)), None)
-        if alike is None:
+        match = next((i for i, c in enumerate(rows) if _is_alike(c, change, rows)), None)
+        if match is None:
             rows.append(change)
         else:
-            ids = tuple(sorted({*rows[alike].node_ids, *change.node_ids}))
-            rows[alike] = replace(rows[alike], node_ids=ids, until=change.since)
+            ids = tuple(sorted({*rows[match].node_ids, *change.node_ids}))
+            rows[match] = replace(rows[match], node_ids=ids, until=change.since)
     return iter(rows)
 
 
 def _is_alike(other: RangeChange, change: RangeChange, rows: Sequence[RangeChange]) -> bool:
     """Return true if a change belongs to an earlier row: its nodes did not change since."""
-    kinds = {(_series(which), which.changes, which.first) for which in (other, change)}
+    kinds = {(_series(c), c.changes, c.first) for c in (other, change)}
     if len(kinds) > 1:
         return False
     after = (later for later in rows[rows.index(other) + 1 :] if _series(later) == _series(other))

@@ -111,15 +111,15 @@ def feature_dependencies(
 
 
 def print_levels(
-    kind: type[OfSoftware], own: ReleaseCatalogue, catalogue: Catalogue, **keys: object
+    kind: type[OfSoftware], software: ReleaseCatalogue, catalogue: Catalogue, **keys: object
 ) -> None:
-    print(to_json(fill(kind, catalogue=catalogue.label, software=own.release, **keys)))
+    print(to_json(fill(kind, catalogue=catalogue.label, software=software.release, **keys)))
 
 
-def write_level(own: ReleaseCatalogue, name: str, level: int) -> str:
+def write_level(software: ReleaseCatalogue, name: str, level: int) -> str:
     """Return a level with its name: `metadata.version=25 (4.0-IV3)`, `group.version=1`."""
-    named = f" ({own.names[level]})" if name == METADATA_VERSION else ""
-    return f"{name}={level}{named}"
+    name_text = f" ({software.names[level]})" if name == METADATA_VERSION else ""
+    return f"{name}={level}{name_text}"
 
 
 def _unknown_version(own: ReleaseCatalogue, text: str) -> ConfigError:
@@ -132,16 +132,16 @@ def _unknown_version(own: ReleaseCatalogue, text: str) -> ConfigError:
     )
 
 
-def _expect_known(own: ReleaseCatalogue, name: str, level: int) -> None:
-    known, actual = (METADATA_VERSION, *own.features), f"the feature {name}"
-    expected = ", ".join(known)
-    if name in known:
-        if own.knows(name, level):
+def _expect_known(software: ReleaseCatalogue, name: str, level: int) -> None:
+    features, actual = (METADATA_VERSION, *software.features), f"the feature {name}"
+    expected = ", ".join(features)
+    if name in features:
+        if software.knows(name, level):
             return
-        levels = own.known_levels(name)
+        levels = software.known_levels(name)
         expected, actual = f"a level of {name} from {levels[0]} to {levels[-1]}", str(level)
     raise ConfigError(
-        f"--feature {name}={level}: Kafka {own.release} knows {expected}; found {actual}. "
+        f"--feature {name}={level}: Kafka {software.release} knows {expected}; found {actual}. "
         "Name one of them, or newer software with --software RELEASE."
     )
 
@@ -204,7 +204,7 @@ def initial_levels(
     Features that are not listed start at 0. Exit codes: 0 done, 2 usage, 3 format would refuse.
     """
     catalogue = open_catalogue(overlay, say)
-    own = choose_software(catalogue, software)
+    release = choose_software(catalogue, software)
     request = FormatRequest(
         release_version=release_version,
         features=parse_features(feature),
@@ -216,31 +216,31 @@ def initial_levels(
             "--preview: expected no other option than --software, --overlay and --json, since such "
             "a cluster was formatted without any. Leave --preview out for a new cluster."
         )
-    initial = preview_levels(own) if preview else format_levels(own, request)
+    initial = preview_levels(release) if preview else format_levels(release, request)
     if as_json:
         refusals = [fill(FormatRefusalDocument, refusal) for refusal in initial.refusals]
-        runs = own.release if not preview and is_for_itself(own) else None
+        runs = release.release if not preview and is_for_itself(release) else None
         print_levels(
             InitialLevelsDocument,
-            own,
+            release,
             catalogue,
             levels=initial.levels,
             refusals=refusals,
             oldest_software=runs,
         )
     for name, level in ({} if as_json else initial.levels).items():
-        print(write_level(own, name, level))
+        print(write_level(release, name, level))
     for refusal in initial.refusals:
         say(f"refused: {refusal.text}")
-    if initial.levels and not preview and is_for_itself(own):
+    if initial.levels and not preview and is_for_itself(release):
         say(
-            f"only for software of {own.release} or later, whatever --release-version says "
+            f"only for software of {release.release} or later, whatever --release-version says "
             "(KIP-1170): 4.3 would begin at its own newest levels, older software reads these or "
             "ends. Format with the tool of the software that is to run."
         )
     if initial.refusals and not preview:
         say(
             "This software starts no cluster that way. Levels that its kafka-storage.sh knows: "
-            f"featurelib version-mapping --software {own.release}"
+            f"featurelib version-mapping --software {release.release}"
         )
     return RefusedError.exit_code if initial.refusals else 0

@@ -58,13 +58,13 @@ class Initial:
 def initial_levels(software: ReleaseCatalogue, request: FormatRequest) -> Initial:
     """Return the levels that kafka-storage format of `software` writes, or its refusals."""
     # A vendor build uses the tool of the release it is based on.
-    own = (tool for tool in _TOOLS if software.based_on in tool.releases)
-    tool = next(own, _TOOLS[-1])
-    formatting, says = _Format(software, request, tool), tool.says | _DATA["migration"]["says"]
+    tools = (tool for tool in _TOOLS if software.based_on in tool.releases)
+    tool = next(tools, _TOOLS[-1])
+    formatting, texts = _Format(software, request, tool), tool.says | _DATA["migration"]["says"]
     refusals = tuple(
-        FormatRefusal(code=code, text=says[code].format_map(values))
+        FormatRefusal(code=code, text=texts[code].format_map(values))
         for code, is_so, values in formatting.questions()
-        if is_so and code in says
+        if is_so and code in texts
     )
     return Initial(levels={} if refusals else formatting.written(), refusals=refusals)
 
@@ -195,8 +195,8 @@ class _Format:
         """Return feature → requested level, or else the default level (Formatter)."""
         software = self.software
         levels = {} if self.version is None else {METADATA_VERSION: self.version}
-        named = self.request.release_version is not None
-        latest = self.tool.defaults_of_latest and not named
+        has_release = self.request.release_version is not None
+        latest = self.tool.defaults_of_latest and not has_release
         mapped = software.newest_stable if latest else self.version
         for name in software.features:
             if name in self.features:
@@ -227,7 +227,7 @@ def choose_software(catalogue: Catalogue, text: str) -> ReleaseCatalogue:
     """Return the catalogue of a version's release. Raises ConfigError for an unknown one."""
     release = catalogue.release_named(text)
     if release is None:
-        known = ", ".join(own.release for own in catalogue.releases)
+        releases = ", ".join(software.release for software in catalogue.releases)
         advice = "Name one of them, or add it with --overlay FILE."
         oldest = catalogue.releases[0].release
         if _is_older(text, oldest):
@@ -238,12 +238,12 @@ def choose_software(catalogue: Catalogue, text: str) -> ReleaseCatalogue:
             )
         raise ConfigError(
             f"--software {text}: expected a release of the catalogue of {catalogue.label} "
-            f"({known}), found none such. {advice}"
+            f"({releases}), found none such. {advice}"
         )
     return catalogue.of(release)
 
 
 def _is_older(text: str, release: str) -> bool:
     """Return true if a version such as 2.8 or 3.2.1 comes before a release such as 3.3."""
-    parts, own = ([int(n) for n in re.findall("[0-9]+", name)[:2]] for name in (text, release))
-    return re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,4})+", text) is not None and parts < own
+    parts, pairs = ([int(n) for n in re.findall("[0-9]+", name)[:2]] for name in (text, release))
+    return re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,4})+", text) is not None and parts < pairs

@@ -56,10 +56,10 @@ def inventory(
             f"inventory {action}: expected import, found {action!r}. As: featurelib inventory "
             "import --bootstrap HOST:PORT"
         )
-    if (given := sum(map(bool, (from_strimzi, from_msk, bootstrap)))) != 1:
+    if (sources := sum(map(bool, (from_strimzi, from_msk, bootstrap)))) != 1:
         raise ConfigError(
             "inventory import: expected one of --from-strimzi FILE, --from-msk FILE and "
-            f"--bootstrap HOST:PORT, found {'several' if given else 'none'}. "
+            f"--bootstrap HOST:PORT, found {'several' if sources else 'none'}. "
             "See featurelib inventory --help."
         )
     source, inventory = open_fleet(fleet, None)
@@ -76,10 +76,10 @@ def inventory(
     say(f"{count(len(entries), 'cluster')} listed, {len(entries) - len(new)} of them in {source}")
     if as_json:
         clusters = [e.keys | {"notes": [*e.notes]} for e in new]
-        about = fill(
+        document = fill(
             FoundDocument, clusters=clusters, known=len(entries) - len(new), left_out=left_out
         )
-        print(to_json(about))
+        print(to_json(document))
     else:
         print("\n".join(e.toml for e in new), end="")
     return 0

@@ -74,9 +74,9 @@ def of_strimzi(clusters: Iterable[StrimziCluster]) -> Iterator[FoundEntry]:
         if not ways:
             notes.append("Its status has no listener: say how it is reached.")
         elif ways[0].asks:
-            asks = " and ".join(show(text) for text in ways[0].asks)
+            needs = " and ".join(show(text) for text in ways[0].asks)
             notes.append(
-                f"Listener {show(ways[0].name)} wants {asks}: add [cluster.security], as "
+                f"Listener {show(ways[0].name)} wants {needs}: add [cluster.security], as "
                 "docs/how-to/strimzi.md says."
             )
         servers = ways[0].servers.split(",") if ways else []
@@ -216,19 +216,19 @@ def _of_msk(cluster: _MskCluster, brokers: Sequence[_Broker]) -> FoundEntry:
 
 def _way(cluster: _MskCluster) -> tuple[int, str]:
     """Return port and protocol of the cluster's listener that is easiest to use."""
-    of = cluster.provisioned or _Provisioned()
-    clients = of.client_authentication or _Clients()
+    provisioned = cluster.provisioned or _Provisioned()
+    clients = provisioned.client_authentication or _Clients()
     sasl = clients.sasl or _Sasl()
-    transit = (of.encryption_info or _Encryption()).encryption_in_transit or _Transit()
+    transit = (provisioned.encryption_info or _Encryption()).encryption_in_transit or _Transit()
     open_to_all = clients.unauthenticated is not None and clients.unauthenticated.enabled is True
     if open_to_all and "PLAINTEXT" in (transit.client_broker or ""):
         return 9092, "PLAINTEXT"
-    ways = (
+    options = (
         (clients.unauthenticated, 9094, "SSL"),
         (sasl.scram, 9096, "SASL_SSL with SCRAM-SHA-512"),
         (clients.tls, 9094, "SSL with a client certificate"),
     )
-    enabled = ((port, protocol) for switch, port, protocol in ways if switch and switch.enabled)
+    enabled = ((port, protocol) for switch, port, protocol in options if switch and switch.enabled)
     return next(enabled, (9098, "SASL_SSL with OAUTHBEARER, by IAM"))
 
 

@@ -108,7 +108,7 @@ class _Evidence:
     @property
     def names(self) -> list[str]:
         """The names of the clusters whose evidence was read."""
-        return [known.source.name for known in self._known.values() if known.source is not None]
+        return [entry.source.name for entry in self._known.values() if entry.source is not None]
 
     def of(self, scope: Scope) -> KnownCluster:
         """Return the cluster of a scope with its data: the one in the options, or Strimzi's of this

@@ -26,18 +26,18 @@ def read_change(
     with needing("lint needs pyyaml", "lint"):
         from featurelib.extras.lint.readers import read_file
     now, then, unread = Declared(), Declared(), set[str]()
-    given = list(dict.fromkeys(expand(files, revision, now.unmatched)))
-    if before is not None and (len(given) > 1 or revision is not None):
+    files_given = list(dict.fromkeys(expand(files, revision, now.unmatched)))
+    if before is not None and (len(files_given) > 1 or revision is not None):
         raise ConfigError("--before: expected one FILE, and no --before-revision beside it.")
 
     def read_old(name: str) -> bytes | None:
         """Return the content of a file before the change; None = it did not exist."""
         if before is not None:
-            is_given = name in given
+            is_given = name in files_given
             return content_of(before if is_given else name, now.faults if is_given else [])
         return old_content(name, revision) if revision else None
 
-    names = dict(map(with_chart, given))
+    names = dict(map(with_chart, files_given))
     for file, chart in names.items():
         old = read_old(file)
         content = content_of(file, now.faults if old is None else [])
@@ -53,7 +53,7 @@ def read_change(
     if before:
         now.faults.extend(Fault(before, fault.line, fault.message) for fault in then.faults)
     if now.skipped == [*names] and revision is None and not then.scopes:
-        now.faults.extend(Fault(file, 1, f"{EXPECTED} Leave it out.") for file in given)
+        now.faults.extend(Fault(file, 1, f"{EXPECTED} Leave it out.") for file in files_given)
         unread.update(names)
         now.skipped.clear()
     return [name for name in names if name not in unread.union(now.skipped)], now, then
@@ -97,7 +97,7 @@ def content_of(file: str, faults: list[Fault]) -> bytes | None:
 
 def old_content(file: str, revision: str) -> bytes | None:
     """Return the content of a file at a Git revision; None = no such file. Raises ConfigError."""
-    folder = next(place for place in Path(file).absolute().parents if place.is_dir())
+    folder = next(parent for parent in Path(file).absolute().parents if parent.is_dir())
     name = Path(file).absolute().relative_to(folder).as_posix()
     base = _base(folder, revision)
     content = git(folder, "cat-file", "blob", f"{base}:./{name}")

@@ -124,17 +124,17 @@ class Scope:
     @property
     def mode(self) -> str:
         """The system with the metadata: zookeeper, migrating, kraft, or unknown."""
-        has, word = self.settings.keys(), (self.known(MIGRATION) or "").lower()
+        keys, migration = self.settings.keys(), (self.known(MIGRATION) or "").lower()
         is_broker = self.known(ROLES) == "broker"  # such a broker has left ZooKeeper
         migrates = self.known(MIGRATES) == "true" and not is_broker
-        if migrates or word in ("migration", "rollback"):
+        if migrates or migration in ("migration", "rollback"):
             return "migrating"
-        if word == "enabled" or ROLES in has:
+        if migration == "enabled" or ROLES in keys:
             return "kraft"
         is_old = (self.number(VERSION) or KRAFT_ONLY) < KRAFT_ONLY
-        if {CONNECT, ZOOKEEPER} & has or (word == "disabled" and is_old):
+        if {CONNECT, ZOOKEEPER} & keys or (migration == "disabled" and is_old):
             return "zookeeper"
-        return "kraft" if self.kind == "strimzi" and VERSION in has else "unknown"
+        return "kraft" if self.kind == "strimzi" and VERSION in keys else "unknown"
 
     @property
     def node_ids(self) -> list[str]:
@@ -169,9 +169,9 @@ class Declared:
     unmatched: list[str] = field(default_factory=list)  # globs without a file
     charts: set[str] = field(default_factory=set)
 
-    def scope(self, place: str, new: Scope) -> Scope:
+    def scope(self, path: str, new: Scope) -> Scope:
         """Return the scope with the kind and name of `new` at this place, or `new` itself."""
-        return self.scopes.setdefault((new.kind, place, new.name), new)
+        return self.scopes.setdefault((new.kind, path, new.name), new)
 
 
 def number_of(text: str | None, parts: int = 2) -> Number | None:

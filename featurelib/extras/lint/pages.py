@@ -52,8 +52,8 @@ class LintDocument(Document):
     def summary(self) -> str:
         """The number of findings by severity: `1 critical, 2 warnings`."""
         numbers = Counter(finding.severity for finding in self.findings)
-        known = [(numbers[severity], severity) for severity in Severity if numbers[severity]]
-        parts = [count(n, word) if word in COUNTED else f"{n} {word}" for n, word in known]
+        counts = [(numbers[severity], severity) for severity in Severity if numbers[severity]]
+        parts = [count(n, noun) if noun in COUNTED else f"{n} {noun}" for n, noun in counts]
         parts += [f"{count(len(self.faults), 'place')} not judged"] if self.faults else []
         return ", ".join(parts) or ("Nothing to report." if self.files else "Nothing was judged.")
 
@@ -62,10 +62,10 @@ class LintDocument(Document):
         """The sentences about judged files, the comparison, and files that were not judged."""
         change = f"the change since {self.before}" if self.before else "the files as they are"
         evidence = f"the evidence of {', '.join(self.clusters)}" if self.clusters else "no evidence"
-        judged = f"Judged: {change} ({count(len(self.files), 'file')}), with {evidence}."
+        text = f"Judged: {change} ({count(len(self.files), 'file')}), with {evidence}."
         skipped = "Skipped, since no settings of Kafka are there"
         parts = {
-            judged: self.files,
+            text: self.files,
             f"{skipped}: {some(self.skipped, SHOWN)}.": self.skipped,
             f"No file matches {some(self.unmatched, SHOWN)}.": self.unmatched,
         }
@@ -76,8 +76,8 @@ def render_text(document: LintDocument) -> str:
     """Return the lint findings as text for a terminal, worst first."""
     page = Page()
     for finding in document.findings:
-        place = clean_place(f"{finding.file}:{finding.line}")
-        page.text(f"{place}: {finding.severity}: {finding.message} [{finding.code}]")
+        location = clean_place(f"{finding.file}:{finding.line}")
+        page.text(f"{location}: {finding.severity}: {finding.message} [{finding.code}]")
         for text in filter(None, (finding.consequence, f"→ {finding.remedy}")):
             page.text(text, indent=2)
         page.line()
@@ -91,8 +91,8 @@ def render_markdown(document: LintDocument) -> str:
     rows = ["| severity | place | finding | what to do |", "|---|---|---|---|"]
     for finding in document.findings:
         text = f"{finding.message} {finding.consequence}".strip()
-        place = f"{finding.file}:{finding.line}"
-        cells = (f"**{finding.severity}**", *map(escape, (place, text, finding.remedy)))
+        location = f"{finding.file}:{finding.line}"
+        cells = (f"**{finding.severity}**", *map(escape, (location, text, finding.remedy)))
         rows.append(f"| {' | '.join(cells)} |")
     faults = [f"{fault.file}:{fault.line}: {fault.message}" for fault in document.faults]
     parts = [
@@ -113,9 +113,9 @@ def escape(text: str) -> str:
 
 def render_sarif(document: LintDocument) -> str:
     """Return the lint findings as one SARIF run; each fault is a result, too."""
-    known = {code: rule.title for code, rule in rules().items()}
-    known[NOT_JUDGED] = "A file could not be judged"
-    rules_of = [{"id": code, "shortDescription": {"text": text}} for code, text in known.items()]
+    titles = {code: rule.title for code, rule in rules().items()}
+    titles[NOT_JUDGED] = "A file could not be judged"
+    rules_of = [{"id": code, "shortDescription": {"text": text}} for code, text in titles.items()]
     driver = {"name": "featurelib lint", "version": __version__, "rules": rules_of}
     rows = list[tuple[str, str, str, LintFinding | Fault, str]]()
     for finding in document.findings:
@@ -125,7 +125,7 @@ def render_sarif(document: LintDocument) -> str:
     results = [
         {
             "ruleId": code,
-            "ruleIndex": [*known].index(code),
+            "ruleIndex": [*titles].index(code),
             "level": level,
             "message": {"text": text},
             "locations": [{"physicalLocation": sarif_place(f"{at.file}:{at.line}")}],

@@ -96,11 +96,11 @@ def patch(
                 edits[own[0].file] |= edit_level(own[0], level)
         if other_moves or not moves:
             missing = clean(entry.managed_as or "a Kafka resource of this cluster")
-            place = "A Kafka resource holds" if own else f"Files without {missing} hold"
+            subject = "A Kafka resource holds" if own else f"Files without {missing} hold"
             held = [clean(move.feature) for move in other_moves] or ["level of this plan"]
             options = " ".join(map(option_of, other_moves))
             command = f" Instead: featurelib plan {quote(entry.argument)} update {options}"
-            notes.append(f"{title}: {place} no {', '.join(held)}.{command * bool(other_moves)}")
+            notes.append(f"{title}: {subject} no {', '.join(held)}.{command * bool(other_moves)}")
     diff = "".join(write_diff(file, lines) for file, lines in edits.items())
     if as_json:
         print(to_json(fill(PatchDocument, patch=diff, notes=notes)))
@@ -150,8 +150,8 @@ def edit_level(resource: Scope, level: str) -> dict[int, str]:
     line = _lines(setting.file)[setting.line - 1]
     key = rf"(?P<q>[\"']?)\b{name}(?P=q)\s*:\s*[\"']?(?P<value>{re.escape(setting.value)})\b"
     if (match := re.search(key, line)) is None:
-        place = f"{clean(setting.file, 250)}:{setting.line}"
-        raise ConfigError(f"{place}: a template or an anchor fills {name} in. Change it there.")
+        location = f"{clean(setting.file, 250)}:{setting.line}"
+        raise ConfigError(f"{location}: a template or an anchor fills {name} in. Change it there.")
     if is_there:
         return {setting.line: line[: match.start("value")] + level + line[match.end("value") :]}
     indent, new = line[: match.start()], f"{match['q']}metadataVersion{match['q']}: "

@@ -95,11 +95,11 @@ def _read_resource(root: Setting, file: str, into: Declared) -> bool:
     by_label = ("labels", "strimzi.io/cluster")
     name = root.at("metadata", *(by_label if kind == "KafkaNodePool" else ("name",))).value or "?"
     namespace = root.at("metadata", "namespace").value
-    title, place = f"{namespace}/{name}" if namespace else name, str(PurePath(file).parent)
-    twin = into.scopes.get(("strimzi", place, title))
+    title, folder = f"{namespace}/{name}" if namespace else name, str(PurePath(file).parent)
+    twin = into.scopes.get(("strimzi", folder, title))
     if kind == "Kafka" and twin is not None and of.RESOURCE in twin.settings:
-        place = file  # two clusters of this name in one folder
-    scope = into.scope(place, Scope("strimzi", title, file, root.line))
+        folder = file  # two clusters of this name in one folder
+    scope = into.scope(folder, Scope("strimzi", title, file, root.line))
     if api not in KNOWN_APIS:
         scope.settings[of.API] = root._replace(value=api)
     if kind == "KafkaNodePool":
@@ -121,7 +121,7 @@ def _read_pool(scope: Scope, root: Setting) -> None:
     name = root.leaf("metadata", "name") or replicas
     if replicas is None or name is None:
         return
-    for role in {it.value for it in roles} & of.MEMBERS.keys():
+    for role in {setting.value for setting in roles} & of.MEMBERS.keys():
         (key, names), value = of.MEMBERS[role], of.TEMPLATE
         before, pools = scope.settings.get(key), scope.names(names)
         if replicas.value.isdecimal() and (before is None or before.is_known):
@@ -167,17 +167,17 @@ def _items_of(
     """Return the kind of a file with values, and its settings; those of the chart have priority."""
     items = [item for chart in charts for item in _walk(chart, "", "")]
     items += _walk(root, "", root.at("metadata", "name").value)
-    known = {item.key: item.setting for item in items}
+    settings = {item.key: item.setting for item in items}
     groups = (root, root.at("all", "vars"), root.at("all", "children"))
     if any(group.parts.keys() & set(ROWS["ansible"]["keys"]) for group in groups):
         items = [item for item in items if not item.key.startswith(of.NODE_ID)]
-        return "ansible", [*items, *_ansible(root, known)]
+        return "ansible", [*items, *_ansible(root, settings)]
     keys, least = set(ROWS["bitnami"]["keys"]), 2 - (file in into.charts)
     places = [root, *(root.at(*path.split(".")) for path in ROWS["bitnami"]["places"])]
     values = max(places, key=lambda part: len(part.parts.keys() & keys))
-    if of.CHART in known or len(values.parts.keys() & keys) >= least:
+    if of.CHART in settings or len(values.parts.keys() & keys) >= least:
         into.charts.add(file)
-        return "bitnami", [*items, *_bitnami(values, known)]
+        return "bitnami", [*items, *_bitnami(values, settings)]
     return "helm", items
 
 
@@ -200,7 +200,7 @@ def _walk(root: Setting, component: str, path: str) -> Iterator[_Item]:
                 at = part._replace(value=text, line=part.line + number - 1)
                 # controller.quorum.voters applies to brokers, too.
                 nodes = own if is_block or own == "broker" else component
-                yield from (_Item(*it, nodes) for it in _named(name, at, path).items())
+                yield from (_Item(*item, nodes) for item in _named(name, at, path).items())
 
 
 def _named(name: str, setting: Setting, path: str = "") -> dict[str, Setting]:
@@ -218,13 +218,13 @@ def _versions(part: Setting, image: str = "") -> Iterator[_Item]:
     """Yield the versions of image and chart in a mapping; `image`: the default name of the
     image."""
     tag, digest, release = part.leaf("tag"), part.leaf("digest"), part.leaf("appVersion")
-    if (image := part.at("repository").value or image) and (place := tag or digest):
-        yield from _image(f"{image}{':' if tag else '@'}{place.value}", place)
+    if (image := part.at("repository").value or image) and (version_at := tag or digest):
+        yield from _image(f"{image}{':' if tag else '@'}{version_at.value}", version_at)
     if release and re.fullmatch(ROWS["chart"]["app"], release.value):
         yield from _image(f"{part.at('name').value}:{release.value}", release)
     row = ROWS["chart"]
     places = ([part.leaf(*path.split(".")) for path in row[key]] for key in ("of", "name", "at"))
-    repository, name, version = (next(filter(None, each), MISSING) for each in places)
+    repository, name, version = (next(filter(None, settings), MISSING) for settings in places)
     chart = f"{repository.value}/{name.value}"
     if version and re.fullmatch(row["operator"], chart):
         yield _Item(of.OPERATOR, version._replace(value=version.value.lstrip("^~>=v ")))
@@ -261,7 +261,7 @@ def _version(version: Setting, vendor: str) -> Iterator[_Item]:
 # --- cp-ansible -----------------------------------------------------------------------------------
 
 
-def _ansible(root: Setting, known: Mapping[str, Setting]) -> Iterator[_Item]:
+def _ansible(root: Setting, settings: Mapping[str, Setting]) -> Iterator[_Item]:
     """Yield the version, the quorum and the node ids as cp-ansible sets them: node_id, or the
     position in the group. Its list of voters always has the position."""
     for path in ((), ("vars",), ("all", "vars")):
@@ -278,19 +278,19 @@ def _ansible(root: Setting, known: Mapping[str, Setting]) -> Iterator[_Item]:
             ids = (variables[host].get(key, MISSING).leaf() for key in row["names"])
             own_id = next(filter(None, ids), part._replace(value=str(at)))
             yield _Item(f"{of.NODE_ID} {name} {host}", own_id, name)
-    place = controllers or next(iter(known.values()), MISSING)
+    setting = controllers or next(iter(settings.values()), MISSING)
     if controllers:
-        word = "migration" if ensemble else "enabled"
-        yield _Item(of.CONTROLLERS, place._replace(value=str(len(hosts["controller"]))))
-        yield _Item(of.MIGRATION, place._replace(value=word))
+        mode = "migration" if ensemble else "enabled"
+        yield _Item(of.CONTROLLERS, setting._replace(value=str(len(hosts["controller"]))))
+        yield _Item(of.MIGRATION, setting._replace(value=mode))
     if ensemble:
         yield _Item(of.ZOOKEEPER, ensemble)
-    if DYNAMIC in known and known[DYNAMIC].value.lower() in ("true", "yes"):
-        yield _Item(of.SERVERS, known[DYNAMIC])
-    elif of.VOTERS not in known and place and (controllers or not ensemble):
+    if DYNAMIC in settings and settings[DYNAMIC].value.lower() in ("true", "yes"):
+        yield _Item(of.SERVERS, settings[DYNAMIC])
+    elif of.VOTERS not in settings and setting and (controllers or not ensemble):
         rows = enumerate(hosts["controller"], start=ROWS["ansible"]["ids"]["controller"]["first"])
         voters = ",".join(f"{at}@{host}" for at, (host, _) in rows)
-        yield _Item(of.VOTERS, place._replace(value=voters))
+        yield _Item(of.VOTERS, setting._replace(value=voters))
 
 
 def _hosts(group: Setting) -> Iterator[tuple[str, Setting]]:
@@ -307,7 +307,7 @@ def _expand(name: str) -> Iterator[str]:
         yield name
         return
     start, end, is_number = match[1], match[2], (match[1] + match[2]).isdecimal()
-    first, last = (int(it) if is_number else ord(it[0]) for it in (start, end))
+    first, last = (int(end_text) if is_number else ord(end_text[0]) for end_text in (start, end))
     for at in range(first, min(last, first + MOST_HOSTS) + 1, int(match[3] or 1) or 1):
         part = str(at).zfill(len(start)) if is_number else chr(at)
         yield from _expand(name[: match.start()] + part + name[match.end() :])
@@ -327,18 +327,18 @@ class _ChartFacts(dict[str, str]):
         return part.value.lower() or ("set" if part else "")
 
 
-def _bitnami(values: Setting, known: dict[str, Setting]) -> Iterator[_Item]:
+def _bitnami(values: Setting, settings: dict[str, Setting]) -> Iterator[_Item]:
     """Yield the version and settings that rows derive from a bitnami chart's values."""
     for item in _versions(values.at("image"), "kafka"):
-        known[item.key] = item.setting
+        settings[item.key] = item.setting
         yield item
-    number = of.number_of(known[of.VERSION].value if of.VERSION in known else None)
-    facts, chart = _ChartFacts(era=era_of(number), zookeeper=""), known.get(of.CHART)
+    number = of.number_of(settings[of.VERSION].value if of.VERSION in settings else None)
+    facts, chart = _ChartFacts(era=era_of(number), zookeeper=""), settings.get(of.CHART)
     facts.values_of_chart = values
     major = chart.value if chart else ""
-    word = ("old", "new")[int(major or 0) >= ROWS["bitnami"]["new"]]
-    facts["chart"] = word if major else "unclear" if chart else ""
-    facts["quorum"] = "named" if {of.VOTERS, of.SERVERS} & known.keys() else ""
+    layout = ("old", "new")[int(major or 0) >= ROWS["bitnami"]["new"]]
+    facts["chart"] = layout if major else "unclear" if chart else ""
+    facts["quorum"] = "named" if {of.VOTERS, of.SERVERS} & settings.keys() else ""
     facts["before_4.1"] = "yes" if number and number < of.DYNAMIC_FROM else "no"
     facts["default"] = "zookeeper" if major in ROWS["bitnami"]["old"] else "kraft"
     for row in ROWS["bitnami"]["rows"]:
@@ -347,6 +347,6 @@ def _bitnami(values: Setting, known: dict[str, Setting]) -> Iterator[_Item]:
             value = facts[key or row["fact"]] = row.get("value", facts[origin] if origin else "yes")
             paths = [origin, *row.get("at", PLACES)] if key else ()
             places = [chart if at == "chart" else values.at(*at.split(".")) for at in paths if at]
-            place = next(filter(None, (*places, chart, values)), None)
-            if key and place:
-                yield _Item(key, place._replace(value=value), row.get("component", ""))
+            setting = next(filter(None, (*places, chart, values)), None)
+            if key and setting:
+                yield _Item(key, setting._replace(value=value), row.get("component", ""))

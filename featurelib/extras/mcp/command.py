@@ -74,8 +74,8 @@ class TableTools:
         report = self._night(run, owner=owner, label=label).report
         document: Json = msgspec.to_builtins(report)
         clusters = document["clusters"][: max(most, 0)]
-        kept = [{name: cluster[name] for name in OF_CLUSTER.split()} for cluster in clusters]
-        return document | {"clusters": kept, "runs": []}
+        rows = [{name: cluster[name] for name in OF_CLUSTER.split()} for cluster in clusters]
+        return document | {"clusters": rows, "runs": []}
 
     def check(self, cluster: str, run: int | None = None) -> Json:
         """Show everything that a run found in one cluster: the verdict of each feature (READY,
@@ -232,14 +232,14 @@ def _one_at_a_time(tool: Callable[..., Any], lock: threading.Lock) -> Callable[.
             try:
                 return tool(*args, **options)
             except Exception as error:
-                if (known := explain(error)) is None:
+                if (explained := explain(error)) is None:
                     raise
-                raise ToolError(_OPTION.sub(name_argument, str(known))) from error
+                raise ToolError(_OPTION.sub(name_argument, str(explained))) from error
 
     def name_argument(option: re.Match[str]) -> str:
         """Return the name of a tool's argument for an option of the command line."""
         name = option["name"].replace("-", "_")
-        known = [argument for argument in (name, f"{name}s") if argument in tool.__annotations__]
-        return f"`{known[0]}`" if known else option[0]
+        names = [argument for argument in (name, f"{name}s") if argument in tool.__annotations__]
+        return f"`{names[0]}`" if names else option[0]
 
     return call

@@ -114,8 +114,8 @@ def expect_owners(targets: Targets, night: NightTables, file: str) -> None:
     """Print a warning for each owner in the targets file that no cluster has."""
     for target in targets.target:
         for owner in sorted({*target.owner} - {*night.asked().fleet.owners, ""}):
-            place = f"{file}: target {target.name!r}: owner {clean(owner)!r}"
-            say(f"warning: {place}: no cluster of {night.listed_in} has this owner.")
+            prefix = f"{file}: target {target.name!r}: owner {clean(owner)!r}"
+            say(f"warning: {prefix}: no cluster of {night.listed_in} has this owner.")
 
 
 def due(
@@ -130,24 +130,24 @@ def due(
     for owner, page in zip((*fleet.owners, ""), pages, strict=True):
         part = fleet.choose(Choice(owner=[owner]), night.listed_in)
         assert part is not None
-        own = narrow(report, part)
-        if not own.clusters:
+        owned = narrow(report, part)
+        if not owned.clusters:
             continue
         link = f"featurelib report{part.options}{local[root]}"
         if targets.report:
             at = f"owners/{page.removesuffix('.json')}.html" if fleet.owners else "report.html"
             link = f"{targets.report.rstrip('/')}/{at}"
         receivers = targets.of(owner)
-        if own.today and not receivers:
+        if owned.today and not receivers:
             clusters = f"owner {clean(owner)!r}" if owner else "clusters without an owner"
             say(f"warning: no target for {clusters}: nobody gets these messages.")
         places = dict[str, tuple[NotifyTarget, str]]()  # each address once
         for target, name, at in ((t, *pair) for t in receivers for pair in t.addresses.items()):
             places.setdefault(sender.place_of(target, at) if sender else at, (target, name))
         for target, address in places.values():
-            known = history.of(address, owner)
-            history.add(address, owner, resolved_of(known.items, own), resolved=True)
-            message = write_message(own, owner, known.items, link, local)
+            sent = history.of(address, owner)
+            history.add(address, owner, resolved_of(sent.items, owned), resolved=True)
+            message = write_message(owned, owner, sent.items, link, local)
             if message.items:
                 yield message, target, address
 

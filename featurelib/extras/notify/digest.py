@@ -45,7 +45,7 @@ class Message:
 
 def items_of(report: Report) -> dict[int, Items]:
     """Return the items of each task, by its position in `report.today`."""
-    return {place: dict(_items(task, report)) for place, task in enumerate(report.today)}
+    return {index: dict(_items(task, report)) for index, task in enumerate(report.today)}
 
 
 def _items(task: Task, report: Report) -> Iterator[tuple[Key, bool]]:
@@ -71,7 +71,7 @@ def _items(task: Task, report: Report) -> Iterator[tuple[Key, bool]]:
 
 def open_items(report: Report) -> Items:
     """Return the items of all tasks in a report."""
-    return {key: critical for of in items_of(report).values() for key, critical in of.items()}
+    return {key: critical for items in items_of(report).values() for key, critical in items.items()}
 
 
 def resolved_of(sent: Mapping[Key, bool], report: Report) -> Items:
@@ -92,19 +92,19 @@ def write_message(
     part = narrow(report, FleetPart(text=owner, options="", ids=keys, unlisted=None))
     texts = {kind: list[str]() for kind in (URGENT, WAITING, NEW)}
     named = {cluster.key: cluster.name for cluster in part.clusters}
-    for place, of in items_of(part).items():
+    for index, of in items_of(part).items():
         if fresh := of.keys() & new.keys():
-            task = part.today[place]
+            task = part.today[index]
             is_urgent = any(new[key] for key in fresh)
             kind = URGENT if is_urgent else WAITING if task.verb in WAITS else NEW
             names = some([named[key] for key in task.clusters], NAMES)
             text = f"{task.verb} {names}: {task.text} {task.how}".rstrip()
             commands = [*task.command.splitlines()]
             if task.verb in WAITS:  # each plan has its own command
-                own = [each for each in part.clusters if each.key in task.clusters][:MOST]
-                commands = [each.owner_command or "" for each in own]
+                clusters = [c for c in part.clusters if c.key in task.clusters][:MOST]
+                commands = [c.owner_command or "" for c in clusters]
                 if task.verb == WAITS[0]:
-                    commands = [command for each in own for command in each.commands[:1]]
+                    commands = [command for c in clusters for command in c.commands[:1]]
             text = "\n    ".join([text, *commands])
             for path, instead in local.items():
                 text = text.replace(path, instead)
@@ -115,9 +115,9 @@ def write_message(
     for kind, tasks in texts.items():
         extra = [f"{count(len(tasks) - MOST, 'more task')}: see the report."] * (len(tasks) > MOST)
         sections += [(kind, (*tasks[:MOST], *extra))] * bool(tasks)
-    known = len(items) - len(new)
+    old = len(items) - len(new)
     end = f"Run {report.run.number}, {time_text(report.run.as_of)}. "
-    end += f"Sent earlier and still open: {count(known, 'item')}. " * bool(known)
+    end += f"Sent earlier and still open: {count(old, 'item')}. " * bool(old)
     end += f"All of it: {link}"
     return Message(
         owner=owner,

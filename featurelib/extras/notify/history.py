@@ -100,5 +100,5 @@ def alone(lake: Lake, run: int) -> AbstractContextManager[object]:
     """Let one process at a time send, for tables on this machine. Raises BusyError."""
     from featurelib.spark.hold import HoldingRun, Lease
 
-    place, me = lake.place(NOTIFICATION), HoldingRun.this("featurelib notify", run)
-    return nullcontext() if "://" in place else Lease(place, {}, me, say).held()
+    path, me = lake.place(NOTIFICATION), HoldingRun.this("featurelib notify", run)
+    return nullcontext() if "://" in path else Lease(path, {}, me, say).held()

@@ -105,10 +105,10 @@ def _faults(targets: Targets) -> Iterator[str]:
             yield f"target {target.name!r}: expected webhook beside token, found none."
         names_of = (*WEBHOOKS, "token")
         secrets += [(f"target {target.name!r}: {kind}", getattr(target, kind)) for kind in names_of]
-    for place, text in secrets:
+    for position, text in secrets:
         if text and not REFERENCE.fullmatch(text):
             yield (
-                f"{place}: expected 'env:NAME' or 'file:PATH', which say where the secret is, "
+                f"{position}: expected 'env:NAME' or 'file:PATH', which say where the secret is, "
                 "found something else. Take the secret out of the file."
             )
     smtp = targets.smtp

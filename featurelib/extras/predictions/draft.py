@@ -35,8 +35,8 @@ class Draft:
     def __init__(self, row: TableRows, at: int) -> None:
         self._row, self._at = open_row(row), at
         self._parts: dict[str, list[Record]] = {
-            part: [dict(zip(of.names or (), r, strict=True)) for r in records.tolist()]
-            for (part, records), of in zip(self._row.parts.items(), LAYOUT.values(), strict=True)
+            part: [dict(zip(kind.names or (), r, strict=True)) for r in records.tolist()]
+            for (part, records), kind in zip(self._row.parts.items(), LAYOUT.values(), strict=True)
         }
         for lists, part in _LISTS.items():
             entries = iter(self._parts.pop(part))
@@ -54,11 +54,11 @@ class Draft:
             parts[lists] = [r | {"size": len(r["entries"])} for r in parts[lists]]
             parts[part] = [entry for r in parts[lists] for entry in r["entries"]]
         code = self._row.name_code
-        for part, of in LAYOUT.items():
+        for part, layout in LAYOUT.items():
             if part in MAPS.values():
                 rows = [(code(name), *ends) for name, *ends in parts[part]]
             else:
-                rows = [tuple(r[name] for name in of.names or ()) for r in parts[part]]
+                rows = [tuple(r[name] for name in layout.names or ()) for r in parts[part]]
             self._row.parts[part] = make_records(part, rows)
         return write_rows([self._row])
 
@@ -110,9 +110,9 @@ class Draft:
         Raises ConfigError for a `/feature` znode that cannot be read.
         """
         for r in self._parts["level_maps"]:
-            kept = {name: (name, low, level) for name, low, level in r["entries"]}
-            kept |= {name: (name, level, level) for name, level in levels.items()}
-            r["entries"] = [kept[n] for n in sorted(kept) if n not in levels or levels[n]]
+            entries = {name: (name, low, level) for name, low, level in r["entries"]}
+            entries |= {name: (name, level, level) for name, level in levels.items()}
+            r["entries"] = [entries[n] for n in sorted(entries) if n not in levels or levels[n]]
         for operated in self._parts["strimzi"] if METADATA_VERSION in levels else ():
             # The operator's status will follow. Without a requested level, a level in the status
             # shows that the operator upgrades levels by itself.
@@ -162,9 +162,9 @@ class Draft:
     def _software(self, registered: Record) -> int:
         """Return the profile of a broker's software; the registration's becomes a response."""
         half, profile = (registered["node_id"], registered["role"]), int(registered["profile"])
-        known = self._of("listeners", *half)
-        if profile >= 0 and not any(r[kind] >= 0 for r in known for kind in _ANSWERS):
-            first = known[0] if known else self._add_listener(*half)
+        listeners = self._of("listeners", *half)
+        if profile >= 0 and not any(r[kind] >= 0 for r in listeners for kind in _ANSWERS):
+            first = listeners[0] if listeners else self._add_listener(*half)
             first |= {"full": profile, "full_at": registered["at"], "full_line": registered["line"]}
         return profile if profile >= 0 else self._newest(registered)
 

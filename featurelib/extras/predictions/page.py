@@ -48,8 +48,8 @@ def what_if_page(
     page = QuestionPage(source, width)
 
     def is_critical(rows: Iterable[Row]) -> bool:
-        grave = (row for row in rows if row["severity"] == Severity.CRITICAL)
-        return any(over_row(source.muted, row) is None for row in grave)
+        critical = (row for row in rows if row["severity"] == Severity.CRITICAL)
+        return any(over_row(source.muted, row) is None for row in critical)
 
     page.text(f"{words.clean(source.name)}, if {change}")
     page.text(words.clean(source.made_from, 300))
@@ -80,9 +80,9 @@ def _differences(answer: WhatIf, page: QuestionPage) -> None:
     """Show findings that the change adds or removes, and all critical ones; muted findings come
     last."""
     heads = "findings that are new", "critical as before", "findings that are gone"
-    for head, rows in zip(heads, (answer.new, answer.critical, answer.resolved), strict=True):
+    for title, rows in zip(heads, (answer.new, answer.critical, answer.resolved), strict=True):
         if rows:
-            page.head(f"{head}: {len(rows):,}")
+            page.head(f"{title}: {len(rows):,}")
             _findings(rows, page)
     if not (answer.new or answer.resolved):
         page.line("no finding is new or gone")
@@ -93,17 +93,17 @@ def _differences(answer: WhatIf, page: QuestionPage) -> None:
 
 def show_refused(refused: Sequence[Refused], page: Page, indent: int = 0) -> None:
     """Show the refused nodes, grouped by equal messages."""
-    alike: dict[tuple[str, str, str, tuple[str, ...]], list[Refused]] = {}
+    groups: dict[tuple[str, str, str, tuple[str, ...]], list[Refused]] = {}
     for node in refused:
         key = (node.role.text, node.entry, node.message, node.features)
-        alike.setdefault(key, []).append(node)
-    for (role, entry, message, features), group in alike.items():
+        groups.setdefault(key, []).append(node)
+    for (role, entry, message, features), group in groups.items():
         nodes_text = words.nodes(role, [n.node_id for n in group])
         over = f" over {_names(features)}" if features else ""
         fate = FATES.get(f"{entry} {role}") or FATES[entry]
         page.item(f"{nodes_text} {fate.format(over=over)}", indent)
-        by = judges_line(n.dialect for n in group)
-        page.item(f'{by}: "{words.clean(message, 600)}"', indent + 2)
+        judges = judges_line(n.dialect for n in group)
+        page.item(f'{judges}: "{words.clean(message, 600)}"', indent + 2)
 
 
 def _names(names: Sequence[str]) -> str:
@@ -123,8 +123,8 @@ def _turns(answer: WhatIf, page: QuestionPage) -> None:
         page.line()
     if differ:
         page.table([("feature", "before", "after"), *differ])
-    if same := answer.unchanged + len(turned) - len(differ):
-        page.line(f"{words.count(same, 'feature')} unchanged")
+    if unchanged := answer.unchanged + len(turned) - len(differ):
+        page.line(f"{words.count(unchanged, 'feature')} unchanged")
     else:
         page.line("every feature changes" if turned else "no node supports a feature")
 
@@ -165,8 +165,8 @@ def roll_page(roll: Roll, source: Source, width: int | None = None) -> Page:
         page.text(text)
     if not roll.levels_known:
         text = "UNKNOWN: nobody who can be trusted says all that is finalized, so this holds only "
-        again = "" if roll.mend_first else " Collect the cluster again."
-        page.text(f"{text}if it is as shown.{again}")
+        advice = "" if roll.mend_first else " Collect the cluster again."
+        page.text(f"{text}if it is as shown.{advice}")
     if roll.misfits:
         page.head(f"what software of {roll.release} does not support")
         _misfits(roll, page)
@@ -285,12 +285,12 @@ def _way_back(roll: Roll, route: WayBack, page: QuestionPage) -> Iterator[str]:
     catalogue = page.catalogue
     if not route.back:
         yield "no node runs another release"
-    for back in route.back:
-        now = "yes, no level has moved" if back.after_roll else "no, it does not fit already"
-        yield f"to {back.release}, right after the roll: {now}"
+    for downgrade in route.back:
+        now = "yes, no level has moved" if downgrade.after_roll else "no, it does not fit already"
+        yield f"to {downgrade.release}, right after the roll: {now}"
         if route.brings:
             brought = f"once what {roll.release} brings is finalized"
-            yield f"to {back.release}, {brought}: {_later(back, page)}"
+            yield f"to {downgrade.release}, {brought}: {_later(downgrade, page)}"
     if not route.brings:
         yield f"{roll.release} brings no new level"
         return
@@ -308,11 +308,11 @@ def _way_back(roll: Roll, route: WayBack, page: QuestionPage) -> Iterator[str]:
     yield f"with it finalized, these can register: {releases}"
 
 
-def _later(back: Back, page: QuestionPage) -> str:
-    if back.after_finalizing:
+def _later(downgrade: Back, page: QuestionPage) -> str:
+    if downgrade.after_finalizing:
         return "yes"
-    if back.after_lowering:
-        command = f"plan{page.name} downgrade-all --release-version {back.release}{page.later}"
+    if downgrade.after_lowering:
+        command = f"plan{page.name} downgrade-all --release-version {downgrade.release}{page.later}"
         text = "only after levels are downgraded again, without loss"
         return f"{text}, controllers only after a metadata snapshot then: featurelib {command}"
     return "no: the needed downgrade loses metadata, or is impossible"

@@ -171,7 +171,7 @@ def roll(
     running = _running(view.cluster, catalogue)
     is_kraft, evidence = mode != "zk", view.evidence
     vendors = evidence.uncatalogued(catalogue), evidence.finalized_by_vendor(catalogue)
-    is_stock = not any(which.any() for which in vendors)
+    is_stock = not any(mask.any() for mask in vendors)
     is_shown = is_kraft and is_stock and bool(levels)
     state = thaw(view.rows["state"].to_pylist()[0])
     software = software_of_release(release, mode, catalogue)
@@ -215,8 +215,8 @@ def format_with(releases: Iterable[ReleaseCatalogue]) -> ReleaseCatalogue | None
     """Return the release whose tool must format new storage for nodes of any of `releases`; None =
     any tool does, because none formats only for its own release and later."""
     ordered = sorted(releases, key=lambda software: release_number(software.based_on))
-    alike = not ordered or ordered[0].based_on == ordered[-1].based_on
-    return None if alike or not is_for_itself(ordered[-1]) else ordered[0]
+    same_vendor = not ordered or ordered[0].based_on == ordered[-1].based_on
+    return None if same_vendor or not is_for_itself(ordered[-1]) else ordered[0]
 
 
 def _moved(first: Iterable[First]) -> dict[str, int]:
@@ -272,15 +272,15 @@ def _proven_levels(
 ) -> Iterator[tuple[str, int, ReplayProof, int]]:
     """Yield (feature, level, source, time) of each level that a log may still have."""
     log, least = state.log, _proven_from(cluster, state)
-    known = {key: proof for key, proof in _earlier(state, journal).items() if proof[1] >= least}
+    proofs = {key: proof for key, proof in _earlier(state, journal).items() if proof[1] >= least}
     for offset, name, level in log.replayed:
         if offset != AT_BOOTSTRAP:
-            known[name, level] = ReplayProof.LOG, log.at
+            proofs[name, level] = ReplayProof.LOG, log.at
         elif not log.snapshot_end:
-            known.setdefault((name, level), (ReplayProof.SEEN, log.at))
+            proofs.setdefault((name, level), (ReplayProof.SEEN, log.at))
         if offset == AT_BOOTSTRAP and release in READS_BOOTSTRAP:
             yield name, level, ReplayProof.BOOTSTRAP, log.at
-    yield from ((*key, *proof) for key, proof in known.items())
+    yield from ((*key, *proof) for key, proof in proofs.items())
 
 
 def _runs_without(state: ClusterState, cluster: Cluster, name: str, level: int, since: int) -> bool:
@@ -291,15 +291,15 @@ def _runs_without(state: ClusterState, cluster: Cluster, name: str, level: int, 
     """
     quorum, proven = state.quorum, set[int]()
     finalized = {feature: to for feature, to in cluster.levels.items() if to}
-    for each in state.listeners:
-        if min(each.full, each.levels) <= NOTHING or each.failed_at > each.full_at:
+    for listener in state.listeners:
+        if min(listener.full, listener.levels) <= NOTHING or listener.failed_at > listener.full_at:
             continue
-        ranges = {feature: (low, high) for feature, low, high in state.maps[each.full]}
-        levels = {feature: to for feature, _, to in state.maps[each.levels] if to}
+        ranges = {feature: (low, high) for feature, low, high in state.maps[listener.full]}
+        levels = {feature: to for feature, _, to in state.maps[listener.levels] if to}
         low, high = ranges.get(name, (0, 0))
-        is_newer = min(each.full_at, each.levels_at) > since
+        is_newer = min(listener.full_at, listener.levels_at) > since
         if levels == finalized and is_newer and not low <= level <= high:
-            proven.add(each.node_id)
+            proven.add(listener.node_id)
     following = {quorum.leader_id, *quorum.following, *quorum.observers}
     needed = _controllers(cluster) | {*quorum.voters}
     return bool(quorum.voters) and quorum.at > since and needed <= proven & following
@@ -325,14 +325,14 @@ def _earlier(
     state: ClusterState, journal: Iterable[tuple[str, int, int]]
 ) -> dict[tuple[str, int], tuple[ReplayProof, int]]:
     """Return (feature, level) → newest source and time, of levels seen or in a journal."""
-    known = dict[tuple[str, int], tuple[ReplayProof, int]]()
+    proofs = dict[tuple[str, int], tuple[ReplayProof, int]]()
     for entry, at in state.levels_seen.items():
         name, _, level_text = entry.rpartition(" ")
-        known[name, int(level_text)] = ReplayProof.SEEN, at
+        proofs[name, int(level_text)] = ReplayProof.SEEN, at
     for name, level, at in journal:
-        if at > known.get((name, level), (None, 0))[1]:
-            known[name, level] = ReplayProof.JOURNAL, at
-    return known
+        if at > proofs.get((name, level), (None, 0))[1]:
+            proofs[name, level] = ReplayProof.JOURNAL, at
+    return proofs
 
 
 READS_BOOTSTRAP = frozenset({"4.0"})  # at each start; 4.0.1 does not (KAFKA-19192)
@@ -416,18 +416,18 @@ def _way_back(levels: Levels, release: str, running: set[str], catalogue: Catalo
     """Return the rollback to the releases `running` after all nodes have `release` and `levels` are
     finalized, 0 = not (KIP-778, Downgrades)."""
     software, before = catalogue.of(release), running - {release}
-    kept = _known(levels, catalogue)
+    known = _known(levels, catalogue)
     brings = {
         name: level
         for name, level in software.defaults(software.newest_stable).items()
-        if level > kept.get(name, 0) and level not in catalogue.only_by_name(name)
+        if level > known.get(name, 0) and level not in catalogue.only_by_name(name)
     }
-    after, own = kept | brings, dialect_of(release, "kraft", catalogue)
+    after, own = known | brings, dialect_of(release, "kraft", catalogue)
     supported = [(software.oldest, software.newest_unstable)]
     # All nodes have that release; dependencies on metadata.version do not count.
-    alone = [({METADATA_VERSION: at[METADATA_VERSION]}, supported) for at in (kept, after)]
+    alone = [({METADATA_VERSION: at[METADATA_VERSION]}, supported) for at in (known, after)]
     at, target = position(alone, catalogue), np.array([after[METADATA_VERSION]] * 2)
-    back = of_metadata_version(at, target, [(own.name, release, np.arange(2))], catalogue.tables)
+    returns = of_metadata_version(at, target, [(own.name, release, np.arange(2))], catalogue.tables)
     then = at.at(np.array([1]))
     lowered = fitting_after_lowering(after, then, release, own.can, catalogue)
     return WayBack(
@@ -440,11 +440,11 @@ def _way_back(levels: Levels, release: str, running: set[str], catalogue: Catalo
                 after_finalizing=later.joins,
                 after_lowering=lowered[now.release],
             )
-            for now, later in zip(fits(kept, catalogue), fits(after, catalogue), strict=True)
+            for now, later in zip(fits(known, catalogue), fits(after, catalogue), strict=True)
             if now.release in before
         ),
-        downgrade_floor=_level_or_none(back.floor[1]),
-        point_of_no_return=_level_or_none(back.no_return[0]),
+        downgrade_floor=_level_or_none(returns.floor[1]),
+        point_of_no_return=_level_or_none(returns.no_return[0]),
     )
 
 

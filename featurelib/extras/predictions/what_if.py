@@ -130,7 +130,7 @@ def what_if(view: ClusterView, changes: Changes, inputs: Inputs) -> WhatIf:
     """
     _expect_nodes(view, changes)
     draft, state = _drafted(view, changes)
-    halves, off, silent = _wanted(view, changes, inputs)
+    halves, stopped, silent = _wanted(view, changes, inputs)
     nodes = [*halves, *_readers(state, halves, changes)]
     refused = tuple(refusals_of(state, nodes, view.releases, mode_of(view), inputs.catalogue))
     out = {(e.role, e.node_id) for e in refused}
@@ -151,7 +151,7 @@ def what_if(view: ClusterView, changes: Changes, inputs: Inputs) -> WhatIf:
         compare(view, after, stay),
         refused=refused,
         joined=tuple(sorted({node.node_id for node in halves} - {node_id for _, node_id in out})),
-        off=off,
+        off=stopped,
         silent=silent,
         runs=_running(view, changes.removed),
     )
@@ -164,8 +164,8 @@ def compare(
     open although the second view lacks them."""
     was, now = ({row["feature"]: row for row in e.judged.readiness.to_pylist()}
                 for e in (before, after))  # fmt: skip
-    every = sorted(was.keys() | now.keys())
-    turns = [Turn(feature=name, before=was.get(name), after=now.get(name)) for name in every]
+    features = sorted(was.keys() | now.keys())
+    turns = [Turn(feature=name, before=was.get(name), after=now.get(name)) for name in features]
     differ = tuple(turn for turn in turns if turn.before != turn.after)
     found_before, found_then = _findings(before), _findings(after)
     return WhatIf(
@@ -226,16 +226,16 @@ def _wanted(
 ) -> tuple[list[Node], tuple[int, ...], tuple[int, ...]]:
     """Return the halves of nodes that get other software; the nodes that are off, as Kafka reports;
     and those that only did not respond."""
-    named = {node_id: ("--node", text) for node_id, text in changes.nodes.items()}
-    off, silent = set[int](), set[int]()
+    options = {node_id: ("--node", text) for node_id, text in changes.nodes.items()}
+    stopped, silent = set[int](), set[int]()
     nodes = [node for node in view.cluster.nodes if node.node_id not in changes.removed]
     for node in nodes:
         if changes.release is not None and node.node_id not in changes.nodes:
             if node.running:
-                named[node.node_id] = ("--release", changes.release)
+                options[node.node_id] = ("--release", changes.release)
             else:
-                (off if node.gone else silent).add(node.node_id)
-    starting = [(node, *named[node.node_id]) for node in nodes if node.node_id in named]
+                (stopped if node.gone else silent).add(node.node_id)
+    starting = [(node, *options[node.node_id]) for node in nodes if node.node_id in options]
     for node_id, text in changes.added.items():
         starting.append((Node(node_id=node_id, role=Role.BROKER), "--add", text))
     mode, catalogue = mode_of(view), inputs.catalogue
@@ -243,8 +243,8 @@ def _wanted(
         with_release(node, release_of(text, view, catalogue, option), mode, catalogue)
         for node, option, text in starting
     ]
-    silent -= named.keys()
-    return halves, tuple(sorted(off - named.keys() - silent)), tuple(sorted(silent))
+    silent -= options.keys()
+    return halves, tuple(sorted(stopped - options.keys() - silent)), tuple(sorted(silent))
 
 
 def _then(view: ClusterView, changes: Changes, halves: Sequence[Node], inputs: Inputs) -> Inputs:
@@ -271,18 +271,18 @@ def with_entry(inputs: Inputs, entry: Entry, **changes: object) -> Inputs:
 
 
 def _expect_nodes(view: ClusterView, changes: Changes) -> None:
-    known = sorted(set(view.evidence.subjects.node_id.tolist()))
-    known_text = ", ".join(map(str, known)) or "none"
+    node_ids = sorted(set(view.evidence.subjects.node_id.tolist()))
+    known_text = ", ".join(map(str, node_ids)) or "none"
     counted = {node.node_id for node in view.cluster.nodes}  # not only in the inventory
     for option, ids in (("--node", changes.nodes), ("--remove", changes.removed)):
         for node_id in ids:
-            if option == "--node" and node_id in set(known) - counted:
+            if option == "--node" and node_id in set(node_ids) - counted:
                 raise ConfigError(
                     f"--node {node_id}: expected a node that is there, found one that only the "
                     "inventory has: it is not registered, and nothing was seen of it. A broker "
                     f"that registers comes with --add {node_id}=RELEASE."
                 )
-            if node_id not in known:
+            if node_id not in node_ids:
                 raise ConfigError(
                     f"{option} {node_id}: expected a node of cluster {view.cluster_id}, found "
                     f"these: {known_text}. A new broker comes with --add {node_id}=RELEASE."
@@ -303,21 +303,21 @@ def release_of(text: str, view: ClusterView, catalogue: Catalogue, option: str) 
     """Return the release of a version in the mode of the cluster. Raises ConfigError."""
     with_zk, kind = zookeeper_releases(), "with ZooKeeper mode"
     if mode_of(view) == "zk":
-        named, known, hint = (
+        name, known, hint = (
             release_line(text),
             with_zk,
             f"{_NONE_LEFT} migrate the cluster to KRaft first",
         )
     else:
-        named, known = catalogue.release_named(text) or "", [r.release for r in catalogue.releases]
+        name, known = catalogue.release_named(text) or "", [r.release for r in catalogue.releases]
         if view.cluster.migrating:
             known = [r for r in known if catalogue.of(r).based_on in with_zk]
             hint = f"{_NONE_LEFT} finish the migration to KRaft first"
         else:
             kind = f"of the catalogue of {catalogue.label}"
             hint = "Name one of them, or add it with --overlay FILE"
-    if named in known:
-        return named
+    if name in known:
+        return name
     raise ConfigError(
         f"{option} {text}: expected a release {kind} ({', '.join(known)}), found none such. {hint}."
     )
@@ -362,15 +362,15 @@ def refusals_of(
 
 
 def _entries(
-    cluster: Cluster, node: Node, own: Dialect, tables: Tables
+    cluster: Cluster, node: Node, dialect: Dialect, tables: Tables
 ) -> Iterator[tuple[Admission, tuple[Unfit, ...], str]]:
     """Yield (outcome, features, messages) for each reason against a starting node."""
     if node.role is Role.CONTROLLER:
         alone = replace(cluster, nodes=(replace(node, running=True),))
-        for stop in stopped(alone, own, tables):
+        for stop in stopped(alone, dialect, tables):
             if stop.effect is not Effect.GOES_ON:
                 yield Admission.STOPS, stop.unfit, "; ".join(u.text for u in stop.unfit)
         return
-    joined = join(cluster, Newcomer(node=node), own, tables)
+    joined = join(cluster, Newcomer(node=node), dialect, tables)
     if joined.entry in (Admission.REFUSED, Admission.STOPS, Admission.IGNORED):
         yield joined.entry, joined.unfit, joined.message or ""

@@ -71,10 +71,10 @@ class RulebookEntry:
     @property
     def groups(self) -> tuple[tuple[Question, ...], ...]:
         """The rows of the rule, grouped by equal content, in the order of the first."""
-        same: dict[RuleRow, list[Question]] = {}
+        by_rule: dict[RuleRow, list[Question]] = {}
         for question in self.questions:
-            same.setdefault(question.row, []).append(question)
-        return tuple(tuple(group) for group in same.values())
+            by_rule.setdefault(question.row, []).append(question)
+        return tuple(tuple(group) for group in by_rule.values())
 
 
 @cache
@@ -84,9 +84,9 @@ def questions(dialect: str) -> tuple[Question, ...]:
     for at_door, rows in ((True, table.door), (False, table.rules)):
         for position, row in enumerate(rows, start=1):
             codes[row.code] += 1
-            of = f"{dialect}.{row.code}.{codes[row.code]}"
+            key = f"{dialect}.{row.code}.{codes[row.code]}"
             asked_rows.append(
-                Question(id=of, dialect=dialect, row=row, at_door=at_door, position=position)
+                Question(id=key, dialect=dialect, row=row, at_door=at_door, position=position)
             )
     return tuple(asked_rows)
 
@@ -111,12 +111,12 @@ def describe(row: RuleRow) -> str:
 @cache
 def rulebook() -> dict[str, RulebookEntry]:
     """Return every rule by name, in the order of rules.py."""
-    every = [question for dialect in DIALECTS for question in questions(dialect)]
+    rows = [question for dialect in DIALECTS for question in questions(dialect)]
     return {
         name: RulebookEntry(
             rule=rule,
             wording=replace((rule_rows() | finding_rows())[name], source=rule.source),
-            questions=tuple(q for q in every if q.row.rule is rule),
+            questions=tuple(q for q in rows if q.row.rule is rule),
         )
         for name, rule in RULES.items()
     }
@@ -152,12 +152,12 @@ def rules(name: str | None = None, dialects: bool = False, as_json: bool = False
         )
     page, book = Page(None if dialects else WIDTH), rulebook()
     if dialects:
-        tables = [load(each) for each in DIALECTS]
+        tables = [load(dialect) for dialect in DIALECTS]
         document = fill(RulesDocument, dialects=[*map(_dialect, tables)])
         rows = [["DIALECT", "RULES", "RELEASES", ""]]
-        for each in tables:
-            releases = " ".join(each.releases) or "no release"
-            rows.append([each.name, str(_rules(each)), releases, each.title])
+        for dialect in tables:
+            releases = " ".join(dialect.releases) or "no release"
+            rows.append([dialect.name, str(_rules(dialect)), releases, dialect.title])
         page.table(rows)
     elif name is None:
         document = fill(RulesDocument, rules=[*map(_brief, book.values())])

@@ -149,12 +149,12 @@ class EmbeddedBackend:
             yield from (("znode", keys) for keys in _znodes(cluster.state, cluster.cluster_id))
             return
         for role in (Role.CONTROLLER, Role.BROKER):
-            speaker = next((node for node in running if node.role is role), None)
-            if speaker is not None:
-                state, by = states[speaker.node_id], spoken[speaker.node_id]
-                keys = {"asked_node": speaker.node_id, "listener": role.text}
-                yield "describe_cluster", keys | _members(state, speaker, by, cluster.cluster_id)
-                yield "describe_quorum", keys | _quorum(state, speaker)
+            asked_node = next((node for node in running if node.role is role), None)
+            if asked_node is not None:
+                state, by = states[asked_node.node_id], spoken[asked_node.node_id]
+                keys = {"asked_node": asked_node.node_id, "listener": role.text}
+                yield "describe_cluster", keys | _members(state, asked_node, by, cluster.cluster_id)
+                yield "describe_quorum", keys | _quorum(state, asked_node)
         for node in running:
             keys = {"asked_node": node.node_id, "role": node.role.text, "endpoint": endpoint(node)}
             yield "describe_configs", keys | _configs(states[node.node_id], node)
@@ -262,7 +262,7 @@ def _quorum(state: EmbeddedState, node: Node) -> Keys:
     observers = {n.node_id: n for n in nodes if n.running and n.node_id not in ids}
     leads, no_words = state.cluster.active != NOBODY, "" if newer else UNSET
 
-    def replicas(of: Iterable[Node]) -> list[wire.Replica]:
+    def replicas(nodes: Iterable[Node]) -> list[wire.Replica]:
         return [
             wire.Replica(
                 replica_id=n.node_id,
@@ -271,7 +271,7 @@ def _quorum(state: EmbeddedState, node: Node) -> Keys:
                 last_caught_up_timestamp=-1,
                 replica_directory_id=None if newer else UNSET,
             )
-            for n in of
+            for n in nodes
         ]
 
     partition = wire.Partition(

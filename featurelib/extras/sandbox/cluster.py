@@ -154,8 +154,8 @@ class EmbeddedCluster:
 
     def seen_by(self, node_id: int) -> EmbeddedState:
         """Return the newest state that a process has read; a held process reads an older one."""
-        held = self._file.held.get(node_id)
-        return self.state if held is None else self._at(held.position)
+        delayed = self._file.held.get(node_id)
+        return self.state if delayed is None else self._at(delayed.position)
 
     def put(self, cluster: Cluster, epoch: int = 0) -> None:
         """Set the state to `cluster`: a new or copied one; in ZooKeeper mode with a `/feature`
@@ -219,10 +219,10 @@ class EmbeddedCluster:
         self, position: int, before: EmbeddedState, after: EmbeddedState
     ) -> tuple[EmbeddedState, tuple[Stopped, ...]]:
         """Let nodes that are not held read `after`; return the new state, and stopped nodes."""
-        held, dialect = self._file.held, self.dialect(after)
-        behind = [h.position for h in held.values() if not h.for_good]
+        delayed, dialect = self._file.held, self.dialect(after)
+        behind = [h.position for h in delayed.values() if not h.for_good]
         began = self._at(min(behind)) if behind else before
-        deaf = {node_id for node_id, h in held.items() if h.for_good}
+        deaf = {node_id for node_id, h in delayed.items() if h.for_good}
         seeing = [node for node in after.cluster.nodes if node.node_id not in deaf]
         react = _watch if dialect.mode == "zk" else _replay
         stops, keep, blind = react(began, after, seeing, dialect, self._tables)
@@ -291,12 +291,12 @@ def _watch(
     """Return the reaction of ZooKeeper-mode brokers that read the znode, by generation."""
     stops: list[Stopped] = []
     keep: set[int] = set()
-    alike: dict[Generation, tuple[DecodedNode, list[Node]]] = {}
+    groups: dict[Generation, tuple[DecodedNode, list[Node]]] = {}
     for node in seeing:
         read = after.read_by(node)
         if node.running and read is not None and not after.cluster.off:  # otherwise nobody reads it
-            alike.setdefault(read[1], (read[0], []))[1].append(node)
-    for generation, (reading, group) in alike.items():
+            groups.setdefault(read[1], (read[0], []))[1].append(node)
+    for generation, (reading, group) in groups.items():
         effects = behaviour_row(reading.reading, generation)["running"]
         if "stop" in effects:
             unfit = (Unfit(feature="", text=reading.fault or ""),)
@@ -337,7 +337,7 @@ class StateFile:
     deleted: a reader that is held at an older position reads the state there.
     """
 
-    def __init__(self, path: str, about: Mapping[str, str]) -> None:
+    def __init__(self, path: str, facts: Mapping[str, str]) -> None:
         self.path = path
         with ExitStack() as opening:
             try:
@@ -345,19 +345,19 @@ class StateFile:
                 opening.callback(self._db.close)
                 self._db.execute("PRAGMA synchronous = FULL")
                 with self.transaction():
-                    self.about = self._open({**about, "form": FORM})
+                    self.about = self._open({**facts, "form": FORM})
             except sqlite3.DatabaseError as error:
                 raise self._wrong_file(str(error)) from error
             opening.pop_all()
 
-    def _open(self, about: dict[str, str]) -> dict[str, str]:
+    def _open(self, facts: dict[str, str]) -> dict[str, str]:
         """Return the description in the file; create the tables if there are none."""
         tables = {row[0] for row in self._db.execute("SELECT tbl_name FROM sqlite_master")}
         if not tables:
             for statement in _SCHEMA:
                 self._db.execute(statement)
-            self._db.executemany("INSERT INTO about VALUES (?, ?)", about.items())
-            return about
+            self._db.executemany("INSERT INTO about VALUES (?, ?)", facts.items())
+            return facts
         if "about" not in tables:
             raise self._wrong_file(f"the tables {', '.join(sorted(tables))}")
         description = dict[str, str]()

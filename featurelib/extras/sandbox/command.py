@@ -80,8 +80,8 @@ def sandbox(
     levels = dict(sorted(cluster.levels.items()))
     if as_json:
         facts = {"mode": opened.mode, "levels": levels} if is_new else {}
-        about = fill(SandboxDocument, file=file, cluster=opened.cluster_id, nodes=nodes, **facts)
-        print(to_json(about))
+        document = fill(SandboxDocument, file=file, cluster=opened.cluster_id, nodes=nodes, **facts)
+        print(to_json(document))
         return 0
     if is_new:
         texts = ", ".join(f"{n} {catalogue.level_name(n, level)}" for n, level in levels.items())

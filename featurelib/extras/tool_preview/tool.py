@@ -73,7 +73,7 @@ class ToolCommand:
         for option, values in zip(
             _VALUES, ([self.release_version], [self.metadata], self.features), strict=True
         ):
-            words += [word for value in values if value is not None for word in (option, value)]
+            words += [part for value in values if value is not None for part in (option, value)]
         return shlex.join([*words, *(["--unsafe"] * self.unsafe), *(["--dry-run"] * self.dry_run)])
 
 
@@ -127,35 +127,35 @@ def read_command(text: str) -> ToolCommand:
     while words and words[0].rpartition("/")[2] in ("kafka-features.sh", "kafka-features"):
         words.pop(0)
     options: dict[str, list[str]] = {}
-    does = list[str]()
-    tail = iter(words)
-    for word in tail:
-        option, equals, value = word.partition("=")
+    verbs = list[str]()
+    rest = iter(words)
+    for argument in rest:
+        option, equals, value = argument.partition("=")
         if option in _FLAGS:
             options[option] = []
         elif option in _ADDRESSES or option in _VALUES:
-            value = value if equals else next(tail, "")
+            value = value if equals else next(rest, "")
             if not value:
                 raise _bad(text, f"a value after {option}, found none")
             options.setdefault(option, []).append(value)
-        elif word.startswith("-"):
+        elif argument.startswith("-"):
             raise _bad(
-                text, f"options of the tool ({', '.join((*_VALUES, *_FLAGS))}), found {word}"
+                text, f"options of the tool ({', '.join((*_VALUES, *_FLAGS))}), found {argument}"
             )
         else:
-            does.append(word)
-    if len(does) != 1 or does[0] not in (_UPGRADE, _DOWNGRADE, _DISABLE):
-        given = " ".join(does) or "none"
-        raise _bad(text, f"{_UPGRADE}, {_DOWNGRADE} or {_DISABLE}, found {given}")
+            verbs.append(argument)
+    if len(verbs) != 1 or verbs[0] not in (_UPGRADE, _DOWNGRADE, _DISABLE):
+        verbs_text = " ".join(verbs) or "none"
+        raise _bad(text, f"{_UPGRADE}, {_DOWNGRADE} or {_DISABLE}, found {verbs_text}")
     for option in ("--release-version", "--metadata"):
         if len(options.get(option, [])) > 1:
             raise _bad(text, f"{option} once, found it {len(options[option])} times")
-        if option in options and does[0] == _DISABLE:
+        if option in options and verbs[0] == _DISABLE:
             raise _bad(text, f"--feature NAME with disable, found {option}")
-    if "--unsafe" in options and does[0] == _UPGRADE:
+    if "--unsafe" in options and verbs[0] == _UPGRADE:
         raise _bad(text, "--unsafe with downgrade or disable, found it with upgrade")
     return ToolCommand(
-        does=does[0],
+        does=verbs[0],
         release_version=next(iter(options.get("--release-version", [])), None),
         metadata=next(iter(options.get("--metadata", [])), None),
         features=tuple(options.get("--feature", [])),
@@ -184,14 +184,14 @@ class Tool:
 
     def run(self, command: ToolCommand, cluster: Cluster, own: Dialect) -> ToolRun:
         """Return the result of a command on a cluster whose controllers have the dialect `own`."""
-        head = [_DEPRECATED] if command.metadata and self.has(_RELEASES_FROM) else []
+        warnings = [_DEPRECATED] if command.metadata and self.has(_RELEASES_FROM) else []
         try:
             updates = self.updates(command)
         except _EndedError as ended:
             return ToolRun(
                 release=self.own.release,
                 dialects=(),
-                stdout=tuple(head),
+                stdout=tuple(warnings),
                 stderr=(str(ended),),
                 exit_code=1,
             )
@@ -210,7 +210,7 @@ class Tool:
         return ToolRun(
             release=self.own.release,
             dialects=(own.name,),
-            stdout=(*head, *(text for _, text in lines)),
+            stdout=(*warnings, *(text for _, text in lines)),
             stderr=(f"{failed} out of {len(lines)} operation(s) failed.",) if failed else (),
             exit_code=1 if failed else 0,
             moves=moves,
@@ -259,11 +259,11 @@ class Tool:
         if level is not None:
             return level
         newest = self.own.newest_unstable if self.has("4.2") else self.own.newest_stable
-        known = ", ".join(
+        names = ", ".join(
             name for n, name in self.own.names.items() if _OLDEST_NAMED <= n <= newest
         )
         words = next(words for since, words in _UNKNOWN if self.has(since))
-        raise _EndedError(words.format(text=text, known=known))
+        raise _EndedError(words.format(text=text, known=names))
 
 
 def _named(text: str) -> tuple[str, int]:
@@ -284,12 +284,12 @@ def _line(
 ) -> tuple[bool, str]:
     """Return true if an update was accepted, and the tool's line about it."""
     code, message = answered.reply.of(update.feature)
-    of, does = update.feature, command.does
-    level = "" if does == _DISABLE else f" to {update.level}"
+    of, verb = update.feature, command.does
+    level = "" if verb == _DISABLE else f" to {update.level}"
     if code == NO_ERROR:
-        done = f"{does}d"
+        done = f"{verb}d"
         return True, f"{of} {'can be' if is_dry else 'was'} {done}{level}."
-    return False, f"{'Can' if is_dry else 'Could'} not {does} {of}{level}. {message or ''}".rstrip()
+    return False, f"{'Can' if is_dry else 'Could'} not {verb} {of}{level}. {message or ''}".rstrip()
 
 
 def _moves(before: Cluster, after: Cluster, command: ToolCommand) -> tuple[Move, ...]:
@@ -344,18 +344,18 @@ def run_tool(
         )
     mode, runs = mode_of(view), list[ToolRun]()
     for name in view.releases:
-        own = dialect_of(name, mode, catalogue)
+        dialect = dialect_of(name, mode, catalogue)
         for led in who_may_lead(view.cluster, mode):
-            runs.append(tool.run(command, replace(led, release=name), own))
+            runs.append(tool.run(command, replace(led, release=name), dialect))
     return tuple(_looked_ahead(run, view, catalogue) for run in _distinct(runs))
 
 
 def _distinct(runs: Sequence[ToolRun]) -> Iterator[ToolRun]:
     """Yield each distinct result once, with all its dialects."""
-    same: dict[ToolRun, list[str]] = {}
+    by_run: dict[ToolRun, list[str]] = {}
     for run in runs:
-        same.setdefault(replace(run, dialects=()), []).extend(run.dialects)
-    for run, dialects in same.items():
+        by_run.setdefault(replace(run, dialects=()), []).extend(run.dialects)
+    for run, dialects in by_run.items():
         yield replace(run, dialects=tuple(dict.fromkeys(dialects)))
 
 

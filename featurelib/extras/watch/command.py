@@ -185,13 +185,13 @@ def _keep_reading(
                     error = failed
                     watched = watching.lose(str(failed), datetime.now(UTC), entry.id)
                 name = entry.title or watched.cluster_id or backend.where
-                head = fill(
+                common = fill(
                     OfCluster,
                     cluster=watched.cluster_id,
                     name=entry.title or None,
                     made_from=made_from,
                 )
-                queue.put((number, _answer(number, watched, name, head, source, chosen), error))
+                queue.put((number, _answer(number, watched, name, common, source, chosen), error))
                 over.wait(max(LEAST_PAUSE_SECONDS, began + every - time.monotonic()))
     except BaseException as fault:  # whoever consumes the readings raises it
         queue.put((number, None, fault))
@@ -268,9 +268,9 @@ def _watched(
     options: Wanted,
     node_timeout: float = NODE_SECONDS,
 ) -> list[Chosen]:
-    every = not (clusters or options.addresses or choice != Choice())
+    is_fleet = not (clusters or options.addresses or choice != Choice())
     options = replace(options, timeout=node_timeout)
-    members = several(clusters, every, choice=choice, options=options)
+    members = several(clusters, is_fleet, choice=choice, options=options)
     return [replace(cluster, say=quietly) for cluster in members]
 
 

@@ -26,12 +26,12 @@ def watch_page(
     """Return the page of a watched cluster. `command`: the next one, "" = none. `left_over`: moves
     of the owner. Only commands may be wider than `width`, because they are copied."""
     page = Page(width, parts=True)
-    head = [
+    header = [
         paint(clean(name), "bold"),
         *([now.mode] if now.mode else []),
         time_text(now.at, seconds=True),
     ]
-    page.item(" · ".join(head))
+    page.item(" · ".join(header))
     if now.until is not None:
         state = paint("READY", STYLES["READY"]) if now.ready else "not READY yet"
         page.item(f"waited for, {state}: {levels_text(catalogue, now.until.items())}")
@@ -63,7 +63,7 @@ def watch_line(watched: Watched, name: str, catalogue: Catalogue) -> str:
     parts = [] if watched.ready is None else ["READY" if watched.ready else "not READY yet"]
     if watched.error is not None:
         parts.append(f"nothing answers: {clean(watched.error, 400)}")
-    parts += [f"{state}: {_halves(alike)}" for state, alike in _by_state(watched.nodes).items()]
+    parts += [f"{state}: {_halves(nodes)}" for state, nodes in _by_state(watched.nodes).items()]
     possible = [(f.feature, f.possible) for f in watched.features if f.possible is not None]
     parts.append(f"possible now: {levels_text(catalogue, possible) or 'nothing'}")
     if behind := [node for node in watched.nodes if node.lacks]:
@@ -89,13 +89,13 @@ def _halves(now: Sequence[NodeNow]) -> str:
 
 def _watched_nodes(watched: Watched, catalogue: Catalogue) -> Iterator[tuple[str, ...]]:
     """Yield a row for each group of equal nodes, with the time of their last change."""
-    alike: dict[tuple[str, ...], list[NodeNow]] = {}
+    groups: dict[tuple[str, ...], list[NodeNow]] = {}
     for node in watched.nodes:
         state = f"{node.state}, active controller" if node.is_active else node.state
         since = time_text(node.since, seconds=True) if node.since > watched.started else ""
         lacks = levels_text(catalogue, node.lacks.items())
-        alike.setdefault((node.role, state, node.release or "?", since, lacks), []).append(node)
-    for (role, state, *cells), group in alike.items():
+        groups.setdefault((node.role, state, node.release or "?", since, lacks), []).append(node)
+    for (role, state, *cells), group in groups.items():
         style = _STYLES.get(group[0].state, "red")
         labels = wrap(nodes(role, [n.node_id for n in group]), WHO_WIDTH)
         yield ("\n  ".join(labels), paint(state, style), *cells)

@@ -157,9 +157,9 @@ class Watch:
         return self._until is not None and planned.plan is not None, planned.refusals
 
     def _nodes(self, view: ClusterView, goal: Mapping[str, int], at: datetime) -> Iterator[NodeNow]:
-        known = [node for node in view.cluster.nodes if node.supported]
+        nodes = [node for node in view.cluster.nodes if node.supported]
         unfit = {
-            name: {node.half for node in refusing(known, name, level)}
+            name: {node.half for node in refusing(nodes, name, level)}
             for name, level in goal.items()
         }
         rows = describe(view, self._catalogue).nodes
@@ -201,8 +201,8 @@ class Watch:
             return replace(node, since=at)
         if node.state is not NodeState.RUNNING:
             node = replace(node, release=node.release or before.release)
-        same = (node.state, node.release) == (before.state, before.release)
-        return replace(node, since=before.since if same else at)
+        is_same = (node.state, node.release) == (before.state, before.release)
+        return replace(node, since=before.since if is_same else at)
 
 
 def _state(node: NodeShown, *, answers: bool) -> NodeState:
@@ -268,8 +268,8 @@ def read_target(texts: Sequence[str], view: ClusterView, catalogue: Catalogue) -
 
 def _level(name: str, text: str, view: ClusterView, catalogue: Catalogue) -> int:
     """Return the level that a text means for a feature, independent of the controllers' release."""
-    known = catalogue.of(ANY).level_of(text) if name == METADATA_VERSION else None
-    level = named_level(view, name, text if known is None else str(known), catalogue)
+    number = catalogue.of(ANY).level_of(text) if name == METADATA_VERSION else None
+    level = named_level(view, name, text if number is None else str(number), catalogue)
     if not level:
         raise ConfigError(f"--until {name}={text}: expected a level above 0, found 0.")
     ends = (node.supported[name][1] for node in view.cluster.nodes if name in node.supported)
@@ -287,9 +287,9 @@ def _of(text: str, catalogue: Catalogue) -> dict[str, int]:
     own = catalogue.of(catalogue.release_named(text) or ANY)
     version = own.level_of(text)
     if version is None:
-        known = ", ".join(release.release for release in catalogue.releases)
+        releases = ", ".join(release.release for release in catalogue.releases)
         raise ConfigError(
-            f"--until {clean(text)}: expected a release ({known}) or FEATURE=LEVEL, as "
+            f"--until {clean(text)}: expected a release ({releases}) or FEATURE=LEVEL, as "
             f"metadata.version=4.2, found neither."
         )
     return {

@@ -165,7 +165,7 @@ def waves_status(
     looked = iter(nights)
     now = next(looked)
     since = _healthy_since(plan, now, looked)
-    held = {c.cluster: c for c in tonight.held}
+    blocked = {c.cluster: c for c in tonight.held}
     rings = [ring.name for ring in plan.rings for _ in ring.steps]
     steps, waits, soaked = list[StepStatus](), dict[WaveWait, None](), now.as_of
     for number, (step, start) in enumerate(zip(plan.steps, since, strict=True), start=1):
@@ -191,7 +191,7 @@ def waves_status(
                 until=until,
                 waits=tuple(waits),
                 waits_until=soaked if soaked > now.as_of and not waits else None,
-                next=_next_of(step.batches, states, held) if stands is StepState.OPEN else (),
+                next=_next_of(step.batches, states, blocked) if stands is StepState.OPEN else (),
                 ahead=() if is_open else tuple(work.name for work in finished),
             )
         )
@@ -199,7 +199,7 @@ def waves_status(
             if state is not WorkState.AT_LEVEL:
                 waits[WaveWait(cluster=work.cluster, name=work.name, state=state)] = None
         soaked = until or now.as_of
-    known, waiting = set(plan.clusters), {c.cluster for c in plan.held}
+    planned, waiting = set(plan.clusters), {c.cluster for c in plan.held}
     known_names = tonight.names.items() if plan.part is None else ()
     unlocked = (c.works[0][1].name for c in tonight.candidates if c.cluster in waiting)
     return WaveStatus(
@@ -209,20 +209,20 @@ def waves_status(
         nights=later,
         gate=_gate(steps),
         steps=tuple(steps),
-        strangers=tuple(sorted(name for cluster, name in known_names if cluster not in known)),
+        strangers=tuple(sorted(name for cluster, name in known_names if cluster not in planned)),
         unlocked=tuple(sorted(unlocked)),
     )
 
 
 def _gate(steps: Sequence[StepStatus]) -> WaveGate:
     """Return the gate of the open step, if there is one."""
-    held = {n.held.why if n.held else None for step in steps for n in step.next}
-    if not held:
+    reasons = {n.held.why if n.held else None for step in steps for n in step.next}
+    if not reasons:
         is_done = all(step.state is StepState.DONE for step in steps)
         return WaveGate.DONE if is_done else WaveGate.SOAKING
-    if None in held and "critical" not in held:
+    if None in reasons and "critical" not in reasons:
         return WaveGate.OPEN
-    return WaveGate.UNKNOWN if held == {"UNKNOWN"} else WaveGate.CLOSED
+    return WaveGate.UNKNOWN if reasons == {"UNKNOWN"} else WaveGate.CLOSED
 
 
 def _healthy_since(
@@ -248,9 +248,9 @@ def _next_of(
     batches: Sequence[Sequence[WaveWork]], states: Sequence[WorkState], held: Mapping[str, WaveHeld]
 ) -> tuple[NextWork, ...]:
     """Return the works of the first batch that is not at its level."""
-    known = iter(states)
+    state_of = iter(states)
     for batch in batches:
-        open_works = [work for work in batch if next(known) is not WorkState.AT_LEVEL]
+        open_works = [work for work in batch if next(state_of) is not WorkState.AT_LEVEL]
         if open_works:
             return tuple(NextWork(work=work, held=held.get(work.cluster)) for work in open_works)
     return ()

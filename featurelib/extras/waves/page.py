@@ -78,10 +78,10 @@ def waves_page(
     page.facts(rows)
     show_warnings(plan.notes, page)
     number = 0
-    for place, ring in enumerate(plan.rings, start=1):
+    for index, ring in enumerate(plan.rings, start=1):
         page.line()
         size = count(len(ring.clusters), "cluster")
-        title = f"Ring {place} of {len(plan.rings)}, {clean(ring.name)}: {size}"
+        title = f"Ring {index} of {len(plan.rings)}, {clean(ring.name)}: {size}"
         page.item(f"{title}, {clean(ring.about, 300)}")
         for step in ring.steps:
             number += 1
@@ -124,9 +124,9 @@ def _wave_step(step: WaveStep, number: int, catalogue: Catalogue, limit: int, pa
     since = f", since {clean(step.soak_why, 400)}" if step.soak_why else ""
     page.item(f"Step {number}, {kind}; soaks {say_span(step.span)}{since}", 2)
     most, hidden = limit or len(step.works), len(step.works)
-    for place, batch in enumerate(step.batches, start=1):
+    for index, batch in enumerate(step.batches, start=1):
         if most > 0 and len(step.batches) > 1:
-            page.line(f"    Batch {place} of {len(step.batches)}")
+            page.line(f"    Batch {index} of {len(step.batches)}")
         for work in batch[: max(most, 0)]:
             _wave_work(work, catalogue, page)
         most, hidden = most - len(batch), hidden - min(len(batch), max(most, 0))
@@ -165,17 +165,17 @@ def _wave_return(move: WaveMove, catalogue: Catalogue) -> str:
     return f"; no downgrade from {level_text(catalogue, move.feature, move.no_return)} on"
 
 
-def _wave_held(held: Sequence[WaveHeld], limit: int, page: Page) -> None:
+def _wave_held(blocked: Sequence[WaveHeld], limit: int, page: Page) -> None:
     """Show the clusters that one reason keeps out of all rings, and what unlocks each; equal ones
     show the first one's command."""
     page.line()
-    page.item(f"Held, {_WHY[held[0].why]}: {count(len(held), 'cluster')}")
-    alike: dict[object, list[WaveHeld]] = {}
-    for cluster in held:
-        alike.setdefault(
+    page.item(f"Held, {_WHY[blocked[0].why]}: {count(len(blocked), 'cluster')}")
+    same: dict[object, list[WaveHeld]] = {}
+    for cluster in blocked:
+        same.setdefault(
             (cluster.more, *((w.statement, w.action) for w in cluster.unlocks)), []
         ).append(cluster)
-    groups = list(alike.values())
+    groups = list(same.values())
     for some_held in groups[: limit or None]:
         names = [_wave_who(c.name, c.owner, c.contact) for c in some_held]
         page.item(some(names, limit or len(names)), 2)
@@ -186,10 +186,10 @@ def _wave_held(held: Sequence[WaveHeld], limit: int, page: Page) -> None:
 def _wave_unlocks(held: WaveHeld, page: Page, indent: int) -> None:
     """Print the obstacles. A common action follows its last obstacle, with one command for each."""
     commands = dict[str, None]()
-    for place, advice in enumerate(held.unlocks):
+    for index, advice in enumerate(held.unlocks):
         page.item(clean(advice.statement, 1000), indent)
         commands |= {advice.command: None} if advice.command else {}
-        if held.unlocks[place + 1 : place + 2] and held.unlocks[place + 1].action == advice.action:
+        if held.unlocks[index + 1 : index + 2] and held.unlocks[index + 1].action == advice.action:
             continue
         if advice.action:
             page.item(f"→ {clean(advice.action, 600)}", indent + 2)
@@ -213,8 +213,8 @@ def waves_status_page(
     page.line()
     rows = [("step", "ring", "downgrade", "at level", "state")]
     for step in status.steps:
-        at_level, back = f"{step.at_level:,} of {step.clusters:,}", "yes" if step.way_back else "NO"
-        rows.append((str(step.number), clean(step.ring), back, at_level, _wave_state(step)))
+        at_level, undo = f"{step.at_level:,} of {step.clusters:,}", "yes" if step.way_back else "NO"
+        rows.append((str(step.number), clean(step.ring), undo, at_level, _wave_state(step)))
     if status.steps:
         page.table(rows)
     for step in status.steps:

@@ -280,8 +280,8 @@ def put_in_rings(candidates: Iterable[Candidate], options: Waving) -> tuple[Wave
         at = (values.index(c.labels.get(label, NO_LABEL)) for label, values in orders.items())
         groups[tuple(at)].append(c)
     rings = list[tuple[str, str, list[Candidate]]]()
-    for place, group in sorted(groups.items()):
-        values = ((label, orders[label][i]) for label, i in zip(orders, place, strict=True))
+    for rank, group in sorted(groups.items()):
+        values = ((label, orders[label][i]) for label, i in zip(orders, rank, strict=True))
         name = ", ".join(f"{label}={value}" if value else f"no {label}" for label, value in values)
         first = _first_of_kind(group, kinds, options.max_parallel)
         chosen = {each.cluster for each in first}
@@ -290,8 +290,8 @@ def put_in_rings(candidates: Iterable[Candidate], options: Waving) -> tuple[Wave
             first, later = first[:1], first[1:]
         if later and first:
             who_else = "the others of it" if rings else "all others"
-            about = f"before {who_else}, one of each kind of change that is new"
-            rings.append((f"{name} canary".lstrip(), about, first))
+            purpose = f"before {who_else}, one of each kind of change that is new"
+            rings.append((f"{name} canary".lstrip(), purpose, first))
         else:
             later = group
         if not options.by and len(later) > options.max_parallel:
@@ -301,7 +301,7 @@ def put_in_rings(candidates: Iterable[Candidate], options: Waving) -> tuple[Wave
         elif later:
             rings.append((name or "rest", f"all others{' of it' if name else ''}", later))
         kinds |= {each.kind for each in group}
-    return tuple(_ring(name, about, members, options) for name, about, members in rings)
+    return tuple(_ring(name, purpose, members, options) for name, purpose, members in rings)
 
 
 def label_orders(candidates: Iterable[Candidate], options: Waving) -> dict[str, list[str]]:
@@ -313,9 +313,9 @@ def label_orders(candidates: Iterable[Candidate], options: Waving) -> dict[str, 
             of_value[c.labels.get(label, NO_LABEL)] += c.nodes
     orders = dict[str, list[str]]()
     for label, of_value in nodes.items():
-        named = [value for value in options.by[label] if value in of_value]
+        values = [value for value in options.by[label] if value in of_value]
         by_size = sorted((value == NO_LABEL, size, value) for value, size in of_value.items())
-        orders[label] = named + [value for _, _, value in by_size if value not in named]
+        orders[label] = values + [value for _, _, value in by_size if value not in values]
     return orders
 
 
@@ -333,7 +333,7 @@ def _first_of_kind(
     return sorted(chosen, key=lambda each: each.risk)
 
 
-def _ring(name: str, about: str, members: Sequence[Candidate], options: Waving) -> WaveRing:
+def _ring(name: str, purpose: str, members: Sequence[Candidate], options: Waving) -> WaveRing:
     """Return a ring of these clusters. Its steps alternate between changes that can be downgraded
     and others; a cluster takes part in the next step of the kind that it needs."""
     steps: list[list[WaveWork]] = []
@@ -350,7 +350,7 @@ def _ring(name: str, about: str, members: Sequence[Candidate], options: Waving) 
             at += 1
     return WaveRing(
         name=name,
-        about=about,
+        about=purpose,
         steps=tuple(
             _step(kind, works, options) for kind, works in zip(kinds, steps, strict=True) if works
         ),
@@ -417,48 +417,48 @@ def faults(plan: WavePlan) -> Iterator[str]:
             yield f"rings[{i}].steps: expected one or more, found none"
         levels, turns = dict[tuple[str, str], int](), Counter[str]()
         for j, step in enumerate(ring.steps):
-            place = f"rings[{i}].steps[{j}]"
-            yield from _step_faults(step, plan.max_parallel, place)
+            path = f"rings[{i}].steps[{j}]"
+            yield from _step_faults(step, plan.max_parallel, path)
             names = {work.cluster for work in step.works}
             late = names - turns.keys() if step.way_back else set[str]()
             if late and not all(before.way_back for before in ring.steps[:j]):
                 yield (
-                    f"{place}: cluster {min(late)!r}: put reversible changes before irreversible "
+                    f"{path}: cluster {min(late)!r}: put reversible changes before irreversible "
                     "changes of a cluster"
                 )
             turns.update(names)
             for work in step.works:
                 if work.turn != turns[work.cluster]:
                     yield (
-                        f"{place}: cluster {work.cluster!r}: expected turn {turns[work.cluster]}, "
+                        f"{path}: cluster {work.cluster!r}: expected turn {turns[work.cluster]}, "
                         f"found {work.turn}: what is done in it has an order"
                     )
                 for move in work.moves:
                     before = levels.get((work.cluster, move.feature), move.from_level)
                     if before != move.from_level:
                         yield (
-                            f"{place}: cluster {work.cluster!r}: {move.feature}: expected it to go "
+                            f"{path}: cluster {work.cluster!r}: {move.feature}: expected it to go "
                             f"on from {before}, found {move.from_level}"
                         )
                     levels[work.cluster, move.feature] = move.to_level
 
 
-def _step_faults(step: WaveStep, most: int, place: str) -> Iterator[str]:
+def _step_faults(step: WaveStep, most: int, path: str) -> Iterator[str]:
     if parse_span(step.soak) is None:
-        yield f"{place}.soak: expected a time as 30m, 24h or 7d, found {step.soak!r}"
+        yield f"{path}.soak: expected a time as 30m, 24h or 7d, found {step.soak!r}"
     if not step.works:
-        yield f"{place}.batches: expected a cluster, found none"
+        yield f"{path}.batches: expected a cluster, found none"
     for i, batch in enumerate(step.batches):
         if len(batch) > most:
-            yield f"{place}.batches[{i}]: expected at most {most} clusters, found {len(batch)}"
+            yield f"{path}.batches[{i}]: expected at most {most} clusters, found {len(batch)}"
     for cluster, times in Counter(work.cluster for work in step.works).items():
         if times > 1:
-            yield f"{place}: expected cluster {cluster!r} once, found it {times} times"
+            yield f"{path}: expected cluster {cluster!r} once, found it {times} times"
     for work in step.works:
         if not work.moves:
-            yield f"{place}: cluster {work.cluster!r}: expected a level that moves, found none"
+            yield f"{path}: cluster {work.cluster!r}: expected a level that moves, found none"
         for move in work.moves:
-            at = f"{place}: cluster {work.cluster!r}: {move.feature}"
+            at = f"{path}: cluster {work.cluster!r}: {move.feature}"
             if move.to_level <= move.from_level:
                 yield f"{at}: expected it to go up, found {move.from_level} to {move.to_level}"
             if move.way_back != step.way_back or (move.way_back and move.no_return is not None):
@@ -466,21 +466,21 @@ def _step_faults(step: WaveStep, most: int, place: str) -> Iterator[str]:
                 yield f"{at}: all changes of this step must be {kind}: move it to another step"
 
 
-def read_waves(text: str | bytes, place: str) -> WavePlan:
-    """Return the plan of waves in `text`; messages call it `place`. Raises PlanError for anything
+def read_waves(text: str | bytes, source: str) -> WavePlan:
+    """Return the plan of waves in `text`; messages call it `source`. Raises PlanError for anything
     else, and for a contradiction."""
     try:
-        given = json.loads(text)
-        head = given if isinstance(given, dict) else {}
-        if (head.get("format"), head.get("version")) != (FORMAT, VERSION):
+        parsed = json.loads(text)
+        fields = parsed if isinstance(parsed, dict) else {}
+        if (fields.get("format"), fields.get("version")) != (FORMAT, VERSION):
             raise PlanError(
-                f"{place}: expected a plan of waves, {FORMAT} version {VERSION}, found "
-                f"{head.get('format')!r} version {head.get('version')!r}. {AGAIN}"
+                f"{source}: expected a plan of waves, {FORMAT} version {VERSION}, found "
+                f"{fields.get('format')!r} version {fields.get('version')!r}. {AGAIN}"
             )
-        plan = msgspec.convert(given, WaveFile).waves
+        plan = msgspec.convert(parsed, WaveFile).waves
     except (RecursionError, ValueError, msgspec.ValidationError) as error:
         reason = "lists in lists" if isinstance(error, RecursionError) else str(error)
-        raise PlanError(f"{place}: expected a plan of waves, found: {reason}. {AGAIN}") from error
+        raise PlanError(f"{source}: expected a plan of waves, found: {reason}. {AGAIN}") from error
     if fault := next(faults(plan), None):
-        raise PlanError(f"{place}: {fault}. Fix it there, or make the plan again.")
+        raise PlanError(f"{source}: {fault}. Fix it there, or make the plan again.")
     return plan

@@ -76,11 +76,11 @@ class Aim:
             return cls(text=text, level=None)
         level = catalogue.whole.level_of(text, unstable=False)
         if level is None:
-            known = ", ".join(release.release for release in catalogue.releases)
+            releases = ", ".join(release.release for release in catalogue.releases)
             raise ConfigError(
                 f"{text}: expected a release version, as 4.1 or 3.9-IV0, or {UPGRADE_ALL}, found "
                 f"none that the catalogue of {catalogue.label} knows for production. Its releases: "
-                f"{known}."
+                f"{releases}."
             )
         return cls(text=text, level=level)
 
@@ -110,11 +110,11 @@ def sort_out(inputs: AuditInputs, judged: Judged, target: Aim) -> Standings:
     """Return the place of each judged cluster."""
     reader = _Reader(inputs, judged, target)
     places = [reader.place(row) for row in judged.plans.select(_OF_PLANS).to_pylist()]
-    held = [place for place in places if isinstance(place, WaveHeld)]
-    reached = [place for place in places if isinstance(place, WaveReached)]
+    blocked = [standing for standing in places if isinstance(standing, WaveHeld)]
+    reached = [standing for standing in places if isinstance(standing, WaveReached)]
     return Standings(
-        candidates=tuple(place for place in places if isinstance(place, Candidate)),
-        held=tuple(sorted(held, key=lambda c: (c.why, c.name, c.cluster))),
+        candidates=tuple(standing for standing in places if isinstance(standing, Candidate)),
+        held=tuple(sorted(blocked, key=lambda c: (c.why, c.name, c.cluster))),
         reached=tuple(sorted(reached, key=lambda c: (c.name, c.cluster))),
     )
 
@@ -235,16 +235,16 @@ class _Reader:
         """Return the advice for a cluster whose software does not know the target."""
         catalogue, level = self._catalogue, self._target.level
         assert level is not None
-        own = next((row for row in features if row["feature"] == METADATA_VERSION), None)
-        if own is not None and own["ceiling"] >= level:
+        metadata_row = next((row for row in features if row["feature"] == METADATA_VERSION), None)
+        if metadata_row is not None and metadata_row["ceiling"] >= level:
             return None
         goal = f"{clean(self._target.text)} is {METADATA_VERSION} " + level_text(
             catalogue, METADATA_VERSION, level
         )
-        if own is None:
+        if metadata_row is None:
             text = f"It has no {METADATA_VERSION} ({row['mode'] or 'mode not known'}), and {goal}."
             return Advice(message=text, action="Migrate it to KRaft first.")
-        knows = level_text(catalogue, METADATA_VERSION, own["ceiling"])
+        knows = level_text(catalogue, METADATA_VERSION, metadata_row["ceiling"])
         first = next(r.release for r in catalogue.releases if r.newest_stable >= level)
         name = quote(entry.argument)
         return Advice(
@@ -275,13 +275,13 @@ class _Reader:
             return None
         works = list[tuple[bool, WaveWork]]()
         for way_back, by_owner, group in parts:
-            does = self._command(entry, group, by_owner=by_owner)
+            command = self._command(entry, group, by_owner=by_owner)
             if works and works[-1][0] == way_back:
                 before = works[-1][1]
-                works[-1] = (way_back, replace(before, does=(*before.does, does)))
+                works[-1] = (way_back, replace(before, does=(*before.does, command)))
             else:
                 turn = len(works) + 1
-                works.append((way_back, WaveWork(**_whose(entry), does=(does,), turn=turn)))
+                works.append((way_back, WaveWork(**_whose(entry), does=(command,), turn=turn)))
         return tuple(works)
 
     def _command(
@@ -365,13 +365,13 @@ def find_setbacks(
     for cluster, moved in moved_levels(lake.read, nights, ("feature", "in", features)).items():
         if cluster not in names:
             continue
-        if went := went_down(moved, nights):
-            lower[cluster] = ask_why(went, catalogue)
+        if lowered := went_down(moved, nights):
+            lower[cluster] = ask_why(lowered, catalogue)
         bad = {number for number in nights if (number, cluster) in critical}
         if late := list(_troubles(moved, bad, nights)):
             after, trouble, levels = max(late, key=lambda c: c[0])
-            place = f"{say_span(after)} after it went to {levels_text(catalogue, levels.items())}"
-            troubles[cluster] = WaveTrouble(after=after, text=f"{names[cluster]} {trouble} {place}")
+            when = f"{say_span(after)} after it went to {levels_text(catalogue, levels.items())}"
+            troubles[cluster] = WaveTrouble(after=after, text=f"{names[cluster]} {trouble} {when}")
     return troubles, lower
 
 
@@ -387,10 +387,10 @@ def _troubles(
     }
     order = list(nights)
     for night, levels in up.items():
-        place = order.index(night)
-        if not levels or critical.intersection(order[place - 1 : place + 1]):
+        index = order.index(night)
+        if not levels or critical.intersection(order[index - 1 : index + 1]):
             continue
-        for later in order[place + 1 :]:
+        for later in order[index + 1 :]:
             after = nights[later] - nights[night]
             if after > LONGEST or up.get(later):
                 break
