@@ -407,14 +407,14 @@ def night_before(read: Read, run: int) -> tuple[list[Row], Judgement | None, lis
 def is_outdated(table: Table, properties: Mapping[str, str], path: str) -> bool:
     """Return true if an earlier release wrote a table that is rebuilt from others. Raises
     TableError for a table of a newer release."""
-    written = properties.get(VERSION_PROPERTY, "none")
-    if not written.isdecimal() or int(written) > table.version:
+    version = properties.get(VERSION_PROPERTY, "none")
+    if not version.isdecimal() or int(version) > table.version:
         raise TableError(
             f"table {table.full_name} at {path}: expected {VERSION_PROPERTY} {table.version} or "
-            f"earlier, found {written}; nothing was written. A newer featurelib wrote it: use that "
+            f"earlier, found {version}; nothing was written. A newer featurelib wrote it: use that "
             "release or a later one."
         )
-    return table.is_rebuilt and int(written) < table.version
+    return table.is_rebuilt and int(version) < table.version
 
 
 def log_entries(path: str, options: Mapping[str, str] | None = None) -> Entries:

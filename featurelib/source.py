@@ -128,8 +128,8 @@ class Wanted:
     def later(self, entry: FleetEntry) -> str:
         """Return the options for a plan after a change: with a live reading or, if the inventory
         has no address, with landing files that are collected then."""
-        now, later = replace(self, run=None).ways
-        return later if entry.is_reachable else now
+        options_now, later = replace(self, run=None).ways
+        return later if entry.is_reachable else options_now
 
     @property
     def _text(self) -> str:
@@ -213,14 +213,14 @@ def choose(options: Wanted, fleet: Fleet, source: str, advice: str = ADDRESSES) 
             "No cluster is named. Give its id or name in the inventory, or --bootstrap HOST:PORT, "
             "or --file PATH."
         )
-    known = None if cluster is None else fleet.named(cluster, f"{source}: ")
-    if cluster is None or (known is None and any(ways.values()) and KAFKA_ID.fullmatch(cluster)):
+    found = None if cluster is None else fleet.named(cluster, f"{source}: ")
+    if cluster is None or (found is None and any(ways.values()) and KAFKA_ID.fullmatch(cluster)):
         entry = FleetEntry(id=cluster or "")  # the cluster that responds must have this id
     else:
-        if known is None and not fleet.cluster:
+        if found is None and not fleet.cluster:
             name = f"No cluster {cluster!r}. Name its address instead (--bootstrap HOST:PORT)."
             raise ConfigError(f"{name} {lists_none(source)}")
-        entry = known or fleet.find(cluster, source, advice=advice)
+        entry = found or fleet.find(cluster, source, advice=advice)
     if any(ways.values()):
         entry = msgspec.structs.replace(entry, **ways)
     fault = next(faults(entry), None)
@@ -253,8 +253,8 @@ def choose_entries(
     if options.addresses and by_metrics:
         raise ConfigError("--prometheus: expected no address beside it, found one. Keep one.")
     if names and by_metrics:
-        other = "leave the name out"
-        meant = [inventory.find(name, source, advice=other) for name in dict.fromkeys(names)]
+        advice = "leave the name out"
+        meant = [inventory.find(name, source, advice=advice) for name in dict.fromkeys(names)]
     elif is_named:
         chosen: list[str | None] = [*dict.fromkeys(names)] or [None]
         meant = [choose(replace(options, cluster=name), inventory, source) for name in chosen]
@@ -357,13 +357,13 @@ class Source:
     def places(self, lines: Iterable[tuple[int, int]]) -> dict[int, str]:
         """Return line_id → `file:line` for (line_id, time in microseconds); {} for a live reading,
         which has no file."""
-        known = {line: at for line, at in lines if line}
+        by_line = {line: at for line, at in lines if line}
         if self.lake is not None:
             try:
-                return places(self.lake.read, known, self.view.cluster_id)
+                return places(self.lake.read, by_line, self.view.cluster_id)
             except (NoEvidenceError, TableError, SurroundingsError):
                 return {}  # an answer is possible without bronze
-        return {} if self.wanted.capture is None else _places_in_files(self.wanted.capture, known)
+        return {} if self.wanted.capture is None else _places_in_files(self.wanted.capture, by_line)
 
     @property
     def seen_at(self) -> str:

@@ -228,11 +228,11 @@ def apply(
         again = files.approve_command(words, open_settings(options.config).longest_approval)
         raise ConfigError(f"The plan has no approval. Write one: {again}")
     entry = known_entry(file.plan.cluster, options.fleet, chosen.catalogue)
-    other = made_at(person.command, file, entry)
+    command = made_at(person.command, file, entry)
     if not (options.cluster or options.addresses):
         if not entry.is_reachable:
             name = named(entry.id, entry.name or file.for_people.name)
-            advice = other or "Add its address: --bootstrap HOST:PORT."
+            advice = command or "Add its address: --bootstrap HOST:PORT."
             raise ConfigError(f"{path}: no inventory has an address of cluster {name}. {advice}")
         chosen = replace(chosen, wanted=replace(options, cluster=entry.id))
     try:
@@ -241,7 +241,7 @@ def apply(
             file, chosen, person, mode, wait, journal=journal, approval=content, path=path or "PLAN"
         )
     except UnreachableError as error:
-        error.args = (f"{error} {other}".rstrip(),)
+        error.args = (f"{error} {command}".rstrip(),)
         raise
 
 
@@ -338,8 +338,8 @@ def _withdrawn_text(file: PlanFile, approve_command: str, journal: str | None) -
     if path.exists():
         with closing(Journal(path)) as opened:
             taken = [entry for entry in opened.withdrawals() if entry.plan == file.digest]
-    was = f"An approval of this plan was {taken[-1].text}. " if taken else ""
-    return f"{was}Approve it again: {approve_command}"
+    taken_text = f"An approval of this plan was {taken[-1].text}. " if taken else ""
+    return f"{taken_text}Approve it again: {approve_command}"
 
 
 def _apply_document(

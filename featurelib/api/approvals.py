@@ -117,10 +117,10 @@ def approve(
     signature, text = None, files.canonical(approval)
     if is_signed:
         signature = sign(text, signer.key, agent=signer.agent, terminal=person.at_terminal)
-    written = files.write_approval(approval, signature)
-    check_approval(file, written, now, settings=settings, source=target)
+    file_text = files.write_approval(approval, signature)
+    check_approval(file, file_text, now, settings=settings, source=target)
     if target:
-        write_whole(target, written)
+        write_whole(target, file_text)
     own = "" if entry.is_reachable else plan_ways(file, entry)
     options = Wanted(fleet=given.fleet, config=given.config, overlay=given.overlay).of_files + own
     options += f" --journal {quote(given.journal)}" if given.journal else ""
@@ -130,7 +130,7 @@ def approve(
     keys = {"file": target, "signed": signature is not None, "next": command}
     updates = _updates(file.plan, catalogue)
     document = fill(ApproveDocument, approval=approval, updates=updates, **keys)
-    return _approved(files.read_approval(written, target), written, lines, document)
+    return _approved(files.read_approval(file_text, target), file_text, lines, document)
 
 
 def _approved(

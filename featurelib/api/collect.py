@@ -203,10 +203,10 @@ def _convert(kind: str, source: ToolOutput, out: Path, say: Say) -> Answer[Conve
     path = out / name_of(source.cluster_id, datetime.now(UTC), kind)
     read = read_lines(source.where)
     lines = metrics_lines(read, source) if kind == METRICS else convert(kind, read, source)
-    written = write_lines(path, lines)
+    line_count = write_lines(path, lines)
     say(
         f"{source.where}: {count(source.lines, 'line')}, of which {source.left_out:,} left out; "
-        f"{count(written, 'landing line')} of cluster {source.cluster_id}"
+        f"{count(line_count, 'landing line')} of cluster {source.cluster_id}"
     )
     document = fill(
         ConvertedDocument,
@@ -215,7 +215,7 @@ def _convert(kind: str, source: ToolOutput, out: Path, say: Say) -> Answer[Conve
         cluster=source.cluster_id,
         observed_at=write_time(source.observed_at),
         read=source.lines,
-        lines=written,
+        lines=line_count,
     )
     return Answer(
         value=document,

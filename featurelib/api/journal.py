@@ -80,9 +80,9 @@ def journal(
     with closing(_open_journal(path)) as opened:
         all_entries, taken_back = opened.entries(), opened.withdrawals()
         verified = opened.verify()
-    known = {w.cluster: "" for w in taken_back}
-    known |= {entry.intent.cluster: entry.intent.name for entry in all_entries}
-    chosen = None if cluster is None else _id_of(cluster, known, inventory, source)
+    entry_names = {w.cluster: "" for w in taken_back}
+    entry_names |= {entry.intent.cluster: entry.intent.name for entry in all_entries}
+    chosen = None if cluster is None else _id_of(cluster, entry_names, inventory, source)
     entries = tuple(
         entry
         for entry in all_entries
@@ -113,10 +113,10 @@ def journal(
     )
 
 
-def _verified(journal: str | None, kept: str | None, **parts: object) -> Answer[Verified]:
+def _verified(journal: str | None, kept: str | None, **other_parts: object) -> Answer[Verified]:
     """Verify the journal's digests. `kept`: a digest that the caller stored earlier; a record must
-    have it. Raises ConfigError, also for an option of `parts`; JournalError."""
-    if beside := [name for name, value in parts.items() if value]:
+    have it. Raises ConfigError, also for an option of `other_parts`; JournalError."""
+    if beside := [name for name, value in other_parts.items() if value]:
         raise ConfigError(
             f"{'--verify' if kept is None else '--kept'}: expected no --{beside[0]} beside it, "
             "found one: it is of the whole journal. Leave one of them out."
@@ -305,7 +305,7 @@ def _settle_by(entry: JournalEntry, inventory: Fleet, options: Wanted, journal: 
     """Return the command that settles a request, with the inventory's address or the sender's
     options. A name alone does not reach a cluster that the inventory lacks."""
     cluster, used = entry.intent.cluster, entry.intent.reach
-    if any(known.id == cluster and known.is_reachable for known in inventory.cluster):
+    if any(item.id == cluster and item.is_reachable for item in inventory.cluster):
         return ClusterArgs(reach=quote(cluster), fleet=options.fleet, journal=journal).resume
     is_way = used.startswith("--") or " --fleet " in used
     return ClusterArgs(reach=used if is_way else "--bootstrap HOST:PORT", journal=journal).resume

@@ -246,11 +246,11 @@ def _unmet_dependencies(judge: Judge, move: Move, cluster: int) -> str:
     `metadata.version 23`; of several levels of a feature the highest."""
     query = judge.asked
     begin, end = np.searchsorted(query.cluster, (cluster, cluster + 1))
-    known = begin + np.flatnonzero(query.known[begin:end])
-    levels = {query.names[query.feature[q]]: int(query.current[q]) for q in known.tolist()}
+    questions = begin + np.flatnonzero(query.known[begin:end])
+    levels = {query.names[query.feature[q]]: int(query.current[q]) for q in questions.tolist()}
     unmet = judge.catalogue.whole.unmet(levels | {move.feature: move.to_level}, move.feature)
     needs = {d.other: d.least for d in sorted(unmet, key=lambda needed: needed.least)}
-    return ", ".join(f"{other} {least}" for other, least in needs.items())
+    return ", ".join(f"{feature} {least}" for feature, least in needs.items())
 
 
 def _unrecorded(judge: Judge, report: BatchFindings) -> None:

@@ -54,8 +54,8 @@ def find_incompatible(evidence: Evidence, report: BatchFindings) -> TableRows:
     is_metadata = query.of_feature(METADATA_VERSION)[question]
     low, high = (query.listed(ends, pair) for ends in (query.pair_min, query.pair_max))
     # Some nodes support the finalized level, and lack only the finalized minimum.
-    below, now = query.finalized_min[question], query.current[question]
-    below = np.where((below < low) & (low <= now) & (now <= high), below, NONE)
+    below, current = query.finalized_min[question], query.current[question]
+    below = np.where((below < low) & (low <= current) & (current <= high), below, NONE)
     # A node that was not queried in the newest reading may run or not.
     unregistered = (node.unregistered & node.answers & ~node.not_asked)[subject]
     conditions = {
@@ -85,7 +85,7 @@ def find_incompatible(evidence: Evidence, report: BatchFindings) -> TableRows:
         detail=details,
         cause=causes,
         feature=evidence.features(question),
-        finalized_level=now,
+        finalized_level=current,
         level=below,
         min_version=low,
         max_version=high,
@@ -166,10 +166,10 @@ def report_unmet(
     level = np.where(query.known, query.current, _ENOUGH)
     finalized, column, _ = levels_of_clusters(evidence, level, tables)
     declared = []
-    for release, feature, needing, other, least in tables.dependencies.tolist():
+    for release, feature, needing, needed, least in tables.dependencies.tolist():
         at_level = np.flatnonzero((column == feature) & (level == needing))
-        unmet = dependency_unmet(finalized[query.cluster[at_level], other], np.int32(least))
-        declared += [(release, other, least, question) for question in at_level[unmet].tolist()]
+        unmet = dependency_unmet(finalized[query.cluster[at_level], needed], np.int32(least))
+        declared += [(release, needed, least, question) for question in at_level[unmet].tolist()]
     # The raft layer keeps kraft.version, so no feature record shows it.
     reported = evidence.membership.kraft[query.cluster] & query.known
     reported &= ~evidence.uncatalogued(catalogue)
@@ -180,11 +180,11 @@ def report_unmet(
     if not declared and not stored:
         return
     unmet_by = defaultdict[int, set[tuple[str, int]]](set)
-    for release, other, least, question in declared:
+    for release, needed, least, question in declared:
         by = tables.releases[release]
         names = software.spoken_in(int(query.cluster[question]), by)
         if by == ANY or any(_asks(name, "dependency_unmet") for name in names):
-            unmet_by[question].add((tables.features[other], least))
+            unmet_by[question].add((tables.features[needed], least))
     for question in stored:
         names = software.spoken_in(int(query.cluster[question]))
         least = max([FEATURE_RECORDS_FROM, *map(_needed, names)])

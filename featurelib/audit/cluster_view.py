@@ -172,7 +172,7 @@ class Inputs:
         conditions = Conditions(as_of=as_of, max_age=self.max_age, inventory=inventory, mutes=mutes)
         catalogue, severities = self.catalogue, self.severities
         return judge_each(
-            rows, lambda of: judge(of, conditions, catalogue, load(STRICT), severities)
+            rows, lambda batch: judge(batch, conditions, catalogue, load(STRICT), severities)
         )
 
     def see(self, row: TableRows) -> ClusterView:
@@ -398,9 +398,9 @@ def without_nodes(rows: TableRows, node_ids: Sequence[int], keys: Sequence[str] 
     """Return a cluster's row as if the nodes in `node_ids` were stopped, unregistered and no
     voters, and no node had configurations with the keys in `keys`; its `state` is empty."""
     row = open_row(rows)
-    lists, is_kept = row.parts["members"], ~np.isin(row.parts["member"]["node_id"], node_ids)
-    list_of = np.repeat(np.arange(len(lists)), lists["size"])
-    lists["size"] = np.bincount(list_of[is_kept], minlength=len(lists))
+    members, is_kept = row.parts["members"], ~np.isin(row.parts["member"]["node_id"], node_ids)
+    list_of = np.repeat(np.arange(len(members)), members["size"])
+    members["size"] = np.bincount(list_of[is_kept], minlength=len(members))
     for part in _NODE_PARTS:
         row.parts[part] = row.parts[part][~np.isin(row.parts[part]["node_id"], node_ids)]
     controller, configs = row.parts["scalars"]["controller"], row.parts["configs"]

@@ -418,8 +418,8 @@ class FindingWords:
             return {"software": software(text), "newer": f" to {software(text)}" * bool(text)}
         if kind == "resource":
             space, _, fact = text.rpartition("/")
-            parts = {"namespace": _argument(space, "NAMESPACE"), "name": _argument(fact, "NAME")}
-            return parts | {name: clean(text) or "?"}
+            names = {"namespace": _argument(space, "NAMESPACE"), "name": _argument(fact, "NAME")}
+            return names | {name: clean(text) or "?"}
         if kind in ("text", "sentences"):  # an empty text adds nothing; null = missing
             return {name: "?" if value is None else text and self._as_text(kind, text)}
         if kind == "argument":

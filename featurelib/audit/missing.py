@@ -146,11 +146,11 @@ def _gone(report: BatchFindings, cluster: int) -> str:
     if not (levels or after):
         return ""
     held = ", ".join(f"{clean(name)} {level}" for name, _, level in levels) or "no feature"
-    was = f"When it was last read it held {held}." if text else "What stood in it was not read."
+    content = f"When it was last read it held {held}." if text else "What stood in it was not read."
     parts = ((clean(name), " or ".join(map(str, sorted(after[name])))) for name in sorted(after))
-    now = ", ".join(f"{name} {ids}" for name, ids in parts)
-    then = " The next controller that is elected finalizes the highest levels that it supports"
-    return f"{was}{then}, which nobody approved: {now}." if now else was
+    levels_text = ", ".join(f"{name} {ids}" for name, ids in parts)
+    effect = " The next controller that is elected finalizes the highest levels that it supports"
+    return f"{content}{effect}, which nobody approved: {levels_text}." if levels_text else content
 
 
 def _features(report: BatchFindings) -> Int:
@@ -190,11 +190,11 @@ def _metrics(report: BatchFindings) -> Int:
     """Report metrics that contradict their node's response; return each finding's question."""
     node, odd = report.evidence.subjects, list[tuple[int, str, str]]()
     for row in np.flatnonzero(node.scraped >= 0).tolist():
-        by_node, other = (
+        by_node, by_metrics = (
             ranges_of(report.evidence.snapshots, int(profile[row]))
             for profile in (node.profile, node.scraped)
         )
-        for name, (low, high) in sorted(other.items()):
+        for name, (low, high) in sorted(by_metrics.items()):
             if (pair := by_node.get(name, (0, 0))) != (low, high):
                 text = f"{pair[0]} to {pair[1]} in its own response, {low} to {high} in its metrics"
                 odd.append((row, name, text))
@@ -387,22 +387,22 @@ def report_nodes(judge: Judge, agreed: Agreed, report: BatchFindings) -> tuple[I
     is_operated = find(evidence.operated, nodes.key) >= 0
     # A cluster without any data has another finding.
     listed = nodes.expected_only & ~vouched & evidence.landed[nodes.cluster]
-    was, failed = (nodes.at, nodes.line), (nodes.failed_at, nodes.failed_line)
+    seen, failed = (nodes.at, nodes.line), (nodes.failed_at, nodes.failed_line)
     count, old = np.zeros(len(evidence.clusters), dtype=np.int64), outdated(evidence)
     silent = counted & nodes.not_answering
     live = np.where(nodes.live, len(old.words), old.codes)
     reach = Texts(words=[*old.words, Issue.LISTENER.value], codes=live)
     for code, mask, source, detail in (
-        ("expected_node_missing", listed & ~is_operated, was, None),
-        ("strimzi_node_missing", nodes.expected_only & ~vouched & is_operated, was, None),
-        ("node_not_asked", counted & nodes.not_asked, was, partial(_not_asked, evidence)),
+        ("expected_node_missing", listed & ~is_operated, seen, None),
+        ("strimzi_node_missing", nodes.expected_only & ~vouched & is_operated, seen, None),
+        ("node_not_asked", counted & nodes.not_asked, seen, partial(_not_asked, evidence)),
         ("node_not_answering", silent, failed, partial(_errors, evidence)),
-        ("evidence_too_old", counted & nodes.too_old & ~is_late, was, None),
-        ("evidence_too_new", counted & nodes.too_old & is_late, was, None),
+        ("evidence_too_old", counted & nodes.too_old & ~is_late, seen, None),
+        ("evidence_too_new", counted & nodes.too_old & is_late, seen, None),
     ):
         fails = {"cause": reach.take(np.flatnonzero(mask))} if mask is silent else {}
         count += report.of_nodes(code, mask, source, detail, **fails)
-    places = zip(was, evidence.membership.quorum_place, strict=True)
+    places = zip(seen, evidence.membership.quorum_place, strict=True)
     seen_there = tuple(np.where(nodes.answers, node, of[nodes.cluster]) for node, of in places)
     new = np.flatnonzero(nodes.unregistered)
     answers = np.where(nodes.not_asked[new], "responded before the newest run", "responds")
@@ -481,10 +481,10 @@ def _lacks_controllers(judge: Judge) -> Bool:
 
 
 def _not_asked(evidence: Evidence, rows: Bool) -> list[str]:
-    node, other = evidence.subjects, "not queried in the newest run, although other nodes were"
+    node, detail = evidence.subjects, "not queried in the newest run, although other nodes were"
     offers = pick(evidence.listeners.field("releases_at"), node.listener[rows], 0) > 0
     never = np.where(offers, "queried only for its list of requests", "never queried")
-    return np.where(node.answers[rows], other, never).tolist()
+    return np.where(node.answers[rows], detail, never).tolist()
 
 
 def _errors(evidence: Evidence, rows: Int) -> list[str]:
@@ -510,8 +510,8 @@ def _ghosts(judge: Judge, covered: Bool, report: BatchFindings) -> Int:
         np.bincount(node.cluster[mask], minlength=len(evidence.clusters)) > 0
         for mask in (node.not_answering, node.answers)
     )
-    known = evidence.membership.kraft & evidence.levels.trusted & (some_answer | ~silent)
-    metadata_version = np.where(known, judge.metadata_version, NONE)[node.cluster]
+    can_tell = evidence.membership.kraft & evidence.levels.trusted & (some_answer | ~silent)
+    metadata_version = np.where(can_tell, judge.metadata_version, NONE)[node.cluster]
     # A cluster needs its only broker, so the remedy is to start it.
     metadata_version[only] = metadata_version[_left_lately(evidence, broker, brokers)] = NONE
 
@@ -541,14 +541,14 @@ def _ghosts(judge: Judge, covered: Bool, report: BatchFindings) -> Int:
     # A log that was dumped after a broker stopped shows it as fenced. A node that responded later
     # is not stale. The finding cites the line that shows the node as stopped.
     fenced, unseen = (node.fenced_at, node.fenced_line), evidence.membership.quorum_place
-    quorum, was = tuple(column[node.cluster] for column in unseen), (node.at, node.line)
+    quorum, seen = tuple(column[node.cluster] for column in unseen), (node.at, node.line)
     failed = (node.failed_at, node.failed_line)
     hidden = np.flatnonzero(_without_range(evidence) & ~covered)
     stored = evidence.membership.on_zookeeper[node.cluster[hidden]]
     causes = np.where(stored, Issue.ZNODE, np.where(node.past[hidden], Issue.EARLIER, ""))
     facts: dict[str, Int | Texts] = {"cause": texts_of(cause or None for cause in causes.tolist())}
     facts["finalized_level"] = np.where(node.gone, metadata_version, NONE)[hidden]
-    count = report.of_nodes("range_unknown", hidden, was, unregistered, **facts)
+    count = report.of_nodes("range_unknown", hidden, seen, unregistered, **facts)
     stale = broker & node.gone & ~in_zookeeper
     runs = pick(node.answered_at * node.answers, find(node.key, other_half(node.key[stale])), 0)
     half = texts_of(Issue.HALF if at else None for at in runs.tolist())

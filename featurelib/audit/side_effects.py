@@ -139,12 +139,12 @@ def differences(
 ) -> Mapping[str, tuple[str, str]]:
     """Return the side effects that differ between a plan and the present cluster, as `side effect
     of FEATURE LEVEL` → (text in the plan, text now)."""
-    then, now = ({(e.feature, e.level, e.key): e for e in e_} for e_ in (expected, current))
+    before, after = ({(e.feature, e.level, e.key): e for e in e_} for e_ in (expected, current))
     return {
         f"side effect of {feature} {level}": tuple(  # type: ignore[misc]  # it has two
             say_effect(e_[feature, level, key]) if (feature, level, key) in e_ else "none"
-            for e_ in (then, now)
+            for e_ in (before, after)
         )
-        for feature, level, key in sorted({*then, *now})
-        if then.get((feature, level, key)) != now.get((feature, level, key))
+        for feature, level, key in sorted({*before, *after})
+        if before.get((feature, level, key)) != after.get((feature, level, key))
     }

@@ -93,11 +93,11 @@ def _report_views(
 ) -> None:
     """Add a finding with code `code` and its text for each of these clusters."""
     columns = [(v.cluster, v.resources.at, v.resources.line, v.finalized or NONE) for v, _ in rows]
-    ids, at, line, now = np.array(columns, dtype=np.int64).T
+    ids, at, line, resource_level = np.array(columns, dtype=np.int64).T
     # If the resource already requests the level, no further request is needed.
     goals = [v.resources.metadata_version or "" for v, _ in rows] if code == NOT_CARRIED_OUT else []
     level = [catalogue.whole.level_of(text) or NONE for text in goals] or [NONE] * len(rows)
-    facts = {"at": at, "line": line, "finalized_level": now, "level": np.array(level)}
+    facts = {"at": at, "line": line, "finalized_level": resource_level, "level": np.array(level)}
     names, texts = texts_of(v.resources.resource for v, _ in rows), [text for _, text in rows]
     report.of_clusters(code, ids, detail=texts, resource=names, **facts)
 
@@ -110,9 +110,9 @@ def _views(evidence: Evidence) -> Iterator[_View]:
     level[query.cluster[of_metadata]] = query.current[of_metadata]
     for cluster, resources in zip(records.row.tolist(), records.structs(Resources), strict=True):
         if is_fresh(np.array(resources.at), as_of=evidence.as_of, max_age=evidence.max_age):
-            known = int(level[cluster])
+            current = int(level[cluster])
             yield _View(
-                cluster=cluster, resources=resources, finalized=None if known == NONE else known
+                cluster=cluster, resources=resources, finalized=None if current == NONE else current
             )
 
 
@@ -140,11 +140,11 @@ def _unpinned(view: _View, catalogue: Catalogue) -> Iterator[str]:
         yield "Kafka's own version is left to the operator, too"
 
 
-def _point_of_no_return(release: str, now: int, goal: int, catalogue: Catalogue) -> int:
+def _point_of_no_return(release: str, level: int, goal: int, catalogue: Catalogue) -> int:
     """Return the first level up to `goal` that cannot be downgraded; 0 or less = all can."""
     software = catalogue.of(release)
     at = position(
-        [({METADATA_VERSION: now}, [(software.oldest, software.newest_stable)])], catalogue
+        [({METADATA_VERSION: level}, [(software.oldest, software.newest_stable)])], catalogue
     )
     judges = [(STRICT, release, np.zeros(1, dtype=np.int64))]
     downgrades = of_metadata_version(at, np.array([goal]), judges, catalogue.tables)
@@ -153,13 +153,13 @@ def _point_of_no_return(release: str, now: int, goal: int, catalogue: Catalogue)
 
 def _undone(resources: Resources, catalogue: Catalogue) -> Iterator[str]:
     """Yield the requested changes that the operator has not made, with the reason."""
-    goal, now = resources.version, resources.status_version
-    if goal and now and goal != now:
-        yield f"Kafka {clean(goal)} is requested, and its status shows {clean(now)}"
-    goal, now = resources.metadata_version, resources.status_metadata_version
-    if goal and now and len({catalogue.whole.level_of(text) for text in (goal, now)}) > 1:
+    goal, current = resources.version, resources.status_version
+    if goal and current and goal != current:
+        yield f"Kafka {clean(goal)} is requested, and its status shows {clean(current)}"
+    goal, current = resources.metadata_version, resources.status_metadata_version
+    if goal and current and len({catalogue.whole.level_of(text) for text in (goal, current)}) > 1:
         text = f"{METADATA_VERSION} {clean(goal)} is requested"
-        yield f"{text}, and its status shows {clean(now)}"
+        yield f"{text}, and its status shows {clean(current)}"
     if resources.refused:
         yield f"the operator reports: {clean(resources.refused)}"
     if resources.paused:

@@ -105,8 +105,8 @@ def _stable_ends(evidence: Evidence, catalogue: Catalogue) -> tuple[Int, Int]:
     counts = answering.of_subject >= 0
     supported = by_profile[answering.of_subject[counts]]
     stable = table[np.minimum(supported, len(table) - 1)]
-    own = subjects.stable_metadata[counts]
-    stable = np.where(own > 0, np.minimum(stable, own), stable)
+    ends = subjects.stable_metadata[counts]
+    stable = np.where(ends > 0, np.minimum(stable, ends), stable)
     cluster, lower = subjects.cluster[counts], stable < supported
     np.maximum.at(newest, cluster, stable)
     lowest = newest.copy()

@@ -272,9 +272,9 @@ def least_software(judge: Judge, clusters: Int) -> Texts:
     """Return, by cluster, the oldest release that can register now and at the ceilings; "" =
     none."""
     levels = judge.asked.current, judge.bounds.ceiling
-    now, then = (who_may_join(judge.evidence, judge.catalogue, level) for level in levels)
+    releases, after = (who_may_join(judge.evidence, judge.catalogue, level) for level in levels)
     kinds, codes = np.unique(clusters, return_inverse=True)
-    pairs = zip(now.take(kinds).to_pylist(), then.take(kinds).to_pylist(), strict=True)
+    pairs = zip(releases.take(kinds).to_pylist(), after.take(kinds).to_pylist(), strict=True)
     words = [next((name for name in new or () if name in (old or ())), "") for old, new in pairs]
     return Texts(words=words, codes=codes)
 

@@ -360,8 +360,8 @@ class Catalogue:
         before, after = moves.get(METADATA_VERSION, (0, 0))
         ends, names = np.array([before or SILENT_METADATA_VERSION, after]), set[str]()
         for name, (low, high) in moves.items():
-            now, then = self.ceiling(name, ends, np.full(2, low)).tolist()
-            names |= {name} if low < high and now < high <= then else set()
+            ceiling, then = self.ceiling(name, ends, np.full(2, low)).tolist()
+            names |= {name} if low < high and ceiling < high <= then else set()
         return names
 
     def stable_up_to(self) -> npt.NDArray[np.int16]:

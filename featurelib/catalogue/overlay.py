@@ -135,50 +135,50 @@ class _Known:
         return default >= least, column, expected, f"default_from {name} ({default})"
 
 
-def _checks(row: Row, known: _Known) -> Iterator[Check]:
+def _checks(row: Row, tables: _Known) -> Iterator[Check]:
     """Yield the checks of a row, by itself and against other rows."""
     match row:
         case VersionRow():
-            fits = known.names[row.name] == row.level
+            fits = tables.names[row.name] == row.level
             yield fits, "name", "a name that no other metadata.version has", repr(row.name)
         case LevelRow():
             expected = "a feature (levels of metadata.version are [[metadata_version]])"
             fits = row.feature != METADATA_VERSION
             yield fits, "feature", expected, row.feature
-            fits = not fits or known.has(row.feature, 0)
+            fits = not fits or tables.has(row.feature, 0)
             yield fits, "level", f"a row for level 0 of {row.feature} too", row.level
-            yield known.version("default_from", row.default_from)
-            yield known.release("stable_since", row.stable_since)
-            yield from known.dependency("dependency", row.feature, row.dependency)
-            yield known.late_enough("default_from", "", row.feature, row.level)
+            yield tables.version("default_from", row.default_from)
+            yield tables.release("stable_since", row.stable_since)
+            yield from tables.dependency("dependency", row.feature, row.dependency)
+            yield tables.late_enough("default_from", "", row.feature, row.level)
         case ReleaseRow():
             if row.based_on:
-                yield known.release("based_on", row.based_on)
+                yield tables.release("based_on", row.based_on)
             ends = {
                 column: getattr(row, column)
                 for column in ("oldest_metadata_version", "newest_stable", "newest_unstable")
             }
             for column, level in (ends | {"oldest_bootstrap": row.oldest_bootstrap}).items():
-                fits = known.has(METADATA_VERSION, level)
+                fits = tables.has(METADATA_VERSION, level)
                 yield fits, column, "a metadata.version of the catalogue", level
             low, stable, newest = ends.values()
             yield low <= stable <= newest, "newest_stable", f"from {low} to {newest}", stable
             fits = row.oldest_bootstrap <= newest
             yield fits, "oldest_bootstrap", f"at most {newest}", row.oldest_bootstrap
         case ReleaseFeatureRow():
-            yield known.release("release", row.release)
+            yield tables.release("release", row.release)
             for column in ("newest_stable", "newest_unstable"):
-                yield known.level(column, row.feature, getattr(row, column))
+                yield tables.level(column, row.feature, getattr(row, column))
             expected = f"at most newest_unstable, {row.newest_unstable}"
             fits = row.newest_stable <= row.newest_unstable
             yield fits, "newest_stable", expected, row.newest_stable
         case DifferenceRow():
-            yield from _of_difference(row, known)
+            yield from _of_difference(row, tables)
         case _:  # level 0 is not finalized; metadata.version is never by name
             if row.feature == METADATA_VERSION:
                 yield False, "feature", f"another feature than {METADATA_VERSION}", row.feature
             else:
-                yield known.level("level", row.feature, row.level)
+                yield tables.level("level", row.feature, row.level)
             yield row.level != 0, "level", "a level above 0", row.level
             fits = row.what.strip() != ""
             yield fits, "what", "what the level changes, in words", repr(row.what)
@@ -187,9 +187,9 @@ def _checks(row: Row, known: _Known) -> Iterator[Check]:
             yield fits, "key", expected, repr(row.key)
 
 
-def _of_difference(row: DifferenceRow, known: _Known) -> Iterator[Check]:
-    yield known.release("release", row.release)
-    yield known.level("level", row.feature, row.level)
+def _of_difference(row: DifferenceRow, tables: _Known) -> Iterator[Check]:
+    yield tables.release("release", row.release)
+    yield tables.level("level", row.feature, row.level)
     of_metadata = row.feature == METADATA_VERSION
     allowed = ("loses_metadata_below",) if of_metadata else ("default_from", "dependency")
     if row.what not in allowed:
@@ -198,10 +198,10 @@ def _of_difference(row: DifferenceRow, known: _Known) -> Iterator[Check]:
         yield row.value in ("true", "false"), "value", '"true" or "false"', repr(row.value)
     else:
         if row.what == "default_from":
-            yield known.version("value", row.value)
+            yield tables.version("value", row.value)
         else:
-            yield from known.dependency("value", row.feature, row.value)
-        yield known.late_enough("value", row.release, row.feature, row.level)
+            yield from tables.dependency("value", row.feature, row.value)
+        yield tables.late_enough("value", row.release, row.feature, row.level)
 
 
 def _of_release(own: ReleaseCatalogue, release: ReleaseRow, rows: Rows) -> Iterator[Contradiction]:

@@ -328,8 +328,8 @@ def _by_inventory(order: ApplyOrder, watcher: Watcher) -> str:
 def _cluster_options(order: ApplyOrder, watcher: Watcher, journal: Journal) -> str:
     """Return a text with options that reach the plan's cluster, from inventory or journal."""
     cluster = order.plan.cluster
-    if known := _by_inventory(order, watcher):
-        return known
+    if item := _by_inventory(order, watcher):
+        return item
     if watcher.fleet.of(cluster, FleetEntry(id=cluster)).is_reachable:
         return f"Fix the address of cluster {cluster} in the inventory."
     used = [entry.intent.reach for entry in journal.entries(cluster=cluster)]

@@ -88,46 +88,46 @@ def after(plan: Plan, done: int) -> Requirements:
     )
 
 
-def _judges(plan: Plan, done: int, now: Situation) -> Iterator[Mismatch]:
+def _judges(plan: Plan, done: int, situation: Situation) -> Iterator[Mismatch]:
     """Yield the differences of policy, catalogue and dialects. After a write the controller's
     dialect may be known more precisely than in the plan."""
     if plan.dialect != STRICT:
         yield Mismatch("policy", STRICT, plan.dialect)
-    if plan.catalogue != now.catalogue:
-        yield Mismatch("catalogue", plan.catalogue, now.catalogue)
-    live, then = set(now.dialects), set(plan.own_dialects)
+    if plan.catalogue != situation.catalogue:
+        yield Mismatch("catalogue", plan.catalogue, situation.catalogue)
+    live, then = set(situation.dialects), set(plan.own_dialects)
     if not live or not live <= then or (live != then and done == 0):
         expected, actual = (", ".join(sorted(names)) or "none known" for names in (then, live))
         yield Mismatch("controllers' dialects", expected, actual, is_unseen=not live)
 
 
-def _state(expected: Requirements, now: Situation) -> Iterator[Mismatch]:
+def _state(expected: Requirements, situation: Situation) -> Iterator[Mismatch]:
     """Yield differences of levels, of the znode's version, and of nodes and their ranges."""
-    levels_now = now.requirements.levels
+    levels_now = situation.requirements.levels
     for name in sorted(expected.levels.keys() | levels_now.keys()):
         expected_level, level = (
             str(levels.get(name) or NOT_FINALIZED) for levels in (expected.levels, levels_now)
         )
-        if name in now.unknown or expected_level != level:
-            actual = "not known" if name in now.unknown else level
-            yield Mismatch(f"level of {name}", expected_level, actual, name in now.unknown)
-    versions = [state.features_node_version for state in (expected, now.requirements)]
+        if name in situation.unknown or expected_level != level:
+            actual = "not known" if name in situation.unknown else level
+            yield Mismatch(f"level of {name}", expected_level, actual, name in situation.unknown)
+    versions = [state.features_node_version for state in (expected, situation.requirements)]
     if versions[0] != versions[1]:
         then, level = ("none (KRaft)" if state is None else str(state) for state in versions)
-        if is_unseen := versions[1] is None and not now.dialects:
+        if is_unseen := versions[1] is None and not situation.dialects:
             level = "not seen (ZooKeeper tells it: --zookeeper HOST:PORT/CHROOT)"
         yield Mismatch("version of the features node", then, level, is_unseen)
-    yield from _nodes(expected.nodes, now.requirements.nodes)
+    yield from _nodes(expected.nodes, situation.requirements.nodes)
 
 
-def _unseen(plan: Plan, done: int, now: Situation) -> Iterator[Mismatch]:
+def _unseen(plan: Plan, done: int, situation: Situation) -> Iterator[Mismatch]:
     """Yield side effects of the steps to send that the approver has not seen, and missing
     evidence."""
     moved = {move.feature for step in plan.steps[done:] for move in step.updates}
     effects = [effect for effect in plan.side_effects if effect.feature in moved]
-    for subject, (then, value) in differences(effects, now.side_effects).items():
-        yield Mismatch(subject, then, value)
-    for text in now.missing:
+    for subject, (expected, value) in differences(effects, situation.side_effects).items():
+        yield Mismatch(subject, expected, value)
+    for text in situation.missing:
         yield Mismatch("evidence", "complete", text, is_unseen=True)
 
 
@@ -136,13 +136,13 @@ def _nodes(expected: Sequence[RangeGroup], actual: Sequence[RangeGroup]) -> Iter
     required, current = _by_node(expected), _by_node(actual)
     groups: dict[tuple[str, str, str], list[int]] = {}
     for role, node_id in sorted(required.keys() | current.keys()):
-        then, now = required.get((role, node_id)), current.get((role, node_id))
-        if then is None or now is None:
-            texts = (_ranges(then), _ranges(now) if now else _NOT_SEEN)
+        then, present = required.get((role, node_id)), current.get((role, node_id))
+        if then is None or present is None:
+            texts = (_ranges(then), _ranges(present) if present else _NOT_SEEN)
         else:  # without the feature a node supports level 0
-            names = sorted(then.keys() | now.keys())
-            changed = [n for n in names if then.get(n, _NOT_LISTED) != now.get(n, _NOT_LISTED)]
-            texts = (_ranges(then, changed), _ranges(now, changed)) if changed else ("", "")
+            names = sorted(then.keys() | present.keys())
+            changed = [n for n in names if then.get(n, _NOT_LISTED) != present.get(n, _NOT_LISTED)]
+            texts = (_ranges(then, changed), _ranges(present, changed)) if changed else ("", "")
         if any(texts):
             groups.setdefault((role, *texts), []).append(node_id)
     for (role, before, after), ids in groups.items():

@@ -155,7 +155,7 @@ class Watcher:
         return (*texts[:_SHOWN], *more)
 
 
-def late_nodes(before: Reading, now: Reading, expected: Levels) -> tuple[list[str], int]:
+def late_nodes(before: Reading, after: Reading, expected: Levels) -> tuple[list[str], int]:
     """Return the nodes that responded before and do not report the expected levels now, and the
     number of nodes that responded before. A combined process is one node.
 
@@ -163,7 +163,7 @@ def late_nodes(before: Reading, now: Reading, expected: Levels) -> tuple[list[st
     """
     late, node_ids = dict[int, dict[str, list[str]]](), set[int]()
     for node, report in sorted(before.reports.items(), key=lambda item: item[0]):
-        answers, levels = node in now.reports, now.reports.get(node)
+        answers, levels = node in after.reports, after.reports.get(node)
         if report is None and answers and levels is None:
             continue
         node_ids.add(node[1])

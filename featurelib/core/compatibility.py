@@ -210,8 +210,8 @@ def _unfit(at: _LevelsAndNode, tables: Tables) -> Flags:
         code, release = at.code(METADATA_VERSION), tables.release_code(at.node.release)
         if release != NOT_HERE:  # the software supports levels that it does not advertise
             level = int(at.level[code])
-            known = level in range(tables.width) and tables.level_known[release, 0, level]
-            outside[code] = not known
+            is_known = level in range(tables.width) and tables.level_known[release, 0, level]
+            outside[code] = not is_known
         outside &= np.arange(len(at.names)) == code
     return outside & at.stored
 
@@ -293,14 +293,14 @@ def _unfit_words(template: str, at: _LevelsAndNode, feature: int, **values: obje
 def _with_substitutes(cluster: Cluster, at: _LevelsAndNode, dialect: Dialect) -> _LevelsAndNode:
     """Return the columns with the ranges that a controller assumes for absent features."""
     code, (least, most) = at.code(METADATA_VERSION), dialect.registration.absent_metadata_version
-    level, low, high, lists = at.level.copy(), at.low.copy(), at.high.copy(), at.lists.copy()
-    if most > 0 and not lists[code]:
-        low[code], high[code], lists[code] = least, most, True
+    level, low, high, listed = at.level.copy(), at.low.copy(), at.high.copy(), at.lists.copy()
+    if most > 0 and not listed[code]:
+        low[code], high[code], listed[code] = least, most, True
     if level[code] == 0:
         level[code] = dialect.can.absent_metadata_version
     if dialect.can.kraft_version == "record":  # a reported level may be a record without effect
         level[at.code(KRAFT_VERSION)] = cluster.raft_level
-    return replace(at, level=level, low=low, high=high, lists=lists)
+    return replace(at, level=level, low=low, high=high, lists=listed)
 
 
 def join(cluster: Cluster, newcomer: Newcomer, dialect: Dialect, tables: Tables) -> Joined:
@@ -344,8 +344,8 @@ def _registration(cluster: Cluster, at: _LevelsAndNode, dialect: Dialect, tables
     words = []
     for code_at in (read.code(name) for name in _order(cluster, at.node)):
         if unfit[code_at]:
-            protection, lists = judge.protection, read.lists[code_at]
-            template = protection.says_broker if lists else protection.says_broker_absent
+            protection, is_listed = judge.protection, read.lists[code_at]
+            template = protection.says_broker if is_listed else protection.says_broker_absent
             words.append(_unfit_words(table.says or template, read, code_at))
     texts, code, message = [unfit_words.text for unfit_words in words], 0, None
     if is_empty:

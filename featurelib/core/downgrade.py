@@ -243,8 +243,8 @@ def _returns_of(plans: Sequence[Plan], catalogue: Catalogue) -> Iterator[tuple[R
         by_feature = {update.feature: next(points) for update in plan.moves}
         floor = {METADATA_VERSION: metadata}
         for name in by_feature.keys() - floor.keys():
-            now = np.array([after.get(name, 0)])
-            floor[name] = int(of_other_feature(catalogue, name, now, now).floor[0])
+            level = np.array([after.get(name, 0)])
+            floor[name] = int(of_other_feature(catalogue, name, level, level).floor[0])
         yield tuple(
             Return(feature=name, floor=floor[name], no_return=by_feature.get(name, NOT_HERE))
             for name in sorted({*by_feature, *({METADATA_VERSION} & after.keys())})

@@ -177,10 +177,10 @@ def _levels_after(
     batch: Batch, capability: Capability, columns: UpdateColumns, moved: Flags
 ) -> tuple[Levels, Levels]:
     """Return the levels and minimum levels that nodes report after the request has settled."""
-    updates, state, written = batch.updates, batch.state, batch.having(moved)
+    updates, state, mask = batch.updates, batch.state, batch.having(moved)
     after, after_min = state.finalized.copy(), state.minimum.copy()
     if capability.judges == "cached":
-        after[written], after_min[written] = state.cached[written], state.cached_min[written]
+        after[mask], after_min[mask] = state.cached[mask], state.cached_min[mask]
     level = np.maximum(updates.level, 0)
     at = updates.request[moved], updates.feature[moved]
     if capability.kraft_version == "ignored_record":
@@ -193,5 +193,5 @@ def _levels_after(
     if capability.stores_min == "local":
         after_min[at] = np.where(level > 0, columns.local_min, 0)[moved]
     else:  # a single level, which is its own minimum
-        after_min[written] = after[written]
+        after_min[mask] = after[mask]
     return after, after_min

@@ -128,25 +128,25 @@ class ApiVersionsLine(Timed, tag="api_versions", frozen=True, gc=False, kw_only=
 
     def _has_requests_alone(self) -> bool:
         """Return true for a valid response in a version that has no features."""
-        parts = (self.supported_features, self.finalized_features, self.error, self.error_code)
+        others = (self.supported_features, self.finalized_features, self.error, self.error_code)
         return (
             self.asked_version < FEATURES_FROM
-            and not any(parts)
+            and not any(others)
             and self.finalized_features_epoch is None
         )
 
     def _require_silence(self) -> None:
         """Raise FaultError for an incomplete response, or for neither a response nor an error."""
-        parts = {
+        fields = {
             "supported_features": bool(self.supported_features),
             "finalized_features_epoch": self.finalized_features_epoch is not None,
             "finalized_features": bool(self.finalized_features),
         }
-        names = [name for name, is_there in parts.items() if is_there]
+        names = [name for name, is_there in fields.items() if is_there]
         if names and self.error is not None:
             raise FaultError(f"error: expected none beside an answer, found both it and {names[0]}")
         if names:
-            missing = next(name for name, is_there in parts.items() if not is_there)
+            missing = next(name for name, is_there in fields.items() if not is_there)
             raise FaultError(f"{missing} is missing: expected beside {names[0]}")
         if self.error is None and not self.error_code:
             raise FaultError("neither an answer nor an error: expected supported_features or error")
@@ -267,12 +267,12 @@ class DescribeQuorumLine(RequestLine, tag="describe_quorum", frozen=True, gc=Fal
             code = quorum.error_code if quorum else (answer or self).error_code
             # A broker reports that it found no leader for a minute.
             return QuorumDescription(self, False, 0 if code == responses.TIMED_OUT else code or 0)
-        now = max(map(_fetched_at, (*quorum.current_voters, *quorum.observers)), default=-1)
-        observers = [r for r in quorum.observers if _follows(r, now) or _fetched_at(r) < 0]
+        newest = max(map(_fetched_at, (*quorum.current_voters, *quorum.observers)), default=-1)
+        observers = [r for r in quorum.observers if _follows(r, newest) or _fetched_at(r) < 0]
         timed = [r for r in quorum.current_voters if _fetched_at(r) >= 0]
         # A new leader knows only its own fetch time.
         is_new = len(timed) < 2 <= len(quorum.current_voters)
-        following = [r for r in timed if _follows(r, now) and not is_new]
+        following = [r for r in timed if _follows(r, newest) and not is_new]
         all_ids = map(_ids, (quorum.current_voters, observers, following))
         leads = quorum.leader_id, quorum.leader_epoch, quorum.high_watermark
         directories = ((r.replica_id, _directory(r)) for r in quorum.current_voters)
@@ -292,13 +292,13 @@ def _quorum(answer: responses.DescribeQuorum) -> responses.Partition:
     )
 
 
-def _follows(replica: responses.Replica, now: int) -> bool:
+def _follows(replica: responses.Replica, fetched_at: int) -> bool:
     """Return true if the replica fetched recently. Kafka lists a voter always, and an observer for
     five minutes after its last fetch (LeaderState.OBSERVER_SESSION_TIMEOUT_MS), which decides if no
-    time is given. `now` is the time of the response, from the leader's own entry
+    time is given. `fetched_at` is the time of the response, from the leader's own entry
     (LeaderState.describeReplicaState)."""
     at = _fetched_at(replica)
-    return at >= 0 and now - at <= FOLLOWS_WITHIN_MS
+    return at >= 0 and fetched_at - at <= FOLLOWS_WITHIN_MS
 
 
 def _directory(replica: responses.Replica) -> str:

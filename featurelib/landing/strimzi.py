@@ -218,14 +218,14 @@ class StrimziCluster(NamedTuple):
         assert isinstance(nodes, list)
         halves = sorted(Counter(node.role for node in nodes).items())
         counted = " and ".join(count(number, role) for role, number in halves)
-        parts = [
+        texts = [
             f"{counted or 'no nodes'}{'' if self.keys['nodes_complete'] else ', not all pools'}"
         ]
-        parts.append(
+        texts.append(
             f"asked for: Kafka {show(str(self.keys['version'] or 'as the operator chooses'))}"
         )
-        parts.append(f"metadata.version {show(str(level or 'as the operator chooses'))}")
-        return ", ".join(parts)
+        texts.append(f"metadata.version {show(str(level or 'as the operator chooses'))}")
+        return ", ".join(texts)
 
     def line(self, observed_at: int) -> bytes:
         """Return the landing line of the resource; `observed_at` in microseconds."""

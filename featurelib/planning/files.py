@@ -199,10 +199,10 @@ def read_plan(text: str | bytes, source: str) -> PlanFile:
     assert isinstance(parsed, dict)
     try:
         of_plan = parsed | {"meaning": plain(file.plan)}
-        stored, written = (pretty_json(value, order="sorted") for value in (parsed, of_plan))
+        stored, expected = (pretty_json(value, order="sorted") for value in (parsed, of_plan))
     except ValueError as error:  # a lone surrogate in a text cannot be encoded
         raise PlanError(f"{source}: expected a plan, found: {error}. {AGAIN}") from error
-    _expect_form(stored, written, source, AGAIN)
+    _expect_form(stored, expected, source, AGAIN)
     if fault := next(plan_faults(file.plan), None):
         raise PlanError(f"{source}: {fault}. {AGAIN}")
     if file.digest != (actual := digest(file.plan)):

@@ -103,15 +103,15 @@ class Intent(RequestedLevels):
 
     def _faults(self) -> Iterator[str]:
         features, release = self.named, self.release_version
-        parts = {
+        options = {
             kind
             for kind, is_given in ((_NAMES, features), (_RELEASE, release is not None))
             if is_given
         }
-        if len(parts) > 1:
+        if len(options) > 1:
             yield "expected --release-version or features by name, found both. Leave one out."
-        needs, fault = _NEEDS.get(self.command, (parts, ""))
-        if parts.isdisjoint(needs) and fault:
+        needs, fault = _NEEDS.get(self.command, (options, ""))
+        if options.isdisjoint(needs) and fault:
             yield fault
         if self.unsafe and self.command not in _LOWERS:
             yield "--unsafe is for what goes down. Leave it out."
@@ -151,15 +151,15 @@ Part = Move | Reason | Stay  # the result for one feature, or for the whole requ
 
 def goal_of(intent: Intent, cluster: Cluster, catalogue: Catalogue) -> Goal:
     """Return the changes and every fault of a request on one cluster; no rule is evaluated."""
-    of = _ClusterOfRequest(cluster=cluster, catalogue=catalogue, unsafe=intent.unsafe)
+    asked = _ClusterOfRequest(cluster=cluster, catalogue=catalogue, unsafe=intent.unsafe)
     parts = list[Part]()
     if intent.command is Command.DOWNGRADE_ALL:
-        parts += of.downgrade_all(intent.release_version or "")
+        parts += asked.downgrade_all(intent.release_version or "")
     elif intent.command in (Command.UPGRADE, Command.DOWNGRADE) and not intent.named:
-        parts += of.release_version(intent.release_version, up=intent.command is Command.UPGRADE)
-    parts += [of.by_name(name, str(level), up=True) for name, level in intent.up.items()]
-    parts += [of.by_name(name, str(level), up=False) for name, level in intent.down.items()]
-    parts += [of.by_name(name, "0", up=False) for name in intent.delete]
+        parts += asked.release_version(intent.release_version, up=intent.command is Command.UPGRADE)
+    parts += [asked.by_name(name, str(level), up=True) for name, level in intent.up.items()]
+    parts += [asked.by_name(name, str(level), up=False) for name, level in intent.down.items()]
+    parts += [asked.by_name(name, "0", up=False) for name in intent.delete]
     parts.sort(key=lambda part: part.feature)
     return Goal(
         moves=tuple(part for part in parts if isinstance(part, Move)),

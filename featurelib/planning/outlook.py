@@ -179,11 +179,11 @@ def with_texts(
     ways_back = returns_of(made, catalogue)
     size = np.full(len(plans), -1, dtype=np.int64)
     size[rows] = [len(of_plan) for of_plan in ways_back]
-    known = [downgrade for of_plan in ways_back for downgrade in of_plan]
-    floor = np.array([downgrade.floor for downgrade in known], dtype=np.int64)
-    no_return = np.array([downgrade.no_return for downgrade in known], dtype=np.int64)
+    downgrades = [downgrade for of_plan in ways_back for downgrade in of_plan]
+    floor = np.array([downgrade.floor for downgrade in downgrades], dtype=np.int64)
+    no_return = np.array([downgrade.no_return for downgrade in downgrades], dtype=np.int64)
     returns: dict[str, Column | Int] = {
-        "feature": texts_of(downgrade.feature for downgrade in known),
+        "feature": texts_of(downgrade.feature for downgrade in downgrades),
         "downgrade_floor": np.where(floor == NOT_HERE, NO_NUMBER, floor),
         "point_of_no_return": np.where(no_return == NOT_HERE, NO_NUMBER, no_return),
     }
@@ -191,5 +191,5 @@ def with_texts(
     position[list(texts)] = np.arange(len(texts))
     return plans.replace(
         plan=Texts(words=list(texts.values()), codes=position),
-        returns_after=Lists(size=size, of=make_rows(RETURN, len(known), returns)),
+        returns_after=Lists(size=size, of=make_rows(RETURN, len(downgrades), returns)),
     )

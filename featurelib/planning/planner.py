@@ -267,9 +267,9 @@ def _route(
     refused = dict.fromkeys(route.refusals)
     for release, dialect in zip(view.releases, dialects, strict=True):
         led = replace(cluster, release=release)
-        other = replace(router, cluster=led, dialect=dialect).route(goal.moves)
+        led_route = replace(router, cluster=led, dialect=dialect).route(goal.moves)
         # The policy's reasons are complete without these.
-        refused |= dict.fromkeys(r for r in other.refusals if r.judge != STRICT)
+        refused |= dict.fromkeys(r for r in led_route.refusals if r.judge != STRICT)
     return (), list(refused)
 
 

@@ -87,8 +87,8 @@ class Reasons:
         needed = {d.other for d in self._catalogue.dependencies if (d.feature, d.level) in up}
         rows = self._view_of.judged.readiness.to_pylist()
         unsure = {row["feature"] for row in rows if row["verdict"] == Verdict.UNKNOWN}
-        for other in sorted((needed & unsure) - moves.keys()):
-            lines = self.of_findings(other, unknown=False)
+        for needed_feature in sorted((needed & unsure) - moves.keys()):
+            lines = self.of_findings(needed_feature, unknown=False)
             yield from (reason for reason in lines if reason.code in tagged("newer"))
 
     def _of_other_levels(self, moves: set[tuple[str, int]]) -> Iterator[Reason]:
@@ -179,7 +179,7 @@ class Reasons:
         needed = [d for d in self._catalogue.dependencies if (d.feature, d.level) == move]
         wants = ", ".join(f"{d.other} {self._text(d.other, d.least)}" for d in needed)
         levels = [(d.other, cluster.level(d.other)) for d in needed]
-        needs = ", ".join(f"{other} {self._text(other, level)}" for other, level in levels)
+        needs = ", ".join(f"{feature} {self._text(feature, level)}" for feature, level in levels)
         level = self._text(reason.feature, reason.level or 0)
         message = f"{reason.feature} {level} depends on {wants}; finalized is {needs}."
         return replace(reason, message=message, action=f"Ask for {wants} as well, or first.")
@@ -358,22 +358,22 @@ def unlock(cluster: Cluster, catalogue: Catalogue, feature: str, level: int) -> 
         for n in nodes
     )
     release = first_release(cluster, catalogue, moves)
-    then = _refused(_repaired(cluster, fixes, moves, release), moves, catalogue)
+    refusals = _refused(_repaired(cluster, fixes, moves, release), moves, catalogue)
     return Unlock(
         feature=feature,
         level=level,
         release=release,
         fixes=fixes,
         needs=tuple(sorted(moves.items() - {(feature, level)})),
-        remaining_rules=tuple(sorted(then)),
+        remaining_rules=tuple(sorted(refusals)),
     )
 
 
 def _choices(cluster: Cluster, catalogue: Catalogue, moves: Moves) -> Iterator[Moves]:
     """Yield `moves` together with each combination of sufficient levels of their dependencies, as
     the controller's release declares them, or the first release that knows the level."""
-    known = software_of(cluster, catalogue)
-    order = [*([known] if known else []), *catalogue.releases]
+    newest = software_of(cluster, catalogue)
+    order = [*([newest] if newest else []), *catalogue.releases]
     for move in moves.items():
         knowing = next((software for software in order if software.knows(*move)), None)
         for needed in knowing.needs(*move) if knowing else ():

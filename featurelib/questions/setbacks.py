@@ -70,8 +70,8 @@ def went_down(
 def ask_why(lowered: Lowered, catalogue: Catalogue) -> str:
     """Return the question about these downgrades, to answer before an upgrade; "" = none."""
     return ask_why_lower(
-        (name, level_text(catalogue, name, was), level_text(catalogue, name, now), at)
-        for (name, was, now), at in lowered
+        (name, level_text(catalogue, name, before), level_text(catalogue, name, after), at)
+        for (name, before, after), at in lowered
     )
 
 
@@ -83,14 +83,14 @@ def moved_levels(read: Read, nights: Mapping[int, datetime], *conditions: Wanted
     rows = read(FEATURE_READINESS, [*span, *conditions], columns)
     level, run = rows.numbers("finalized_level"), rows.numbers("run")
     codes = rows.texts("cluster").codes, rows.texts("feature").codes
-    known = np.flatnonzero(level != NONE)
-    order = known[np.lexsort((run[known], codes[1][known], codes[0][known]))]
+    with_level = np.flatnonzero(level != NONE)
+    order = with_level[np.lexsort((run[with_level], codes[1][with_level], codes[0][with_level]))]
     before, after = order[:-1], order[1:]
     changed = level[before] != level[after]
     for code in codes:
         changed &= code[before] == code[after]
     moved: Moved = defaultdict(lambda: defaultdict(dict))
-    was = level[before[changed]].tolist()
-    for row, low in zip(rows.take(after[changed]).to_pylist(), was, strict=True):
+    before_levels = level[before[changed]].tolist()
+    for row, low in zip(rows.take(after[changed]).to_pylist(), before_levels, strict=True):
         moved[row["cluster"]][row["run"]][row["feature"]] = (low, row["finalized_level"])
     return moved

@@ -260,8 +260,8 @@ def _objections(view: ClusterView, moves: Moves, up: bool, catalogue: Catalogue)
 
 def _proof_of(reason: Reason, **fields: Any) -> Proof:
     """Return a reason as a proof, with the source of its rule."""
-    known = wordings(load(STRICT)).get(reason.code)
-    values = asdict(reason) | {"level": reason.level or 0, "source": known.source if known else ""}
+    texts = wordings(load(STRICT)).get(reason.code)
+    values = asdict(reason) | {"level": reason.level or 0, "source": texts.source if texts else ""}
     return Proof(**values | fields)
 
 
@@ -395,16 +395,16 @@ def _asked(
         return _refusals_by_cluster(narrow, steps, dialect, catalogue)
 
     at_all, as_it_is = refusals((), halves)
-    known = {(x.code, x.feature) for x in at_all}
+    seen = {(x.code, x.feature) for x in at_all}
     answers = {x.message for x in as_it_is if x.is_answer}
     for r in at_all:
         yield None, replace(r, is_answer=r.message in answers)
-    new = [x for x in as_it_is if (x.code, x.feature) not in known]
+    new = [x for x in as_it_is if (x.code, x.feature) not in seen]
     of_nodes = set[tuple[str, str]]()
     if new:
         for half, reasons in zip(halves, refusals(*((half,) for half in halves)), strict=True):
             for r in reasons:
-                if (r.code, r.feature) not in known:
+                if (r.code, r.feature) not in seen:
                     of_nodes.add((r.code, r.feature))
                     yield half, replace(r, is_answer=r.message in answers)
     yield from ((None, x) for x in new if (x.code, x.feature) not in of_nodes)

@@ -184,11 +184,11 @@ class _Row:
             profile = self._registered() if self._kraft else position
             node = (entry.node_id, 0, int(Witness.FEATURES_NODE), profile)
             yield (*node, 0, entry.at, entry.line)
-        for known in self._state.log.nodes:
-            profile = self._place(self._profiles, known.profile)
-            node = (known.node_id, known.role, int(Witness.METADATA_LOG), profile)
+        for item in self._state.log.nodes:
+            profile = self._place(self._profiles, item.profile)
+            node = (item.node_id, item.role, int(Witness.METADATA_LOG), profile)
             # A newer dump of an old record does not show what changed after the record.
-            yield (*node, known.fenced, min(known.at, self._state.log.at), known.line)
+            yield (*node, item.fenced, min(item.at, self._state.log.at), item.line)
 
     def _disputed(self, lists: Sequence[Members]) -> Iterator[tuple[object, ...]]:
         """Yield each node that one DescribeCluster list has and the newest list of its time

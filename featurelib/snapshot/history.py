@@ -343,9 +343,9 @@ def changed_levels(
         return []
     moves = []
     for name in sorted({*before, *after}, key=metadata_first):
-        was, now = before.get(name, 0), after.get(name, 0)
-        if was is not None and now is not None and was != now:
-            moves.append(LevelMove(name, was, now))
+        old, new = before.get(name, 0), after.get(name, 0)
+        if old is not None and new is not None and old != new:
+            moves.append(LevelMove(name, old, new))
     return moves
 
 

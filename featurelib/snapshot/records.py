@@ -205,11 +205,11 @@ class _Texts:
     def __init__(self, column: Cells) -> None:
         position: dict[bytes, int] = {}
         of_row = [position.setdefault(stored, len(position)) for stored in column.to_pylist()]
-        lists = [_decode(stored) for stored in position]
-        self.values = sorted({text for texts in lists for text in texts})
+        decoded = [_decode(stored) for stored in position]
+        self.values = sorted({text for texts in decoded for text in texts})
         rank = {text: code for code, text in enumerate(self.values)}
-        self._codes: Int = np.array([rank[t] for texts in lists for t in texts], dtype=np.int64)
-        sizes = np.array([len(texts) for texts in lists], dtype=np.int64)
+        self._codes: Int = np.array([rank[t] for texts in decoded for t in texts], dtype=np.int64)
+        sizes = np.array([len(texts) for texts in decoded], dtype=np.int64)
         self._first = (np.cumsum(sizes) - sizes)[np.array(of_row, dtype=np.int64)]
 
     def codes(self, row: Int, local: Int) -> Int:

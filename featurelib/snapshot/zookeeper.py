@@ -20,7 +20,7 @@ def registered(state: ClusterState) -> tuple[list[Registration], set[int]]:
     """Return the registrations that count, and the ids of brokers that left. A broker that the
     newest reading lacks, without proof that it left, gets an unknown range: DAMAGED."""
     listed_at, listed_line, listed = state.children
-    known = {entry.node_id: entry for entry in state.registrations}
+    by_id = {entry.node_id: entry for entry in state.registrations}
     spoke = _newest_responses(state)
     newest = max([listed_at, *(entry.at for entry in state.registrations)])
     if not newest:
@@ -32,8 +32,8 @@ def registered(state: ClusterState) -> tuple[list[Registration], set[int]]:
         for root in ROUND
     ]  # fmt: skip
     entries, removed = list[Registration](), set[int]()
-    for node_id in sorted({*known, *listed, *spoke}):
-        entry = known.get(node_id, Registration(node_id, NOTHING, False, 0, 0))
+    for node_id in sorted({*by_id, *listed, *spoke}):
+        entry = by_id.get(node_id, Registration(node_id, NOTHING, False, 0, 0))
         at, line = spoke.get(node_id, (0, 0))
         # A reading queries listeners and ZooKeeper together, so a response belongs to the reading
         # with the nearest time. A response from the reading that also read the registration is no

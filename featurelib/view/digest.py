@@ -518,9 +518,9 @@ def ahead_lines(cluster: model.ReportedCluster) -> list[str]:
     """Return lines about a cluster: downgrades today and after the plan, irreversible levels, and
     releases that can register, as in `featurelib show`. If the last line is a question,
     `joining.command` answers it."""
-    now = {ready.feature: ready.finalized for ready in cluster.readiness}
-    then = now | {step.feature: step.to_level for step in cluster.steps}
-    today, after = _lower(cluster.readiness, now), _lower(cluster.returns, then)
+    levels = {ready.feature: ready.finalized for ready in cluster.readiness}
+    levels_after = levels | {step.feature: step.to_level for step in cluster.steps}
+    today, after = _lower(cluster.readiness, levels), _lower(cluster.returns, levels_after)
     # Today's downgrade of a feature that the plan does not change is not computed.
     features = [row.feature for row in cluster.readiness if row.downgrade_floor]
     has_more = any(r.downgrade_floor and r.feature not in features for r in cluster.returns)

@@ -149,15 +149,15 @@ def draw_scales(report: model.Report) -> dict[str, tuple[int, int]]:
                     if f.level and f.feature == ready.feature
                 ]
                 target = [ready.target.number] if ready.target else scales * is_kept
-                now = ready.finalized.number
-                levels[cluster.key] = now, max(now, *target, 0)
+                level = ready.finalized.number
+                levels[cluster.key] = level, max(level, *target, 0)
     newest = max((to for _, to in levels.values()), default=0)
     # The fleet's lowest level is at one fifth of the scale, so that small differences are visible.
-    least = min((now for now, _ in levels.values()), default=0)
+    least = min((level for level, _ in levels.values()), default=0)
     wide = max(newest - least, 1)
     return {
-        key: (20 + 80 * (now - least) // wide, 20 + 80 * (to - least) // wide)
-        for key, (now, to) in levels.items()
+        key: (20 + 80 * (level - least) // wide, 20 + 80 * (to - least) // wide)
+        for key, (level, to) in levels.items()
     }
 
 
@@ -273,13 +273,13 @@ class Scale:
 def ticks(plot: Plot, scale: Scale) -> list[int]:
     """Return the levels written on a plot's axis: those of marks, then others with room."""
     lines = [mark.level for mark in plot.marks]
-    written: list[int] = []
+    labelled: list[int] = []
     for level in (*lines, *plot.levels):
         wide = DIGIT / 2 * len(str(level))
-        rooms = ((abs(scale.at(level) - scale.at(n)), DIGIT / 2 * len(str(n))) for n in written)
-        if all(distance >= wide + other for distance, other in rooms):
-            written.append(level)
-    return sorted(written)
+        rooms = ((abs(scale.at(level) - scale.at(n)), DIGIT / 2 * len(str(n))) for n in labelled)
+        if all(distance >= wide + width for distance, width in rooms):
+            labelled.append(level)
+    return sorted(labelled)
 
 
 def html_names(

@@ -301,8 +301,8 @@ def before_return(ending: Ending, plan: Plan) -> str:
 
 def _where(steps: Sequence[StepOutcome], catalogue: Catalogue) -> str:
     """Return the present level of each feature in these requests, as text."""
-    now = {outcome.update.feature: outcome.level for step in steps for outcome in step.updates}
-    return ", ".join(_is_at(name, level, catalogue) for name, level in sorted(now.items()))
+    levels = {outcome.update.feature: outcome.level for step in steps for outcome in step.updates}
+    return ", ".join(_is_at(name, level, catalogue) for name, level in sorted(levels.items()))
 
 
 def _outcomes(step: StepOutcome) -> Iterator[str]:

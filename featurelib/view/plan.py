@@ -242,7 +242,7 @@ def _change(change: ChangeOutlook, catalogue: Catalogue, page: Page) -> None:
             level = level_text(catalogue, METADATA_VERSION, note.level)
             rows.append((verb, f"{level}: {note.purpose}" if note.purpose else level))
             verb = ""
-    rows += [("unlocks", ", ".join(f"{other} {level}" for other, level in change.unlocks))]
+    rows += [("unlocks", ", ".join(f"{name} {level}" for name, level in change.unlocks))]
     page.facts(rows, 4)
     show_danger(change, catalogue, page)
 
@@ -251,10 +251,10 @@ def _show_levels_after(step: StepOutlook, plan: Plan, catalogue: Catalogue, page
     """Show the downgrade and the compatible releases after a step."""
     name = METADATA_VERSION
     if step.floor != NONE:
-        now, floor = (level_text(catalogue, name, at) for at in (step.levels[name], step.floor))
-        how = "cannot" if floor == now else "can"
-        to = "" if floor == now else f" to {floor}"
-        page.text(f"At {now}, {name} {how} be lowered without loss{to}.", 2, 6)
+        level, floor = (level_text(catalogue, name, at) for at in (step.levels[name], step.floor))
+        how = "cannot" if floor == level else "can"
+        to = "" if floor == level else f" to {floor}"
+        page.text(f"At {level}, {name} {how} be lowered without loss{to}.", 2, 6)
     if plan.requirements.features_node_version is not None:
         return
     joins = releases_text(catalogue, step.joins)

@@ -74,18 +74,18 @@ class Plot:
 
 def draw(cluster: ReportedCluster) -> tuple[Plot, ...]:
     """Return a plot for each feature of the cluster, in the order of its verdicts."""
-    known = []
+    plots = []
     for profile in cluster.profiles or ():
         nodes = [(Role.BROKER.text, number) for number in profile.brokers]
         nodes += [(Role.CONTROLLER.text, number) for number in profile.controllers]
         ranges = {row.feature: (row.min_version, row.max_version) for row in profile.ranges or ()}
-        known.append((nodes, None if profile.ranges is None else ranges))
-    return tuple(_draw(ready, cluster, known) for ready in cluster.readiness) if known else ()
+        plots.append((nodes, None if profile.ranges is None else ranges))
+    return tuple(_draw(ready, cluster, plots) for ready in cluster.readiness) if plots else ()
 
 
-def _draw(ready: Readiness, cluster: ReportedCluster, known: Seen) -> Plot:
+def _draw(ready: Readiness, cluster: ReportedCluster, seen: Seen) -> Plot:
     marks = _marks(ready, cluster.returns)
-    bars = _bars(ready.feature, cluster, known)
+    bars = _bars(ready.feature, cluster, seen)
     levels = {end for bar in bars for end in bar.ends or ()} | {mark.level for mark in marks}
     texts = [mark.text for mark in marks] + [f"{bar.nodes}: {bar.text}" for bar in bars]
     troubled = any(bar.state in ("unfit", "holds") for bar in bars)
@@ -100,7 +100,7 @@ def _draw(ready: Readiness, cluster: ReportedCluster, known: Seen) -> Plot:
     )
 
 
-def _bars(feature: str, cluster: ReportedCluster, known: Seen) -> list[Bar]:
+def _bars(feature: str, cluster: ReportedCluster, seen: Seen) -> list[Bar]:
     """Return one bar for all nodes with the same range of a feature, lowest range first, unknown
     ranges last. Of too many bars the blocking ones come first, and the last bar stands for the
     rest."""
@@ -112,7 +112,7 @@ def _bars(feature: str, cluster: ReportedCluster, known: Seen) -> list[Bar]:
     }
     groups: dict[Ends, list[Node]] = defaultdict(list)
     silent = list[Node]()
-    for nodes, ranges in known:
+    for nodes, ranges in seen:
         if ranges is None:
             silent += nodes
         else:
@@ -154,7 +154,7 @@ def _bar(nodes: Sequence[Node], state: str, ends: Ends | None) -> Bar:
 def _marks(ready: Readiness, returns: Iterable[ReportedReturn]) -> list[Mark]:
     """Return the marks of a feature's plot. Equal levels share a mark; a ceiling equal to the
     target, and levels that are already finalized, have none."""
-    then = next((item for item in returns if item.feature == ready.feature), None)
+    found = next((item for item in returns if item.feature == ready.feature), None)
     ceiling = None if ready.ceiling == ready.target else ready.ceiling
     marks: dict[Level, tuple[str, str]] = {}
     for kind, words, level in (
@@ -162,8 +162,8 @@ def _marks(ready: Readiness, returns: Iterable[ReportedReturn]) -> list[Mark]:
         ("target", "target", ready.target),
         ("ceiling", "ceiling", ceiling),
         ("floor", "floor today", ready.downgrade_floor),
-        ("floor", "floor after the plan", None if then is None else then.downgrade_floor),
-        ("end", "point of no return", None if then is None else then.point_of_no_return),
+        ("floor", "floor after the plan", None if found is None else found.downgrade_floor),
+        ("end", "point of no return", None if found is None else found.point_of_no_return),
     ):
         if level is None or (level == ready.finalized and kind in ("target", "ceiling")):
             continue

@@ -67,11 +67,11 @@ _HEADS = {
 def why_not_page(answer: WhyNot, source: Source, width: int | None = None) -> Page:
     """Return the page of `why-not`: blockers, missing data, what unlocks the level."""
     page = QuestionPage(source, width)
-    goal, now = (page.level(answer.feature, level) for level in (answer.level, answer.current))
+    goal, current = (page.level(answer.feature, level) for level in (answer.level, answer.current))
     misfits = answer.proofs if answer.answer is LevelStatus.FINALIZED else ()
     title = _HEADS[answer.answer] + words.although([m.node for m in misfits])
     page.text(f"{words.clean(source.name)}: {words.clean(answer.feature)} {goal}: {title}")
-    page.text(f"finalized: {now} · {words.clean(source.made_from, 300)}")
+    page.text(f"finalized: {current} · {words.clean(source.made_from, 300)}")
     page.text(f"judged by: {judges_text(answer.dialects)}")
     if needs := [move for move in answer.moves if move.feature != answer.feature]:
         page.text(f"it depends on {words.levels_text(page.catalogue, needs)}, which moves with it")
@@ -159,7 +159,7 @@ def _show_proofs(title: str, proofs: Sequence[Proof], page: QuestionPage) -> Non
 
 
 def _show_unlock(answer: WhyNot, page: QuestionPage) -> None:
-    now, later = page.source.wanted.ways
+    options, later = page.source.wanted.ways
     command = f"featurelib plan{page.name} {answer.words}"
     if answer.answer is LevelStatus.FINALIZED:
         return
@@ -167,7 +167,7 @@ def _show_unlock(answer: WhyNot, page: QuestionPage) -> None:
         for change in (change for step in answer.ahead for change in step.changes):
             show_danger(change, page.catalogue, page)
         page.head("this plans it")
-        page.line(f"  {command}{now}")
+        page.line(f"  {command}{options}")
         return
     if answer.answer is LevelStatus.UNKNOWN:
         page.line()
@@ -183,7 +183,7 @@ def _show_unlock(answer: WhyNot, page: QuestionPage) -> None:
         page.line("  and find out what is not known")
     if any(proof.code in tagged("lossy") for proof in answer.proofs):
         return  # no change of the cluster unlocks the level
-    if now != later:
+    if options != later:
         page.item(READ_AGAIN if page.later == later else COLLECT_AGAIN, 2)
     page.line(f"  then: {command}{page.later}")
 
@@ -233,8 +233,8 @@ def _node_advice(proof: Proof) -> str:
     if proof.needed is None:
         return text + "this rule accepts"
     (low, high), supported = proof.needed, proof.supported
-    now = "it does not list it" if supported is None else "it supports {}-{}".format(*supported)
-    return f"{text}supports {words.clean(proof.feature)} {low}-{high}; {now}"
+    support = "it does not list it" if supported is None else "it supports {}-{}".format(*supported)
+    return f"{text}supports {words.clean(proof.feature)} {low}-{high}; {support}"
 
 
 def _remedies(proofs: Sequence[Proof], page: Page) -> None:

@@ -438,16 +438,16 @@ class _Reader:
     ) -> model.Joining | None:
         if row["may_join"] is None:
             return None
-        now, later = (tuple(map(clean, row[k] or ())) for k in ("may_join", "may_join_after"))
-        text = f"now {releases_text(self._catalogue, now)}"
+        releases, later = (tuple(map(clean, row[k] or ())) for k in ("may_join", "may_join_after"))
+        text = f"now {releases_text(self._catalogue, releases)}"
         has_plan = row["may_join_after"] is not None
         if has_plan:
-            then = "the same" if later == now else releases_text(self._catalogue, later)
+            then = "the same" if later == releases else releases_text(self._catalogue, later)
             after = digest.after_all(steps) if digest.managers_of(steps) else "afterwards"
             text += f", {after} {then}"
         ask = model.Joining.ask(f" {shlex.quote(entry.argument)}", self._ways(entry))
         then_all = later if has_plan else None
-        return model.Joining(now=now, afterwards=then_all, text=text, command=ask)
+        return model.Joining(now=releases, afterwards=then_all, text=text, command=ask)
 
 
 def _in_turn(steps: Sequence[model.ReportedStep]) -> tuple[model.ReportedStep, ...]:

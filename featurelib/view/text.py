@@ -388,16 +388,16 @@ def _facts_of(ready: model.Readiness) -> Iterator[str]:
 
 
 def _readiness_text(ready: model.Readiness) -> str:
-    now = "not known" if ready.finalized is None else ready.finalized.text
+    current = "not known" if ready.finalized is None else ready.finalized.text
     goal = ready.target or ready.ceiling
     if ready.finalized is None and goal is not None:
-        now, goal = f"not known, possible up to {goal.text}", None
+        current, goal = f"not known, possible up to {goal.text}", None
     if goal is None or goal == ready.finalized or ready.verdict is Verdict.UP_TO_DATE:
-        return f"{ready.feature}  {now}  {ready.verdict.value}"
+        return f"{ready.feature}  {current}  {ready.verdict.value}"
     beyond = ""
     if ready.target is not None and ready.ceiling is not None and ready.ceiling != ready.target:
         beyond = f" (blocked up to {ready.ceiling.text})"
-    return f"{ready.feature}  {now} → {goal.text}  {ready.verdict.value}{beyond}"
+    return f"{ready.feature}  {current} → {goal.text}  {ready.verdict.value}{beyond}"
 
 
 def _evidence(finding: model.ReportedFinding) -> str:

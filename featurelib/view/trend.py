@@ -101,9 +101,9 @@ def _changed_verdicts(
     """Yield clusters with a changed verdict, or that became critical, are new or gone."""
     for now in clusters:
         unchanged = {(now.verdict, now.severity is CRITICAL), (now.verdict, True)}
-        was = before.get(now.key)
-        if was not in unchanged:
-            verdict = Verdict(was[0]) if was else None
+        old = before.get(now.key)
+        if old not in unchanged:
+            verdict = Verdict(old[0]) if old else None
             yield model.ChangedVerdict(
                 key=now.key, name=now.name, before=verdict, after=now.verdict, severity=now.severity
             )
@@ -131,15 +131,15 @@ def _changed_levels(
 ) -> dict[str, Any]:
     """Return the changed levels, lowered ceilings, and levels whose last change was a downgrade."""
     cleaned = [{**row, "feature": words.clean(row["feature"])} for row in past.levels]
-    then, tops = (
+    before, tops = (
         history.known_levels(cleaned, column) for column in ("finalized_level", "ceiling")
     )
     changes = {name: list[model.ChangedLevel]() for name in ("levels", "ceilings", "lowered")}
     for cluster in clusters:
-        now = {ready.feature: _number(ready.finalized) for ready in cluster.readiness}
-        known = (ready for ready in cluster.readiness if ready.verdict is not Verdict.UNKNOWN)
-        top = {ready.feature: _number(ready.ceiling) for ready in known}
-        moved = history.changed_levels(then[cluster.key], now)
+        levels = {ready.feature: _number(ready.finalized) for ready in cluster.readiness}
+        trusted = (ready for ready in cluster.readiness if ready.verdict is not Verdict.UNKNOWN)
+        top = {ready.feature: _number(ready.ceiling) for ready in trusted}
+        moved = history.changed_levels(before[cluster.key], levels)
         lowered = history.lowered_ceilings(tops[cluster.key], top, moved)
         tonight = ([(move, now_at) for move in moves] for moves in (moved, lowered))
         steps = (*tonight, past.lowered.get(cluster.key, ()))

@@ -80,9 +80,9 @@ def danger_lines(change: ChangeOutlook, catalogue: Catalogue) -> list[str]:
     for command in change.keeps:
         lines += ["To keep the values, first:", f"  {clean(command, 400)}"]
     if change.irreversible:
-        now = level_text(catalogue, update.feature, update.from_level)
+        level_before = level_text(catalogue, update.feature, update.from_level)
         name = clean(update.feature)
-        lines.append(f"POINT OF NO RETURN: nothing takes {name} back to {now}.")
+        lines.append(f"POINT OF NO RETURN: nothing takes {name} back to {level_before}.")
     elif change.no_return != NONE:
         point = change.no_return
         lines.append(no_return_text(update.feature, update.from_level, point, catalogue))
@@ -280,8 +280,8 @@ def left_out_line(line: model.QuarantinedLine) -> str:
 def left_out_text(run: model.ReportedRun) -> str:
     """Return `9 landing lines of all runs left out, none of this run`, as far as known."""
     lines = run.quarantine.lines if run.quarantine else 0
-    now = f"{run.ingest.quarantined:,}" if run.ingest and run.ingest.quarantined else "none"
-    newest = f", {now} of this run" if run.ingest else ""
+    quarantined = f"{run.ingest.quarantined:,}" if run.ingest and run.ingest.quarantined else "none"
+    newest = f", {quarantined} of this run" if run.ingest else ""
     return f"{count(lines, 'landing line')} of all runs left out{newest}"
 
 
