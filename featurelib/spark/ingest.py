@@ -226,12 +226,12 @@ def _commit(store: Store, landing: str, files: Sequence[Landed], run: int) -> In
         lines = lines.persist(StorageLevel.DISK_ONLY)
         total = sum_lines(lines).collect()[0]
     _expect_equal("rows parsed", total.counted, total.rows + total.doubled)
-    columns = [
+    frames = [
         store.read(LANDING_LINE, bounds).select("content_hash")
         for bounds in known_lines(total.oldest, total.newest)
     ]
     observation = Observation()
-    marked = mark_repeated(lines, reduce(DataFrame.unionByName, columns)).observe(
+    marked = mark_repeated(lines, reduce(DataFrame.unionByName, frames)).observe(
         observation,
         F.count_if(~F.col("repeated") & F.col("reason").isNull()).alias("accepted"),
         F.count_if("repeated").alias("repeated"),
