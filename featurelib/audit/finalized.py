@@ -147,10 +147,10 @@ def read_levels(
     levels.disputed += _disputes(levels, maps, witnesses, listeners, chosen)
     levels.disputed += _printed(levels, maps, witnesses, chosen, rows)
     levels.disputed += _newer_reads(levels, maps, listeners, rows)
-    known = np.flatnonzero(chosen >= 0)
+    with_levels = np.flatnonzero(chosen >= 0)
     stored = [(at, *row) for at, part in rows.items() for row in part]
     nodes = list(zip(*stored, strict=True)) or [(), (), (), ()]
-    at, names, low, level = maps.entries(known, chosen[known])
+    at, names, low, level = maps.entries(with_levels, chosen[with_levels])
     levels.entry_cluster, levels.entry_min, levels.entry_level = (
         np.concatenate((values, np.array(nodes[i], dtype=np.int64)))
         for i, values in ((0, at), (2, low), (3, level))
@@ -175,15 +175,15 @@ def _disputes(
     later = (kind != Witness.TOOL) & (kind != levels.kind[cluster]) & (at >= levels.at[cluster])
     later &= (chosen[cluster] >= 0) & (local != chosen[cluster])
     for i in np.flatnonzero(later).tolist():
-        own, other_name = witness_text(levels.kind[cluster[i]]), witness_text(kind[i])
-        text = f"{own} shows {{}}, {other_name} shows {{}} (0 = not finalized)"
+        this_name, other_name = witness_text(levels.kind[cluster[i]]), witness_text(kind[i])
+        text = f"{this_name} shows {{}}, {other_name} shows {{}} (0 = not finalized)"
         first, right = (maps.levels(int(cluster[i]), of) for of in (chosen[cluster[i]], local[i]))
         yield from _differences(int(cluster[i]), first, right, text)
     local, epoch, cluster = listeners.field("levels"), listeners.field("epoch"), listeners.row
-    other = np.flatnonzero((local != chosen[cluster]) & (local >= 0))
-    rows = cluster[other]
-    split = (chosen[rows] >= 0) & (_kinds(listeners, other) == levels.kind[rows])
-    split &= epoch[other] == levels.epoch[rows]
+    differing = np.flatnonzero((local != chosen[cluster]) & (local >= 0))
+    rows = cluster[differing]
+    split = (chosen[rows] >= 0) & (_kinds(listeners, differing) == levels.kind[rows])
+    split &= epoch[differing] == levels.epoch[rows]
     for row in np.unique(rows[split]).tolist():
         yield from _says(levels, maps, listeners, row)
 
@@ -214,9 +214,9 @@ def _says(
     local = listeners.field("levels")
     begin, end = listeners.start[cluster] + (0, listeners.lengths[cluster])
     rows = begin + np.flatnonzero(local[begin:end] >= 0)
-    own = _kinds(listeners, rows) == levels.kind[cluster]
-    now = np.abs(listeners.field("levels_at")[rows] - levels.at[cluster]) <= ONE_READING
-    counts = np.where(own, listeners.field("epoch")[rows] == levels.epoch[cluster], now)
+    same_kind = _kinds(listeners, rows) == levels.kind[cluster]
+    is_recent = np.abs(listeners.field("levels_at")[rows] - levels.at[cluster]) <= ONE_READING
+    counts = np.where(same_kind, listeners.field("epoch")[rows] == levels.epoch[cluster], is_recent)
     columns = (local, listeners.field("role"), listeners.field("node_id"))
     halves = list(zip(*(column[rows[counts]].tolist() for column in columns), strict=True))
     shown_by = {at: maps.levels(cluster, at) for at, _, _ in halves}
@@ -247,10 +247,10 @@ def _newer_reads(
         *(listeners.field(name) for name in ("levels", "epoch", "levels_at", "highest_epoch")),
     )
     version, read_at = levels.epoch[cluster], levels.at[cluster]
-    other = (marked(len(levels.kind), list(rows)) & levels.trusted)[cluster] & (local >= 0)
-    other &= (epoch != version) & (at >= read_at)
-    other &= (epoch > version) | (highest > epoch) | (at > read_at + ONE_READING)
-    columns = (values[other].tolist() for values in (cluster, local, epoch))
+    is_newer = (marked(len(levels.kind), list(rows)) & levels.trusted)[cluster] & (local >= 0)
+    is_newer &= (epoch != version) & (at >= read_at)
+    is_newer &= (epoch > version) | (highest > epoch) | (at > read_at + ONE_READING)
+    columns = (values[is_newer].tolist() for values in (cluster, local, epoch))
     for row, position, version_read in sorted(set(zip(*columns, strict=True))):
         text = (
             f"/feature znode shows {{}} at version {levels.epoch[row]}, and brokers read {{}} "
@@ -265,9 +265,9 @@ def _differences(
 ) -> Iterator[tuple[int, str, str]]:
     """Yield features for which two sources show different levels (0 = not finalized)."""
     for name in sorted({*first, *right}):
-        level, other = first.get(name, 0), right.get(name, 0)
-        if level != other and UNSEEN not in (level, other):
-            yield cluster, name, text.format(level, other)
+        level, right_level = first.get(name, 0), right.get(name, 0)
+        if level != right_level and UNSEEN not in (level, right_level):
+            yield cluster, name, text.format(level, right_level)
 
 
 def _epochs_back(listeners: Records, witnesses: Records) -> Int:
@@ -285,11 +285,11 @@ def _epochs_back(listeners: Records, witnesses: Records) -> Int:
 
 
 @lru_cache(maxsize=4096)
-def _readings(text: str, known: Generation | None) -> tuple[DecodedNode, ...]:
+def _readings(text: str, told: Generation | None) -> tuple[DecodedNode, ...]:
     """Return the `/feature` znode as decoded by each generation of brokers that may run there."""
-    generations = tuple(Generation) if known is None else (known,)
+    generations = tuple(Generation) if told is None else (told,)
     readings = [_as_brokers_read(decode(text, generation)) for generation in generations]
-    if known is None and any(node.schema_version == 2 and _is_good(node) for node in readings[1:]):
+    if told is None and any(node.schema_version == 2 and _is_good(node) for node in readings[1:]):
         # Only 3.3 and later write schema 2, so no broker older than 3.3 runs there.
         readings = readings[1:]
     return tuple(readings)
@@ -333,20 +333,20 @@ def _read_features_nodes(
         text = snapshots.features_node[cluster]
         if text is None:
             old_text = snapshots.features_node_left[cluster] or ""
-            was = _readings(old_text, generations[cluster])
-            is_known = all(map(_is_good, was))
-            levels.absent[cluster] = (old_text, list(was[0].levels)) if is_known else ("", [])
+            before = _readings(old_text, generations[cluster])
+            is_known = all(map(_is_good, before))
+            levels.absent[cluster] = (old_text, list(before[0].levels)) if is_known else ("", [])
             continue
-        known = generations[cluster]
-        readings = _readings(text, known)
-        if known is None and len(readings) < len(Generation):
+        generation = generations[cluster]
+        readings = _readings(text, generation)
+        if generation is None and len(readings) < len(Generation):
             levels.modern.append(cluster)
         good = [node for node in readings if _is_good(node)]
         # 3.3 and later ignore the minimum levels of schema 1, so only the levels count.
-        meant = {(n.reading, tuple((name, level) for name, _, level in n.levels)) for n in good}
+        contents = {(n.reading, tuple((name, level) for name, _, level in n.levels)) for n in good}
         if not good:
-            levels.damaged[cluster] = _damage(readings, known)
-        elif len(good) < len(readings) or len(meant) > 1:
+            levels.damaged[cluster] = _damage(readings, generation)
+        elif len(good) < len(readings) or len(contents) > 1:
             levels.ambiguous[cluster] = _ambiguity(readings)
         else:
             rows[cluster] = list(good[0].levels)
@@ -355,28 +355,28 @@ def _read_features_nodes(
     return rows
 
 
-def _damage(readings: tuple[DecodedNode, ...], known: Generation | None) -> str:
+def _damage(readings: tuple[DecodedNode, ...], line: Generation | None) -> str:
     """Describe why a `/feature` znode is unreadable and how brokers react, also if the generations
     that may run there read it differently."""
     oldest, newest = readings[0], readings[-1]
-    if known is not None:
-        does = behaviour(newest.reading, known)
+    if line is not None:
+        effect = behaviour(newest.reading, line)
     elif all(node.reading is oldest.reading for node in readings):
-        does = behaviour_anywhere(oldest.reading)
+        effect = behaviour_anywhere(oldest.reading)
     else:
-        brief = {
+        texts = {
             f"{'2.7 to 3.2' if generation is Generation.ZK_2_7 else '3.3 to 3.9'}: "
             f"{behaviour_row(node.reading, generation)['brief']}"
             for generation, node in zip(Generation, readings, strict=True)
         }
-        does = "; ".join(sorted(brief)) + "."
-    return f"{newest.fault} What brokers do: {does}"
+        effect = "; ".join(sorted(texts)) + "."
+    return f"{newest.fault} What brokers do: {effect}"
 
 
 def _ambiguity(readings: tuple[DecodedNode, ...]) -> str:
-    ways = {
+    causes = {
         f"{generation.value} reads it as {node.reading.value}"
         + (f" ({node.fault})" if node.fault else f" with {len(node.levels)} features")
         for generation, node in zip(tuple(Generation)[-len(readings) :], readings, strict=True)
     }
-    return "; ".join(sorted(ways)) + ". Say in fleet.toml which release runs there."
+    return "; ".join(sorted(causes)) + ". Say in fleet.toml which release runs there."

@@ -194,9 +194,9 @@ class Sources:
     def half_left_out(self, keys: Int, seen_at: Int) -> Bool:
         """Return a mask of nodes last read (`seen_at`) when their process responded in its other
         role, and that a later reading lacks. A time belongs to the nearer reading."""
-        other = place(self.listener_key, self.listener_order, other_half(keys))
-        answered_at = pick(self.answered_at, other, 0)
-        failed_at = pick(self.listeners.field("failed_at"), other, 0)
+        position = place(self.listener_key, self.listener_order, other_half(keys))
+        answered_at = pick(self.answered_at, position, 0)
+        failed_at = pick(self.listeners.field("failed_at"), position, 0)
         is_nearer = np.abs(seen_at - answered_at) < failed_at - seen_at
         return (seen_at > 0) & (answered_at > 0) & (answered_at < failed_at) & is_nearer
 

@@ -93,7 +93,7 @@ class ReleaseCatalogue:
         unstable.feature.versions.enable. A feature whose maximum would be 0 is not listed."""
         names = (METADATA_VERSION, *self.features)
         levels = {name: self.known_levels(name, unstable=unstable) for name in names}
-        return {name: (known[0], known[-1]) for name, known in levels.items() if any(known)}
+        return {name: (numbers[0], numbers[-1]) for name, numbers in levels.items() if any(numbers)}
 
     def knows(self, feature: str, level: int, *, unstable: bool = True) -> bool:
         """Return true if this release has this level of the feature."""
@@ -104,8 +104,8 @@ class ReleaseCatalogue:
         release's name means its highest production level (MetadataVersion.fromVersionString)."""
         count = EARLY_PARTS if text.startswith("0.") else CLASSIC_PARTS
         level = self._by_text.get(text, self._by_text.get(".".join(text.split(".")[:count])))
-        known = level is not None and self.knows(METADATA_VERSION, level, unstable=unstable)
-        return level if known else None
+        is_known = level is not None and self.knows(METADATA_VERSION, level, unstable=unstable)
+        return level if is_known else None
 
     def default(self, feature: str, metadata_version: int) -> int:
         """Return the level of `feature` that version-mapping gives for a metadata.version.
@@ -115,11 +115,11 @@ class ReleaseCatalogue:
         if feature == METADATA_VERSION:
             return metadata_version
         level = 0
-        for known in self.levels:
-            if known.feature == feature:
-                if known.default_from > metadata_version:
+        for row in self.levels:
+            if row.feature == feature:
+                if row.default_from > metadata_version:
                     break
-                level = known.level
+                level = row.level
         return level
 
     def defaults(self, metadata_version: int) -> dict[str, int]:
@@ -131,15 +131,15 @@ class ReleaseCatalogue:
         """Return the dependencies that a level declares (`feature-dependencies`)."""
         return tuple(d for d in self.dependencies if (d.feature, d.level) == (feature, level))
 
-    def unmet(self, levels: Mapping[str, int], of: str = "") -> tuple[Dependency, ...]:
-        """Return the unmet dependencies of a set of levels; with `of`, those of one feature.
+    def unmet(self, levels: Mapping[str, int], only: str = "") -> tuple[Dependency, ...]:
+        """Return the unmet dependencies of a set of levels; with `only`, those of one feature.
 
         Besides the declared ones, every level above 0 needs metadata.version 3.3-IV0, the first
         that can write feature levels; in a release that knows nothing older, its oldest.
         """
         return tuple(
             needed
-            for feature in sorted(({of} if of else set(levels)) - {METADATA_VERSION})
+            for feature in sorted(({only} if only else set(levels)) - {METADATA_VERSION})
             for needed in self._all_needs(feature, levels[feature])
             if levels.get(needed.other, 0) < needed.least
         )
@@ -173,8 +173,8 @@ class Tables:
 
     def release_code(self, release: str) -> int:
         """Return the position of a version's release (`4.1.2` is 4.1); -1 = unknown."""
-        known = [text for text in (release, release_line(release)) if text]
-        return next((self.releases.index(n) for n in known if n in self.releases), UNKNOWN)
+        names = [text for text in (release, release_line(release)) if text]
+        return next((self.releases.index(n) for n in names if n in self.releases), UNKNOWN)
 
     def feature_code(self, feature: str) -> int:
         """Return the position of a feature; -1 for an unknown feature."""
@@ -193,7 +193,7 @@ def _tables(all_of: Sequence[ReleaseCatalogue], features: Iterable[str]) -> Tabl
     highest = max(n for c in all_of for name in names for n in c.known_levels(name))
     width = max(LEAST_WIDTH, highest + 1)
     shape = (len(all_of), len(names))
-    known = np.zeros((*shape, width), dtype=bool)
+    level_known = np.zeros((*shape, width), dtype=bool)
     changes = np.zeros((len(all_of), width + 1), dtype=np.int16)
     ends = np.full((3, *shape), UNKNOWN, dtype=np.int16)
     for i, catalogue in enumerate(all_of):
@@ -202,7 +202,7 @@ def _tables(all_of: Sequence[ReleaseCatalogue], features: Iterable[str]) -> Tabl
         for j, name in enumerate(names):
             if levels := list(catalogue.known_levels(name)):
                 stable = catalogue.known_levels(name, unstable=False)
-                known[i, j, levels] = True
+                level_known[i, j, levels] = True
                 ends[:, i, j] = levels[0], max(stable, default=UNKNOWN), levels[-1]
     needs = [
         (i, names.index(d.feature), d.level, names.index(d.other), d.least)
@@ -213,7 +213,7 @@ def _tables(all_of: Sequence[ReleaseCatalogue], features: Iterable[str]) -> Tabl
         releases=tuple(catalogue.release for catalogue in all_of),
         features=names,
         width=width,
-        level_known=_fixed(known),
+        level_known=_fixed(level_known),
         changes=_fixed(changes),
         oldest=_fixed(ends[0]),
         newest_stable=_fixed(ends[1]),
@@ -293,8 +293,8 @@ class Catalogue:
 
     def release_named(self, text: str) -> str | None:
         """Return the release of a version (`4.1.2` is 4.1); None = not in the catalogue."""
-        known = self._of.keys() - {ANY}
-        return next((name for name in (text, release_line(text)) if name in known), None)
+        releases = self._of.keys() - {ANY}
+        return next((name for name in (text, release_line(text)) if name in releases), None)
 
     def level_name(self, feature: str, level: int | None) -> str:
         """Return the name of `level`: 4.0-IV3 for metadata.version 25, else the number."""
@@ -319,8 +319,8 @@ class Catalogue:
         the highest possible level."""
         own = (r.features for r in self.releases if r.based_on == r.release)
         is_apache = feature == METADATA_VERSION or any(feature in names for names in own)
-        known = self.whole.known_levels(feature)
-        return HIGHEST_LEVEL if is_apache or not known else max(known)
+        levels = self.whole.known_levels(feature)
+        return HIGHEST_LEVEL if is_apache or not levels else max(levels)
 
     def irreversible(self, feature: str) -> frozenset[int]:
         """Return the irreversible levels of `feature` (kraft.version 1, KAFKA-16538)."""
@@ -346,12 +346,12 @@ class Catalogue:
         """
         level, stopped = np.zeros_like(current), np.zeros(current.shape, dtype=bool)
         by_name = self.only_by_name(feature)
-        for known in self.levels:
-            if known.feature == feature:
-                if known.level in by_name:
-                    stopped |= current < known.level
-                hit = metadata_version >= known.default_from
-                np.copyto(level, known.level, where=hit & ~stopped)
+        for row in self.levels:
+            if row.feature == feature:
+                if row.level in by_name:
+                    stopped |= current < row.level
+                mask = metadata_version >= row.default_from
+                np.copyto(level, row.level, where=mask & ~stopped)
         return level
 
     def not_yet_defaults(self, moves: Mapping[str, tuple[int, int]]) -> set[str]:
@@ -382,7 +382,7 @@ class Catalogue:
 def build(rows: Rows, overlay: Overlay | None = None) -> Catalogue:
     """Return the catalogue of these rows, which overlay.py has checked."""
     releases = release_catalogues(rows)
-    of = {own.release: own for own in (*releases, _union(releases))}
+    by_release = {software.release: software for software in (*releases, _union(releases))}
     every = {row.feature: row.level for row in sorted(rows.feature_level, key=lambda v: v.level)}
     levels = [row.level for row in rows.metadata_version]
     every_release = ReleaseRow(
@@ -392,16 +392,16 @@ def build(rows: Rows, overlay: Overlay | None = None) -> Catalogue:
         newest_stable=max(levels),
         newest_unstable=max(levels),
     )
-    whole = _release(
+    release = _release(
         rows, every_release, {name: (newest, newest) for name, newest in every.items()}
     )
     return Catalogue(
         rows=rows,
         overlay=overlay,
-        whole=whole,
+        whole=release,
         releases=releases,
-        tables=_tables(list(of.values()), whole.features),
-        _of=of,
+        tables=_tables(list(by_release.values()), release.features),
+        _of=by_release,
     )
 
 
@@ -415,7 +415,7 @@ def release_catalogues(rows: Rows) -> tuple[ReleaseCatalogue, ...]:
 
 def _release(rows: Rows, row: ReleaseRow, ends: Mapping[str, tuple[int, int]]) -> ReleaseCatalogue:
     """Return the catalogue of one release; `ends`: feature → its newest stable and newest level."""
-    named = {version.name: version.level for version in rows.metadata_version}
+    numbers = {version.name: version.level for version in rows.metadata_version}
     own = {
         (d.feature, d.level, d.what): d.value
         for d in rows.release_difference
@@ -450,7 +450,7 @@ def _release(rows: Rows, row: ReleaseRow, ends: Mapping[str, tuple[int, int]]) -
             FeatureLevel(
                 feature=v.feature,
                 level=v.level,
-                default_from=named[says(v, "default_from")],
+                default_from=numbers[says(v, "default_from")],
                 stable=v.level <= ends[v.feature][0],
                 irreversible=v.irreversible,
             )

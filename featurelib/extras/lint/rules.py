@@ -69,8 +69,8 @@ class LintFinding(msgspec.Struct, frozen=True, kw_only=True):
 @cache
 def rules() -> dict[str, LintRule]:
     """Return the rules by code, in the order of the file."""
-    own = {code: row for code, row in ROWS.items() if code not in TABLES}
-    return msgspec.convert(own, dict[str, LintRule])
+    others = {code: row for code, row in ROWS.items() if code not in TABLES}
+    return msgspec.convert(others, dict[str, LintRule])
 
 
 def find(change: FileChange) -> Iterator[LintFinding]:
@@ -103,12 +103,12 @@ def holds(conditions: Conditions, facts: Mapping[str, str]) -> bool:
 def _place(change: FileChange, keys: Sequence[str]) -> Setting:
     """Return the first of these settings, preferably a changed one; without any the begin of the
     scope."""
-    own, had = change.after, change.before.settings
-    pairs = [(at, *pair) for at in keys for pair in own.settings.items()]
+    scope, before = change.after, change.before.settings
+    pairs = [(at, *pair) for at in keys for pair in scope.settings.items()]
     places = [it for at, key, it in pairs if at in (key.split(" ")[0], "" if it.is_known else ANY)]
-    old = {setting.value for setting in had.values()}
+    old = {setting.value for setting in before.values()}
     places.sort(key=lambda setting: setting.value in old)
-    return places[0] if places else Setting("", own.file, own.line)
+    return places[0] if places else Setting("", scope.file, scope.line)
 
 
 # Release → word for its abilities before: 3.3 is required before 4.0 (upgrade
@@ -136,20 +136,20 @@ def words_of(change: FileChange) -> tuple[Words, Words]:
         forms = (it for it, form in ROWS["forms"].get(key, {}).items() if re.fullmatch(form, value))
         facts[f"form {key}"] = next(forms, "other")
     for end, scope in (("", change.after), ("_before", change.before)):
-        own = {key: scope.known(key) or "" for key in scope.settings}
-        vendor, version = own.get(of.VENDOR, ""), own.get(of.VERSION, "")
+        values = {key: scope.known(key) or "" for key in scope.settings}
+        vendor, version = values.get(of.VENDOR, ""), values.get(of.VERSION, "")
         is_other = bool(vendor) and vendor.split()[-1] != version
-        own[of.VERSION] = f"{version} ({vendor})" if is_other else version
-        own |= {"release": ".".join(map(str, scope.number(of.VERSION) or ()))}
-        texts |= {f"{_NO_WORD.sub('_', key)}{end}": text for key, text in own.items()}
+        values[of.VERSION] = f"{version} ({vendor})" if is_other else version
+        values |= {"release": ".".join(map(str, scope.number(of.VERSION) or ()))}
+        texts |= {f"{_NO_WORD.sub('_', key)}{end}": text for key, text in values.items()}
     for add in (_software, _levels, _quorum, _nodes):
         more_facts, more_texts = add(change)
         facts.update(more_facts)
         texts |= more_texts
     for name, rows in ROWS["texts"]["phrases"].items():
         texts[name] = next(row["text"] for row in rows if holds(row["when"], facts))
-    known = {name: clean(text, 1000) for name, text in texts.items() if text}
-    return facts, defaultdict(lambda: "not known", known)
+    texts_known = {name: clean(text, 1000) for name, text in texts.items() if text}
+    return facts, defaultdict(lambda: "not known", texts_known)
 
 
 def _software(change: FileChange) -> tuple[Words, Words]:
@@ -191,33 +191,33 @@ def _form(change: FileChange) -> str:
 
 def era_of(number: of.Number | None) -> str:
     """Return the word for a release's abilities, such as ZooKeeper mode."""
-    eras = (word for first, word in ERAS.items() if number and number < first)
+    eras = (era for first, era in ERAS.items() if number and number < first)
     return next(eras, "4" if number else "unknown")
 
 
 def _levels(change: FileChange) -> tuple[Words, Words]:
     now, (start, basis), catalogue = change.after, change.finalized(), change.cluster.catalogue
-    own, is_left = change.software(now), of.METADATA not in now.settings
+    software, is_left = change.software(now), of.METADATA not in now.settings
     end = level = change.asked(now)
     if is_left:
-        end = own.newest_stable if own and is_chosen(now) else None
+        end = software.newest_stable if software and is_chosen(now) else None
     is_known, is_up = start is not None and end is not None, (start or 0) < (end or 0)
     low, high = sorted((start or 0, end or 0))
     # The present software accepts a downgrade; the next may not know the level.
-    judge = own if is_up else change.software(change.before)
+    judge = software if is_up else change.software(change.before)
     losing = (judge or catalogue.whole).loses_metadata_below if is_known else ()
     no_return = min((level for level in losing if low < level <= high), default=None)
     blockers = change.cluster.blockers(end or 0) if is_known and is_up else None
-    every, stale = blockers or ((), ())
+    reasons, stale = blockers or ((), ())
     # Running nodes get the new software first.
     is_raised = change.turn(of.VERSION, lambda scope: scope.number(of.VERSION, 4)) == "raised"
-    request = "stale" if stale else "blocked" if every and not is_raised else "free"
+    request = "stale" if stale else "blocked" if reasons and not is_raised else "free"
 
     def fits(level: int | None) -> str:
         """Return how the file's software supports a metadata.version: fits, above, below."""
-        if level is None or own is None:
+        if level is None or software is None:
             return "unknown"
-        levels = own.known_levels(METADATA_VERSION, unstable=now.known(of.UNSTABLE) == "true")
+        levels = software.known_levels(METADATA_VERSION, unstable=now.known(of.UNSTABLE) == "true")
         return "above" if level > levels[-1] else "below" if level < levels[0] else "fits"
 
     text = partial(level_text, catalogue, METADATA_VERSION)
@@ -233,7 +233,7 @@ def _levels(change: FileChange) -> tuple[Words, Words]:
         "next_level": text(end),
         "finalized": text(start),
         "no_return": text(no_return) if no_return else "none, each can be left",
-        "reasons": _first(stale or every),
+        "reasons": _first(stale or reasons),
     }
 
 
@@ -261,13 +261,13 @@ def _quorum(change: FileChange) -> tuple[Words, Words]:
 def _kraft(change: FileChange) -> str:
     """Return the kraft.version of the cluster, or the one that a chart made it with. A quorum with
     listed voters has 0 until an upgrade, and one without has 1."""
-    known, then = change.cluster.kraft, change.before
-    word = then.known(of.KRAFT) if known is None else str(known)
+    is_kraft, then = change.cluster.kraft, change.before
+    value = then.known(of.KRAFT) if is_kraft is None else str(is_kraft)
     is_old = (then.number(of.VERSION) or of.DYNAMIC_FROM) < of.DYNAMIC_FROM
     names = then.settings.keys() & {of.VOTERS, of.SERVERS}
-    word = "0" if word is None and names == {of.VOTERS} and is_old else word
-    word = "1" if word is None and names == {of.SERVERS} else word
-    return word if word in ("0", "1") else "unknown"
+    value = "0" if value is None and names == {of.VOTERS} and is_old else value
+    value = "1" if value is None and names == {of.SERVERS} else value
+    return value if value in ("0", "1") else "unknown"
 
 
 def _nodes(change: FileChange) -> tuple[Words, Words]:
@@ -321,8 +321,8 @@ def _listener(scope: Scope) -> str:
     listeners, names = scope.names(of.LISTENERS), scope.names(of.CONTROLLER_LISTENERS)
     if not listeners or not names or scope.role == "unknown":
         return "unknown"
-    has = bool(names & listeners)
-    return "fine" if has is (scope.role != "broker") else "exposed" if has else "missing"
+    found = bool(names & listeners)
+    return "fine" if found is (scope.role != "broker") else "exposed" if found else "missing"
 
 
 def _first(reasons: Sequence[str]) -> str:
