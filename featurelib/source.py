@@ -213,14 +213,14 @@ def choose(options: Wanted, fleet: Fleet, source: str, advice: str = ADDRESSES) 
             "No cluster is named. Give its id or name in the inventory, or --bootstrap HOST:PORT, "
             "or --file PATH."
         )
-    found = None if cluster is None else fleet.named(cluster, f"{source}: ")
-    if cluster is None or (found is None and any(ways.values()) and KAFKA_ID.fullmatch(cluster)):
+    known = None if cluster is None else fleet.named(cluster, f"{source}: ")
+    if cluster is None or (known is None and any(ways.values()) and KAFKA_ID.fullmatch(cluster)):
         entry = FleetEntry(id=cluster or "")  # the cluster that responds must have this id
     else:
-        if found is None and not fleet.cluster:
+        if known is None and not fleet.cluster:
             name = f"No cluster {cluster!r}. Name its address instead (--bootstrap HOST:PORT)."
             raise ConfigError(f"{name} {lists_none(source)}")
-        entry = found or fleet.find(cluster, source, advice=advice)
+        entry = known or fleet.find(cluster, source, advice=advice)
     if any(ways.values()):
         entry = msgspec.structs.replace(entry, **ways)
     fault = next(faults(entry), None)
@@ -465,8 +465,8 @@ class Chosen:
         if entry not in fleet.cluster:
             lake.expect_cluster(entry.id, run, [e.name for e in fleet.cluster if e.name])
         see = partial(Inputs.see, row=lake.snapshot(entry.id, run))
-        where = f"{options.tables}, run {run}"
-        return replace(self._make_source(see, as_of, fleet, entry, "tables in", where), lake=lake)
+        source = f"{options.tables}, run {run}"
+        return replace(self._make_source(see, as_of, fleet, entry, "tables in", source), lake=lake)
 
     @contextmanager
     def reader(self) -> Iterator[tuple[Callable[[], Source], Backend]]:
@@ -480,9 +480,9 @@ class Chosen:
     def _read(self, reached: ReachedCluster, backend: Backend) -> Source:
         entry = reached.entry
         lines = read_cluster(backend, entry, self.say)
-        see, where = partial(Inputs.see_lines, lines=lines), backend.where
+        see, label = partial(Inputs.see_lines, lines=lines), backend.where
         # The data is new, so its age does not matter.
-        source = self._make_source(see, None, reached.fleet, entry, "a reading of", where)
+        source = self._make_source(see, None, reached.fleet, entry, "a reading of", label)
         return replace(source, view=replace(source.view, site=self._site(entry)))
 
     def _site(self, entry: FleetEntry) -> Site:
@@ -496,7 +496,7 @@ class Chosen:
         fleet: Fleet,
         entry: FleetEntry,
         how: str,
-        where: str,
+        label: str,
     ) -> Source:
         """Return a reading, judged by the settings in use; `say` gets the quarantined lines."""
         settings, file = find_settings(self.wanted.config)
@@ -509,14 +509,14 @@ class Chosen:
         )
         view = see(inputs)
         for number, reason in view.rejected[:_SHOWN]:
-            self.say(f"warning: {where}: line {number} is set aside: {reason}")
+            self.say(f"warning: {label}: line {number} is set aside: {reason}")
         if (rest_count := len(view.rejected) - _SHOWN) > 0:
-            self.say(f"warning: {where}: {rest_count} more lines are set aside")
+            self.say(f"warning: {label}: {rest_count} more lines are set aside")
         entry_known = fleet.of(view.cluster_id, entry)
         return Source(
             view=replace(view, site=self._site(entry_known)),
             entry=entry_known,
-            made_from=f"{how} {where}",
+            made_from=f"{how} {label}",
             wanted=self.wanted,
             inputs=inputs,
             guards=Guarding.by(settings, fleet).of(view.cluster_id),

@@ -184,9 +184,9 @@ def nodes(role: str | None, ids: Iterable[int], most: int | None = RUNS) -> str:
     ranges = runs(ids)
     texts = [str(low) if low == high else f"{low}-{high}" for low, high in ranges[:most]]
     rest_count = sum(high - low + 1 for low, high in ranges[len(texts) :])
-    more = f" and {rest_count:,} more" if rest_count else ""
+    suffix = f" and {rest_count:,} more" if rest_count else ""
     several = len(ranges) > 1 or any(low != high for low, high in ranges)
-    return f"{role or 'node'}{'s' if several else ''} {', '.join(texts)}{more}"
+    return f"{role or 'node'}{'s' if several else ''} {', '.join(texts)}{suffix}"
 
 
 def brokers_and_controllers(
@@ -285,8 +285,8 @@ def ask_why_lower(moves: Iterable[tuple[str, str, str, datetime]]) -> str:
 def mend_first(messages: Sequence[str]) -> str:
     """Return the sentence that critical findings, given as messages, are fixed first; "" without
     any."""
-    more = f" {count(len(messages) - 1, 'critical finding')} more." if messages[1:] else ""
-    return f"Fix the critical finding first: {messages[0]}{more}" if messages else ""
+    suffix = f" {count(len(messages) - 1, 'critical finding')} more." if messages[1:] else ""
+    return f"Fix the critical finding first: {messages[0]}{suffix}" if messages else ""
 
 
 def although(unfit: Sequence[str]) -> str:

@@ -234,9 +234,9 @@ def _take_resources(source: ToolOutput, inventory: Fleet, out: Path, say: Say) -
     chosen = [resource for resource in resources.clusters if only in ("", resource.cluster_id)]
     if not chosen:
         ids_text = some([resource.cluster_id for resource in resources.clusters], SHOWN) or "none"
-        wanted = f"cluster {only}" if only else "Kafka resources that can be taken"
+        subject = f"cluster {only}" if only else "Kafka resources that can be taken"
         raise ConfigError(
-            f"--from {source.where}: expected {wanted}, found {ids_text}. Nothing was written."
+            f"--from {source.where}: expected {subject}, found {ids_text}. Nothing was written."
         )
     now, done = datetime.now(UTC), []
     for resource in chosen:

@@ -285,11 +285,11 @@ def _epochs_back(listeners: Records, witnesses: Records) -> Int:
 
 
 @lru_cache(maxsize=4096)
-def _readings(text: str, told: Generation | None) -> tuple[DecodedNode, ...]:
+def _readings(text: str, line: Generation | None) -> tuple[DecodedNode, ...]:
     """Return the `/feature` znode as decoded by each generation of brokers that may run there."""
-    generations = tuple(Generation) if told is None else (told,)
+    generations = tuple(Generation) if line is None else (line,)
     readings = [_as_brokers_read(decode(text, generation)) for generation in generations]
-    if told is None and any(node.schema_version == 2 and _is_good(node) for node in readings[1:]):
+    if line is None and any(node.schema_version == 2 and _is_good(node) for node in readings[1:]):
         # Only 3.3 and later write schema 2, so no broker older than 3.3 runs there.
         readings = readings[1:]
     return tuple(readings)

@@ -387,22 +387,22 @@ def report_nodes(judge: Judge, agreed: Agreed, report: BatchFindings) -> tuple[I
     is_operated = find(evidence.operated, nodes.key) >= 0
     # A cluster without any data has another finding.
     listed = nodes.expected_only & ~vouched & evidence.landed[nodes.cluster]
-    seen, failed = (nodes.at, nodes.line), (nodes.failed_at, nodes.failed_line)
+    times, failed = (nodes.at, nodes.line), (nodes.failed_at, nodes.failed_line)
     count, old = np.zeros(len(evidence.clusters), dtype=np.int64), outdated(evidence)
     silent = counted & nodes.not_answering
     live = np.where(nodes.live, len(old.words), old.codes)
     reach = Texts(words=[*old.words, Issue.LISTENER.value], codes=live)
     for code, mask, source, detail in (
-        ("expected_node_missing", listed & ~is_operated, seen, None),
-        ("strimzi_node_missing", nodes.expected_only & ~vouched & is_operated, seen, None),
-        ("node_not_asked", counted & nodes.not_asked, seen, partial(_not_asked, evidence)),
+        ("expected_node_missing", listed & ~is_operated, times, None),
+        ("strimzi_node_missing", nodes.expected_only & ~vouched & is_operated, times, None),
+        ("node_not_asked", counted & nodes.not_asked, times, partial(_not_asked, evidence)),
         ("node_not_answering", silent, failed, partial(_errors, evidence)),
-        ("evidence_too_old", counted & nodes.too_old & ~is_late, seen, None),
-        ("evidence_too_new", counted & nodes.too_old & is_late, seen, None),
+        ("evidence_too_old", counted & nodes.too_old & ~is_late, times, None),
+        ("evidence_too_new", counted & nodes.too_old & is_late, times, None),
     ):
         fails = {"cause": reach.take(np.flatnonzero(mask))} if mask is silent else {}
         count += report.of_nodes(code, mask, source, detail, **fails)
-    places = zip(seen, evidence.membership.quorum_place, strict=True)
+    places = zip(times, evidence.membership.quorum_place, strict=True)
     seen_there = tuple(np.where(nodes.answers, node, of[nodes.cluster]) for node, of in places)
     new = np.flatnonzero(nodes.unregistered)
     answers = np.where(nodes.not_asked[new], "responded before the newest run", "responds")
@@ -541,14 +541,14 @@ def _ghosts(judge: Judge, covered: Bool, report: BatchFindings) -> Int:
     # A log that was dumped after a broker stopped shows it as fenced. A node that responded later
     # is not stale. The finding cites the line that shows the node as stopped.
     fenced, unseen = (node.fenced_at, node.fenced_line), evidence.membership.quorum_place
-    quorum, seen = tuple(column[node.cluster] for column in unseen), (node.at, node.line)
+    quorum, times = tuple(column[node.cluster] for column in unseen), (node.at, node.line)
     failed = (node.failed_at, node.failed_line)
     hidden = np.flatnonzero(_without_range(evidence) & ~covered)
     stored = evidence.membership.on_zookeeper[node.cluster[hidden]]
     causes = np.where(stored, Issue.ZNODE, np.where(node.past[hidden], Issue.EARLIER, ""))
     facts: dict[str, Int | Texts] = {"cause": texts_of(cause or None for cause in causes.tolist())}
     facts["finalized_level"] = np.where(node.gone, metadata_version, NONE)[hidden]
-    count = report.of_nodes("range_unknown", hidden, seen, unregistered, **facts)
+    count = report.of_nodes("range_unknown", hidden, times, unregistered, **facts)
     stale = broker & node.gone & ~in_zookeeper
     runs = pick(node.answered_at * node.answers, find(node.key, other_half(node.key[stale])), 0)
     half = texts_of(Issue.HALF if at else None for at in runs.tolist())

@@ -26,8 +26,8 @@ def say_more(catalogue: Catalogue, feature: str, level: int) -> str:
     them."""
     rows = [row for row in catalogue.side_effects(feature) if row.level <= level]
     keys = ", ".join(dict.fromkeys(row.key for row in rows if row.key)) or "more than its level"
-    more = "" if all(row.restored for row in rows) else ", and going back does not restore that"
-    return f"it changes {keys} too{more}"
+    suffix = "" if all(row.restored for row in rows) else ", and going back does not restore that"
+    return f"it changes {keys} too{suffix}"
 
 
 def side_effects(

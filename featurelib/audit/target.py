@@ -250,7 +250,7 @@ class Agreed:
 def agree(judge: Judge, software: Software, report: BatchFindings) -> Agreed:
     """Return the highest levels that pass the policy and every dialect of the cluster; report the
     refusals of higher levels."""
-    query, seen, clusters = judge.asked, judge.evidence.levels.seen, len(judge.evidence.clusters)
+    query, source, clusters = judge.asked, judge.evidence.levels.seen, len(judge.evidence.clusters)
     target = search(judge, judge.bounds.ceiling)
     clusters_open = np.unique(query.cluster[query.known & (target > query.current)])
     target, refused = _search_own(judge, software, target)
@@ -276,10 +276,10 @@ def agree(judge: Judge, software: Software, report: BatchFindings) -> Agreed:
         for cluster, names in spoken.items()
         if len(names) > 1
     }
-    report.of_clusters("generation_ambiguous", several, seen)
+    report.of_clusters("generation_ambiguous", several, source)
     silent = marked(clusters, [cluster for cluster, names in spoken.items() if not names])
     unanswered = silent[query.cluster] & query.known & (target > query.current)
-    report.of_clusters("release_unknown", marked(clusters, query.cluster[unanswered]), seen)
+    report.of_clusters("release_unknown", marked(clusters, query.cluster[unanswered]), source)
     return Agreed(target=target, refusals=refusals, unanswered=unanswered, dialects=spoken)
 
 

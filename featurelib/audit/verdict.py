@@ -303,10 +303,10 @@ def ways_back(
                 for judge, clusters in spoken.items()
             ]
             at = _positions(evidence, rows, catalogue.tables)
-            found = of_metadata_version(at, target[rows], judges, catalogue.tables)
+            result = of_metadata_version(at, target[rows], judges, catalogue.tables)
         else:
-            found = of_other_feature(catalogue, name, query.current[rows], target[rows])
-        returns.floor[rows], returns.no_return[rows] = found.floor, found.no_return
+            result = of_other_feature(catalogue, name, query.current[rows], target[rows])
+        returns.floor[rows], returns.no_return[rows] = result.floor, result.no_return
     return returns
 
 

@@ -352,10 +352,10 @@ def parse_fleet(text: str, source: str, catalogue: Catalogue | None = None) -> F
         fleet = msgspec.toml.decode(text, type=Fleet)
     except msgspec.MsgspecError as error:
         table, index, fault = msgspec_fault(error)
-        where = f": [[{table}]] number {index + 1}" if table else ""
+        label = f": [[{table}]] number {index + 1}" if table else ""
         fault = fault.replace("the key `id` is missing", _NO_ID)
         raise ConfigError(
-            f"{source}{toml_line(text, table, index)}{where}: {fault}. Its keys are explained in "
+            f"{source}{toml_line(text, table, index)}{label}: {fault}. Its keys are explained in "
             f"{example('fleet.toml')}."
         ) from error
     ids: set[str] = set()

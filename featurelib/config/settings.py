@@ -122,9 +122,9 @@ def parse_settings(text: str, source: str) -> Settings:
         if strange := re.fullmatch(r"(?:(\w+): )?no key is called `(.*)`", fault):
             near = nearest(strange[2], _KEYS.get(table or strange[1], Settings).__struct_fields__)
             hint = f" {near}"
-        where = f"{toml_line(text, table, index)}: [[{table}]]" if table else ""
+        entry = f"{toml_line(text, table, index)}: [[{table}]]" if table else ""
         raise ConfigError(
-            f"{source}{where}: {fault}.{hint} Its keys are explained in {example('audit.toml')}."
+            f"{source}{entry}: {fault}.{hint} Its keys are explained in {example('audit.toml')}."
         ) from error
     codes = set(wordings(load(STRICT)))
     for fault in mute_faults(settings.mute, codes):

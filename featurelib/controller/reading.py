@@ -151,8 +151,8 @@ class Watcher:
             return ()
         reasons = Reasons(view, self.catalogue).of_missing_evidence(features)
         texts = list(dict.fromkeys(reason.message for reason in reasons))
-        more = [f"{len(texts) - _SHOWN} more; see featurelib describe"] if texts[_SHOWN:] else []
-        return (*texts[:_SHOWN], *more)
+        omitted = [f"{len(texts) - _SHOWN} more; see featurelib describe"] if texts[_SHOWN:] else []
+        return (*texts[:_SHOWN], *omitted)
 
 
 def late_nodes(before: Reading, after: Reading, expected: Levels) -> tuple[list[str], int]:

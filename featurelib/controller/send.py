@@ -301,11 +301,11 @@ def _judge(
     if isinstance(passed, NotPassed):
         return replace(result, unproven=passed.why), reading
     after, reason = _read(watcher, dispatch.cluster)
-    seen = None if after is None else after.seen_after(passed, features)
-    if seen is None:
+    state = None if after is None else after.seen_after(passed, features)
+    if state is None:
         reason = reason or "no node answers that surely has every change that was committed"
         return replace(result, unproven=reason), reading
-    result = settle(step, position, delivery, seen, proven=True)
+    result = settle(step, position, delivery, state, proven=True)
     return replace(result, proof=passed.how), after
 
 

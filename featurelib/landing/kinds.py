@@ -128,10 +128,10 @@ class ApiVersionsLine(Timed, tag="api_versions", frozen=True, gc=False, kw_only=
 
     def _has_requests_alone(self) -> bool:
         """Return true for a valid response in a version that has no features."""
-        others = (self.supported_features, self.finalized_features, self.error, self.error_code)
+        answers = (self.supported_features, self.finalized_features, self.error, self.error_code)
         return (
             self.asked_version < FEATURES_FROM
-            and not any(others)
+            and not any(answers)
             and self.finalized_features_epoch is None
         )
 

@@ -153,14 +153,14 @@ def _no_number(text: str) -> object:
 
 
 def _syntax(text: str, error: json.JSONDecodeError) -> str:
-    rest = text[error.pos :]
+    remainder = text[error.pos :]
     if error.msg == "Extra data":
-        extra = show(rest)
+        extra = show(remainder)
         return f"more text follows the JSON document at character {error.pos + 1}: found {extra}"
-    if not rest.strip() or error.msg.startswith("Unterminated string"):
+    if not remainder.strip() or error.msg.startswith("Unterminated string"):
         return f"the line is cut: the JSON ends unfinished after {len(text)} characters"
     complaint = error.msg.removesuffix(" at").lower()
-    return f"not valid JSON at character {error.pos + 1}: {complaint}, found {show(rest)}"
+    return f"not valid JSON at character {error.pos + 1}: {complaint}, found {show(remainder)}"
 
 
 _MISSING = re.compile(r"missing required field `(.+?)`")
@@ -176,8 +176,8 @@ def misfit(raw: bytes, shape: object, error: Exception, field: str = "") -> Faul
     `field` is the name of the field with the value `raw`; "" = `raw` is a whole line.
     """
     kind, path = _type(shape), field
-    found = _WHERE.search(str(error))
-    steps = found[1] if found else ""
+    match = _WHERE.search(str(error))
+    steps = match[1] if match else ""
     for name, index in _STEP.findall(steps):
         if (inner := _inside(kind, name)) is None:  # an unused part of a response
             return FaultError(f"{steps[1:]}: the number is out of range")

@@ -242,8 +242,8 @@ class StrimziFleet(NamedTuple):
 def objects_of(text: str, source: str) -> Iterator[object]:
     """Yield the JSON objects in a text; lists of objects are flattened. Raises LandingError."""
     decoder, at = json.JSONDecoder(), 0
-    while rest := text[at:].lstrip():
-        at = len(text) - len(rest)
+    while remainder := text[at:].lstrip():
+        at = len(text) - len(remainder)
         try:
             document, at = decoder.raw_decode(text, at)
         except (ValueError, RecursionError) as error:

@@ -151,15 +151,15 @@ Part = Move | Reason | Stay  # the result for one feature, or for the whole requ
 
 def goal_of(intent: Intent, cluster: Cluster, catalogue: Catalogue) -> Goal:
     """Return the changes and every fault of a request on one cluster; no rule is evaluated."""
-    asked = _ClusterOfRequest(cluster=cluster, catalogue=catalogue, unsafe=intent.unsafe)
+    goals = _ClusterOfRequest(cluster=cluster, catalogue=catalogue, unsafe=intent.unsafe)
     parts = list[Part]()
     if intent.command is Command.DOWNGRADE_ALL:
-        parts += asked.downgrade_all(intent.release_version or "")
+        parts += goals.downgrade_all(intent.release_version or "")
     elif intent.command in (Command.UPGRADE, Command.DOWNGRADE) and not intent.named:
-        parts += asked.release_version(intent.release_version, up=intent.command is Command.UPGRADE)
-    parts += [asked.by_name(name, str(level), up=True) for name, level in intent.up.items()]
-    parts += [asked.by_name(name, str(level), up=False) for name, level in intent.down.items()]
-    parts += [asked.by_name(name, "0", up=False) for name in intent.delete]
+        parts += goals.release_version(intent.release_version, up=intent.command is Command.UPGRADE)
+    parts += [goals.by_name(name, str(level), up=True) for name, level in intent.up.items()]
+    parts += [goals.by_name(name, str(level), up=False) for name, level in intent.down.items()]
+    parts += [goals.by_name(name, "0", up=False) for name in intent.delete]
     parts.sort(key=lambda part: part.feature)
     return Goal(
         moves=tuple(part for part in parts if isinstance(part, Move)),

@@ -494,7 +494,7 @@ class Router:
                 return Route(refusals=tuple(refusals), after=self.cluster)
             cluster = answers[good].after
             steps.append(self._step(waiting[good][:1]))
-            waiting[good : good + 1] = [rest] if (rest := waiting[good][1:]) else []
+            waiting[good : good + 1] = [moves] if (moves := waiting[good][1:]) else []
         return Route(steps=tuple(steps), after=cluster)
 
 

@@ -216,11 +216,11 @@ class Reasons:
                 for node in self._view_of.cluster.nodes if named else ():
                     if named and (node.role, node.node_id) == (named.role, named.node_id):
                         ranges = {move.feature: named.range} if named.range else {}
-                        lacking, others = (
+                        lacking, further = (
                             replace(node, supported=ranges),
                             replace(refusal, code=code_of("unsupported")),
                         )
-                        yield self._with_remedy(self._of_policy(others, lacking), lacking)
+                        yield self._with_remedy(self._of_policy(further, lacking), lacking)
 
     def _with_texts(
         self, judge: str, refusal: Reason, current: int, *, detail: str, node: Node | None = None

@@ -322,7 +322,7 @@ def _own_proofs(view: ClusterView, moves: Sequence[Move], catalogue: Catalogue) 
     cluster, mode = view.cluster, mode_of(view)
     levels = {update.feature: update.to_level for update in moves}
     supported = {NodeOf(n.role, n.node_id): n.supported for n in cluster.nodes}
-    seen: set[tuple[object, ...]] = set()
+    keys: set[tuple[object, ...]] = set()
     for release in view.releases:
         dialect = dialect_of(release, mode, catalogue)
         steps = _steps(moves, dialect)
@@ -330,9 +330,9 @@ def _own_proofs(view: ClusterView, moves: Sequence[Move], catalogue: Catalogue) 
         for led, speaks in _possible_leaders(cluster, release, mode):
             for half, refusal in _asked(led, steps, dialect, sorted(supported), levels, catalogue):
                 key = (dialect.name, refusal.code, refusal.feature, refusal.level, half)
-                if key in seen:
+                if key in keys:
                     continue
-                seen.add(key)
+                keys.add(key)
                 node: dict[str, Any] = {}
                 if half is not None:
                     node["node"] = f"{half.role.text} {half.node_id}"
@@ -395,16 +395,16 @@ def _asked(
         return _refusals_by_cluster(narrow, steps, dialect, catalogue)
 
     at_all, as_it_is = refusals((), halves)
-    seen = {(x.code, x.feature) for x in at_all}
+    keys = {(x.code, x.feature) for x in at_all}
     answers = {x.message for x in as_it_is if x.is_answer}
     for r in at_all:
         yield None, replace(r, is_answer=r.message in answers)
-    new = [x for x in as_it_is if (x.code, x.feature) not in seen]
+    new = [x for x in as_it_is if (x.code, x.feature) not in keys]
     of_nodes = set[tuple[str, str]]()
     if new:
         for half, reasons in zip(halves, refusals(*((half,) for half in halves)), strict=True):
             for r in reasons:
-                if (r.code, r.feature) not in seen:
+                if (r.code, r.feature) not in keys:
                     of_nodes.add((r.code, r.feature))
                     yield half, replace(r, is_answer=r.message in answers)
     yield from ((None, x) for x in new if (x.code, x.feature) not in of_nodes)

@@ -204,9 +204,9 @@ class Fold:
 
     def _position(self, features: Map) -> int:
         # Equal responses share one parsed tuple, so comparing identity is nearly always enough.
-        found = self._by_id.get(id(features))
-        if found is not None:
-            return found[1]
+        index = self._by_id.get(id(features))
+        if index is not None:
+            return index[1]
         position = self._positions.setdefault(features, len(self.state.maps))
         if position == len(self.state.maps):
             self.state.maps.append(features)

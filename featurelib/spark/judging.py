@@ -67,8 +67,8 @@ class EarlierRun:
         since the last run, if its bytes do not match its checksum, if the age of a time in it
         compares in another way now, or if lines of its cluster are lost."""
         rows = arrow.rows_of(batch, SNAPSHOT)
-        found = [self.rows.get(cluster, (NONE, NONE)) for cluster in rows["cluster"].to_pylist()]
-        checksum, newest_line = np.array(found, dtype=np.int64).reshape(-1, 2).T
+        stored = [self.rows.get(cluster, (NONE, NONE)) for cluster in rows["cluster"].to_pylist()]
+        checksum, newest_line = np.array(stored, dtype=np.int64).reshape(-1, 2).T
         differs = (checksum != rows.numbers("checksum")) | (checksum == NONE)
         if differs.all():
             return batch, []

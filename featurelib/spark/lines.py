@@ -201,18 +201,18 @@ def split_lines(chunks: Iterable[bytes]) -> Iterator[tuple[bytes, int]]:
     """Yield lines without their newline, each with its number of repetitions: 1, except for empty
     lines. A last line needs no newline. A line that is too long loses its end."""
     pending: list[bytes] = []
-    rest = 0
+    size = 0
     for chunk in chunks:
         for piece, empty in _cut_at_empty_lines(chunk):
             first, *rest_lines = piece.split(b"\n")
-            if rest <= MAX_LINE_BYTES:
+            if size <= MAX_LINE_BYTES:
                 pending.append(first)
-                rest += len(first)
+                size += len(first)
             if rest_lines:
                 yield b"".join(pending), 1
                 for line in rest_lines[:-1]:
                     yield line, 1
-                pending, rest = [rest_lines[-1]], len(rest_lines[-1])
+                pending, size = [rest_lines[-1]], len(rest_lines[-1])
             if empty:
                 yield b"", empty
     last = b"".join(pending)

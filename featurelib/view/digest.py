@@ -325,8 +325,8 @@ def group_findings(findings: Findings) -> tuple[FindingGroup, ...]:
 
 def _without_remedy(group: FindingGroup, above: Sequence[FindingGroup]) -> FindingGroup:
     """Return `group` without its remedy if a group in `above` shows it for the same node."""
-    first, shown = group.first, {(g.first.node_id, *_remedy(g.first)) for g in above}
-    if first.node_id is None or (first.node_id, *_remedy(first)) not in shown:
+    first, keys = group.first, {(g.first.node_id, *_remedy(g.first)) for g in above}
+    if first.node_id is None or (first.node_id, *_remedy(first)) not in keys:
         return group
     return replace(group, first=replace(first, action="", command=""), commands=())
 
@@ -369,9 +369,9 @@ def remedy_of_several(
         if f.remedy_key == finding.remedy_key:
             helped[cluster.name].append(f)
     node_texts = {name: nodes_of(group) for name, group in helped.items()}
-    first, *others = [f"{name} ({ids})" if ids else name for name, ids in node_texts.items()]
+    first, *further = [f"{name} ({ids})" if ids else name for name, ids in node_texts.items()]
     how = f"In {first}: {message}{finding.action_for(node_texts[first_cluster.name])}"
-    how += f" Likewise in {some(others, CLUSTERS)}." * bool(others)
+    how += f" Likewise in {some(further, CLUSTERS)}." * bool(further)
     is_rest = sum(map(len, helped.values())) < len(rows)
     return how + " Other clusters here need another remedy: see their findings." * is_rest
 

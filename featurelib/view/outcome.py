@@ -255,8 +255,8 @@ def sentence(
         return f"Applied: {title}: {levels}; {reporting(nodes, nodes)} it."
     if ending.kind is EndingKind.NOTHING_TO_DO:
         wrote = f", written by this plan ({clean('; '.join(ending.reasons), 600)})"
-        who = wrote if ending.reasons else ""
-        return f"Nothing to do: {title} has every level of the plan already{who}; nothing was sent."
+        by = wrote if ending.reasons else ""
+        return f"Nothing to do: {title} has every level of the plan already{by}; nothing was sent."
     if ending.kind is EndingKind.VALIDATED:
         return (
             f"Validated: {title}: the controller would accept the next step; nothing was written."
@@ -380,8 +380,8 @@ def resumed_end(resumed: Resumed) -> str:
     if number:
         return f"Settled: {count(number, 'request')}; resume itself wrote nothing.{advice}"
     if advice:
-        where = clean(resumed.part) if resumed.part else f"this cluster ({clean(resumed.cluster)})"
-        return f"Nothing to settle: no request is open for {where}.{advice}"
+        part = clean(resumed.part) if resumed.part else f"this cluster ({clean(resumed.cluster)})"
+        return f"Nothing to settle: no request is open for {part}.{advice}"
     if resumed.unexplained:
         return "Nothing to settle. It is not known how these levels came about."
     return "Nothing to settle: the outcome of every request is known."

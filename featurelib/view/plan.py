@@ -290,7 +290,7 @@ def _requirements(plan: Plan, catalogue: Catalogue) -> Iterator[str]:
 
 def _reasons(reasons: Sequence[Reason], catalogue: Catalogue, page: Page) -> None:
     """Show the reasons against a plan by feature and level: judge, rule and remedy."""
-    shown: set[str] = set()
+    repeated: set[str] = set()
     for feature in dict.fromkeys(reason.feature for reason in reasons):
         own = [reason for reason in reasons if reason.feature == feature]
         shortened = [reason for reason in own if reason.code not in tagged("no_level") and feature]
@@ -299,20 +299,20 @@ def _reasons(reasons: Sequence[Reason], catalogue: Catalogue, page: Page) -> Non
         level_texts = [level_text(catalogue, feature, level) for level in sorted(levels)]
         page.line(f"  {title} {' and '.join(level_texts)}".rstrip())
         for reason in own:
-            _reason(reason, shown, page)
+            _reason(reason, repeated, page)
 
 
-def _reason(reason: Reason, shown: set[str], page: Page) -> None:
+def _reason(reason: Reason, printed: set[str], page: Page) -> None:
     if reason.judge in GENERATIONS:
         page.item(answer_text(reason.judge, reason.statement, is_answer=reason.is_answer), 4)
         return
     missing = "missing evidence, " if reason.judge == EVIDENCE else ""
     page.item(f"{missing}{reason.code}: {clean(reason.statement, 1000)}", 4)
-    if reason.action and reason.action not in shown:
-        shown.add(reason.action)
+    if reason.action and reason.action not in printed:
+        printed.add(reason.action)
         page.item(f"→ {clean(reason.action, 600)}", 6)
-    if reason.command and reason.command not in shown:
-        shown.add(reason.command)
+    if reason.command and reason.command not in printed:
+        printed.add(reason.command)
         page.line(f"        {clean(reason.command, 400)}")
 
 

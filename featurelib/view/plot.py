@@ -83,9 +83,9 @@ def draw(cluster: ReportedCluster) -> tuple[Plot, ...]:
     return tuple(_draw(ready, cluster, plots) for ready in cluster.readiness) if plots else ()
 
 
-def _draw(ready: Readiness, cluster: ReportedCluster, seen: Seen) -> Plot:
+def _draw(ready: Readiness, cluster: ReportedCluster, times: Seen) -> Plot:
     marks = _marks(ready, cluster.returns)
-    bars = _bars(ready.feature, cluster, seen)
+    bars = _bars(ready.feature, cluster, times)
     levels = {end for bar in bars for end in bar.ends or ()} | {mark.level for mark in marks}
     texts = [mark.text for mark in marks] + [f"{bar.nodes}: {bar.text}" for bar in bars]
     troubled = any(bar.state in ("unfit", "holds") for bar in bars)
@@ -100,7 +100,7 @@ def _draw(ready: Readiness, cluster: ReportedCluster, seen: Seen) -> Plot:
     )
 
 
-def _bars(feature: str, cluster: ReportedCluster, seen: Seen) -> list[Bar]:
+def _bars(feature: str, cluster: ReportedCluster, times: Seen) -> list[Bar]:
     """Return one bar for all nodes with the same range of a feature, lowest range first, unknown
     ranges last. Of too many bars the blocking ones come first, and the last bar stands for the
     rest."""
@@ -112,7 +112,7 @@ def _bars(feature: str, cluster: ReportedCluster, seen: Seen) -> list[Bar]:
     }
     groups: dict[Ends, list[Node]] = defaultdict(list)
     silent = list[Node]()
-    for nodes, ranges in seen:
+    for nodes, ranges in times:
         if ranges is None:
             silent += nodes
         else:
@@ -126,8 +126,8 @@ def _bars(feature: str, cluster: ReportedCluster, seen: Seen) -> list[Bar]:
     if len(bars) <= BARS:
         return bars
     bars.sort(key=lambda bar: bar.state in ("fits", "silent"))
-    more = count(len(bars) - BARS + 1, "more range")
-    return [*bars[: BARS - 1], Bar(ends=None, state="fits", nodes=more, label=more, text="")]
+    omitted = count(len(bars) - BARS + 1, "more range")
+    return [*bars[: BARS - 1], Bar(ends=None, state="fits", nodes=omitted, label=omitted, text="")]
 
 
 def _bar(nodes: Sequence[Node], state: str, ends: Ends | None) -> Bar:
@@ -154,7 +154,7 @@ def _bar(nodes: Sequence[Node], state: str, ends: Ends | None) -> Bar:
 def _marks(ready: Readiness, returns: Iterable[ReportedReturn]) -> list[Mark]:
     """Return the marks of a feature's plot. Equal levels share a mark; a ceiling equal to the
     target, and levels that are already finalized, have none."""
-    found = next((item for item in returns if item.feature == ready.feature), None)
+    result = next((item for item in returns if item.feature == ready.feature), None)
     ceiling = None if ready.ceiling == ready.target else ready.ceiling
     marks: dict[Level, tuple[str, str]] = {}
     for kind, words, level in (
@@ -162,8 +162,8 @@ def _marks(ready: Readiness, returns: Iterable[ReportedReturn]) -> list[Mark]:
         ("target", "target", ready.target),
         ("ceiling", "ceiling", ceiling),
         ("floor", "floor today", ready.downgrade_floor),
-        ("floor", "floor after the plan", None if found is None else found.downgrade_floor),
-        ("end", "point of no return", None if found is None else found.point_of_no_return),
+        ("floor", "floor after the plan", None if result is None else result.downgrade_floor),
+        ("end", "point of no return", None if result is None else result.point_of_no_return),
     ):
         if level is None or (level == ready.finalized and kind in ("target", "ceiling")):
             continue

@@ -143,7 +143,7 @@ def _show_proofs(title: str, proofs: Sequence[Proof], page: QuestionPage) -> Non
     """Show findings below the heading `title`, each remedy once."""
     if proofs:
         page.head(f"{title} ({len(proofs)})")
-    shown = set[str]()
+    texts = set[str]()
     for proof in proofs:
         after = ", ".join(
             filter(None, (words.time_text(proof.seen), words.place(proof.line or "")))
@@ -151,8 +151,8 @@ def _show_proofs(title: str, proofs: Sequence[Proof], page: QuestionPage) -> Non
         page.item(
             f"{proof.code}: {words.clean(proof.statement, 1000)}{f' [{after}]' if after else ''}", 2
         )
-        if proof.action and proof.action not in shown:
-            shown.add(proof.action)
+        if proof.action and proof.action not in texts:
+            texts.add(proof.action)
             page.item(f"→ {words.clean(proof.action, 600)}", 4)
             if proof.command:
                 page.line(f"      {words.clean(proof.command, 400)}")

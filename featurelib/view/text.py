@@ -415,9 +415,9 @@ def _evidence(finding: model.ReportedFinding) -> str:
 
 def _cut(texts: Sequence[str], most: int) -> list[str]:
     """Return the first `most` texts, and the number of others if more than one; `most` 0 = all."""
-    shown = list(texts if len(texts) == most + 1 else texts[: most or None])
-    hidden = len(texts) - len(shown)
-    return [*shown, f"… and {hidden:,} more"] if hidden else shown
+    lines = list(texts if len(texts) == most + 1 else texts[: most or None])
+    hidden = len(texts) - len(lines)
+    return [*lines, f"… and {hidden:,} more"] if hidden else lines
 
 
 def _mutes(mutes: Sequence[model.ReportedMute], limit: int, page: Page) -> None:

@@ -191,7 +191,7 @@ def setbacks(
         "software was rolled back": {c.key for c in change.ceilings} if change else set[str](),
     }
     by_kind = {kind: [c for c in clusters if c.key in keys] for kind, keys in by_cluster.items()}
-    return {kind: found for kind, found in by_kind.items() if found}
+    return {kind: rows for kind, rows in by_kind.items() if rows}
 
 
 def say_setbacks(
@@ -313,8 +313,8 @@ def trends(report: model.Report) -> tuple[Trend, ...]:
         ("oldest metadata.version", [_oldest(nights)]),
         ("how long clusters are READY", waits),
     )
-    shown = ((title, [row for row in rows if any(row.values)]) for title, rows in series)
-    return tuple(Trend(title=title, series=tuple(rows)) for title, rows in shown if rows)
+    charts = ((title, [row for row in rows if any(row.values)]) for title, rows in series)
+    return tuple(Trend(title=title, series=tuple(rows)) for title, rows in charts if rows)
 
 
 def _verdicts(nights: Sequence[model.PastRun]) -> list[Series]:

@@ -165,8 +165,8 @@ def by_managers(managers: Iterable[str]) -> str:
 def after_ours(managed: Sequence[model.ReportedCluster]) -> str:
     """Return the sentence that featurelib's plan, made for the present levels, comes first."""
     with_ours = [cluster for cluster in managed if digest.parts(cluster)[0]]
-    where = "" if len(with_ours) == len(managed) else f" of {some([c.name for c in with_ours], 2)}"
-    return f"Apply our plan{where} first. " if with_ours else ""
+    names = "" if len(with_ours) == len(managed) else f" of {some([c.name for c in with_ours], 2)}"
+    return f"Apply our plan{names} first. " if with_ours else ""
 
 
 def one_way(points: Mapping[str, Sequence[str]]) -> str:
@@ -174,8 +174,8 @@ def one_way(points: Mapping[str, Sequence[str]]) -> str:
     features = [name for name, levels in points.items() if levels]
     if len(features) != 1:
         return f"Some levels of {some(features, 2)} cannot be taken back. " if features else ""
-    where = f" of {features[0]}" if len(points) > 1 else ""
-    return f"Point of no return{where}: {some(points[features[0]], FEATURES)}. "
+    suffix = f" of {features[0]}" if len(points) > 1 else ""
+    return f"Point of no return{suffix}: {some(points[features[0]], FEATURES)}. "
 
 
 def warns_besides(cluster: model.ReportedCluster) -> bool:
@@ -186,11 +186,11 @@ def warns_besides(cluster: model.ReportedCluster) -> bool:
 def plans_text(clusters: Sequence[model.ReportedCluster], *, owners: bool) -> str:
     """Return the steps of the first cluster's plan, and the number of other plans. `owners`: the
     steps of the clusters' managers instead of ours."""
-    first, *others = clusters
+    first, *further = clusters
     steps = digest.parts(first)[owners]
-    text = f"{first.name}: " * bool(others)
+    text = f"{first.name}: " * bool(further)
     text += some([digest.step_text(replace(step, managed_by=None)) for step in steps], FEATURES)
-    return text + f", and levels of {count(len(others), 'more cluster')}" * bool(others) + "."
+    return text + f", and levels of {count(len(further), 'more cluster')}" * bool(further) + "."
 
 
 def before_text(clusters: Sequence[model.ReportedCluster], *, owners: bool) -> str:
@@ -250,12 +250,12 @@ def _all_old(report: model.Report) -> str:
     """Return the sentences about a fleet of old data: share, newest line, remedy."""
     fleet, run = report.fleet, report.run
     clusters = count(fleet.clusters, "cluster")
-    part, rest = f"all {clusters}", ""
+    part, ending = f"all {clusters}", ""
     if fleet.not_landed:
         part = f"{fleet.too_old:,} of {clusters}"
         number = "one" if fleet.not_landed == 1 else f"{fleet.not_landed:,}"
-        rest = f", and no data was collected from the other {number}"
-    text = f"Every verdict is UNKNOWN because the data of {part} is too old{rest}."
+        ending = f", and no data was collected from the other {number}"
+    text = f"Every verdict is UNKNOWN because the data of {part} is too old{ending}."
     if run.newest_line is not None:
         old = age(max(run.as_of - run.newest_line, timedelta()))
         limit = run.max_age_hours
@@ -291,8 +291,8 @@ def next_step(report: model.Report) -> tuple[str, str]:
         return "Nothing to do until the next run." if report.clusters else "Collect a cluster.", ""
     task = report.today[0]
     names = {cluster.key: cluster.name for cluster in report.clusters}
-    where = some([names[key] for key in task.clusters], FEATURES)
+    names_text = some([names[key] for key in task.clusters], FEATURES)
     owners = f" ({some(task.owners, FEATURES)})" if task.owners else ""
     # A task shows the command of its remedy; a person decides whether to run it.
     command = task.command if task.verb in ("Approve", "Hand over", "Collect") else ""
-    return f"{task.verb} {where}{owners}: {task.text} {task.how}".rstrip(), command
+    return f"{task.verb} {names_text}{owners}: {task.text} {task.how}".rstrip(), command

@@ -184,9 +184,9 @@ def _range_changes(rows: Iterable[RangeRow]) -> Iterator[RangeChange]:
     answers = [(key, ranges) for key, ranges in sayings if key[0] not in (LOG, REGISTRATION)]
     changes = [change for key, ranges in answers for change in _of_node(*key, ranges)]
     yield from changes
-    shown = {(change.node_ids, change.changes) for change in changes}
+    reported = {(change.node_ids, change.changes) for change in changes}
     for change, is_seen in _registered(sayings, {key for key, _ in answers}):
-        if not is_seen and (change.node_ids, change.changes) not in shown:
+        if not is_seen and (change.node_ids, change.changes) not in reported:
             yield change
 
 

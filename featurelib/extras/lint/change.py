@@ -63,10 +63,10 @@ class KnownCluster:
         view = self.source.view
         answer = why_not(view, METADATA_VERSION, level, self.catalogue)
         proofs = [proof for proof in answer.proofs if proof.judge == "strict"]
-        gone = {f"{node.role.text} {node.node_id}" for node in view.cluster.nodes if node.gone}
+        halves = {f"{node.role.text} {node.node_id}" for node in view.cluster.nodes if node.gone}
         if not proofs and answer.answer is LevelStatus.UNKNOWN:
             return None
-        stale = tuple(proof.message for proof in proofs if proof.node in gone)
+        stale = tuple(proof.message for proof in proofs if proof.node in halves)
         return tuple(proof.message for proof in proofs), stale
 
 

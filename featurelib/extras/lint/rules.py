@@ -69,8 +69,8 @@ class LintFinding(msgspec.Struct, frozen=True, kw_only=True):
 @cache
 def rules() -> dict[str, LintRule]:
     """Return the rules by code, in the order of the file."""
-    others = {code: row for code, row in ROWS.items() if code not in TABLES}
-    return msgspec.convert(others, dict[str, LintRule])
+    plain = {code: row for code, row in ROWS.items() if code not in TABLES}
+    return msgspec.convert(plain, dict[str, LintRule])
 
 
 def find(change: FileChange) -> Iterator[LintFinding]:
@@ -321,8 +321,8 @@ def _listener(scope: Scope) -> str:
     listeners, names = scope.names(of.LISTENERS), scope.names(of.CONTROLLER_LISTENERS)
     if not listeners or not names or scope.role == "unknown":
         return "unknown"
-    found = bool(names & listeners)
-    return "fine" if found is (scope.role != "broker") else "exposed" if found else "missing"
+    listed = bool(names & listeners)
+    return "fine" if listed is (scope.role != "broker") else "exposed" if listed else "missing"
 
 
 def _first(reasons: Sequence[str]) -> str:

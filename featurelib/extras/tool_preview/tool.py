@@ -128,13 +128,13 @@ def read_command(text: str) -> ToolCommand:
         words.pop(0)
     options: dict[str, list[str]] = {}
     verbs = list[str]()
-    rest = iter(words)
-    for argument in rest:
+    arguments = iter(words)
+    for argument in arguments:
         option, equals, value = argument.partition("=")
         if option in _FLAGS:
             options[option] = []
         elif option in _ADDRESSES or option in _VALUES:
-            value = value if equals else next(rest, "")
+            value = value if equals else next(arguments, "")
             if not value:
                 raise _bad(text, f"a value after {option}, found none")
             options.setdefault(option, []).append(value)

@@ -370,8 +370,8 @@ def find_setbacks(
         bad = {number for number in nights if (number, cluster) in critical}
         if late := list(_troubles(moved, bad, nights)):
             after, trouble, levels = max(late, key=lambda c: c[0])
-            when = f"{say_span(after)} after it went to {levels_text(catalogue, levels.items())}"
-            troubles[cluster] = WaveTrouble(after=after, text=f"{names[cluster]} {trouble} {when}")
+            span = f"{say_span(after)} after it went to {levels_text(catalogue, levels.items())}"
+            troubles[cluster] = WaveTrouble(after=after, text=f"{names[cluster]} {trouble} {span}")
     return troubles, lower
 
 
