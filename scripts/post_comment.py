@@ -2,7 +2,8 @@
 
 python scripts/post_comment.py NUMBER FILE
 
-The comment is recognised by its first line. Environment: TOKEN, GITHUB_REPOSITORY, GITHUB_API_URL.
+The comment is recognised by its first line; its author is a bot or the token's user.
+Environment: TOKEN, GITHUB_REPOSITORY, GITHUB_API_URL.
 If it cannot be written, as for a fork or if GitHub does not respond, the script prints a note and
 succeeds, because the job summary has the text.
 """
@@ -34,15 +35,26 @@ def call(method: str, path: str, body: str | None = None) -> Any:
         return json.load(response)
 
 
+def own_name() -> str:
+    """Return the user of the token; "" for that of a job or an app, which GitHub does not tell."""
+    try:
+        answer = call("GET", "/user")
+    except urllib.error.HTTPError:
+        return ""
+    return str(answer.get("login")) if isinstance(answer, dict) else ""
+
+
 def find(comments: str, mark: str) -> int | None:
-    """Return the id of the comment that begins with this line; None: there is none yet."""
-    page = 1
+    """Return the id of the own comment that begins with this line; None: there is none yet."""
+    page, own = 1, own_name()
     while True:
         answer = call("GET", f"{comments}?per_page={PAGE}&page={page}")
         if not isinstance(answer, list):
             raise ValueError("the response of GitHub is no list of comments")
         for comment in answer:
-            if (comment.get("body") or "").splitlines()[:1] == [mark]:
+            user = comment.get("user") or {}
+            is_own = user.get("type") == "Bot" or user.get("login") == own
+            if is_own and (comment.get("body") or "").splitlines()[:1] == [mark]:
                 return int(comment["id"])
         if len(answer) < PAGE:
             return None

@@ -13,7 +13,7 @@ from featurelib.catalogue import Catalogue, ReleaseCatalogue
 from featurelib.extras.lint import declared as of
 from featurelib.extras.lint.declared import Scope
 from featurelib.extras.predictions.rolling import roll
-from featurelib.feature import METADATA_VERSION
+from featurelib.feature import METADATA_VERSION, Role
 from featurelib.questions.why_not import LevelStatus, why_not
 from featurelib.source import Source
 from featurelib.words import level_text, range_text
@@ -38,6 +38,14 @@ class KnownCluster:
         """The kraft.version that the quorum uses; None = no trusted source shows it."""
         is_known = self.source is not None and self.metadata is not None
         return self.source.view.cluster.raft_level if self.source and is_known else None
+
+    @property
+    def controllers(self) -> tuple[set[int], set[int]] | None:
+        """The ids of all controllers, and of those that are not stale; None without evidence."""
+        nodes = self.source.view.cluster.nodes if self.source and self.metadata is not None else ()
+        controllers = [node for node in nodes if node.role is Role.CONTROLLER]
+        running = {node.node_id for node in controllers if not node.gone}
+        return ({node.node_id for node in controllers}, running) if running else None
 
     def refusals(self, version: str) -> tuple[str, ...] | None:
         """Return the reasons why software of this version cannot register; None = unknown."""

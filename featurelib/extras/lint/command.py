@@ -37,7 +37,7 @@ def lint(
 
     \b
         featurelib lint kafka.yaml --before-revision origin/main
-        featurelib lint server.properties --before server.properties.old --capture landing
+        featurelib lint server.properties --before old.properties --capture landing --cluster c1
         featurelib lint 'clusters/**/*.yaml' --as sarif --fail-on blocker > lint.sarif
 
     It reads resources of Strimzi, properties, inventories of cp-ansible and Helm values. With the
@@ -131,8 +131,12 @@ class _Evidence:
         try:
             if cluster is None and options.tables is not None:
                 Lake(options.tables).run(None)  # raises for a folder without tables
-                raise InputError("no cluster of the inventory has this managed_as.")
-            source = replace(self._chosen, wanted=options).question()
+            else:
+                source = replace(self._chosen, wanted=options).question()
+            if cluster is None and options.is_stored:
+                is_named = f'no cluster of the inventory has managed_as = "{clean(scope.name)}".'
+                no_name = "no option names its cluster: --cluster NAME."
+                raise InputError(is_named if scope.kind == "strimzi" else no_name)
         except (InputError, NoEvidenceError) as error:
             if self._chosen.wanted.cluster or isinstance(error, ConfigError | LandingError):
                 raise

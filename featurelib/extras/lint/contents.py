@@ -116,7 +116,7 @@ def _base(folder: Path, revision: str) -> str:
     if commit is None:
         raise ConfigError(
             f"--before-revision {clean(revision)}: expected a revision of the Git repository of "
-            f"{folder}, found none. Fetch it (actions/checkout: fetch-depth: 0), or use --before."
+            f"{folder}, found none. Use --before, or fetch it (on GitHub with fetch-depth: 0)."
         )
     base = git(folder, "merge-base", commit.decode().strip(), "HEAD") or commit
     return base.decode().strip()

@@ -26,6 +26,8 @@ BROKER_ID = "broker.id"
 # Role → the settings with its number of nodes and its node pools.
 MEMBERS = {"controller": (CONTROLLERS, POOLS), "broker": (BROKERS, BROKER_POOLS)}
 LISTENERS, CONTROLLER_LISTENERS = "listeners", "controller.listener.names"
+BETWEEN_BROKERS, PROTOCOLS = "inter.broker.listener.name", "listener.security.protocol.map"
+POOL_ROLES = "pool roles"  # those that Strimzi does not know
 VOTERS, SERVERS = "controller.quorum.voters", "controller.quorum.bootstrap.servers"
 ROLES, PROTOCOL = "process.roles", "inter.broker.protocol.version"
 CONNECT, MIGRATES = "zookeeper.connect", "zookeeper.metadata.migration.enable"
@@ -104,9 +106,9 @@ class Scope:
         return int(text) if (text := self.known(key) or "").isdecimal() else None
 
     def names(self, key: str) -> set[str]:
-        """Return the names in a list; of listeners the part before ://; empty = unknown."""
+        """Return the names in a list; of listeners the part before :; empty = unknown."""
         parts = (self.known(key) or "").split(",")
-        return {part.strip().partition("://")[0] for part in parts} - {""}
+        return {part.strip().partition(":")[0] for part in parts} - {""}
 
     @property
     def role(self) -> str:
@@ -147,7 +149,7 @@ class Scope:
     def log_dirs(self) -> list[str]:
         """The known log folders; the one with the metadata comes first."""
         texts = [self.known(key) or "" for key in LOG_DIRS if key in self.settings]
-        return [part.strip() for text in texts for part in text.split(",")]
+        return [part.strip().rstrip("/") or part for text in texts for part in text.split(",")]
 
 
 class Fault(msgspec.Struct, frozen=True):

@@ -121,6 +121,8 @@ def _read_pool(scope: Scope, root: Setting) -> None:
     name = root.leaf("metadata", "name") or replicas
     if replicas is None or name is None:
         return
+    for strange in (role for role in roles if role.is_known and role.value not in of.MEMBERS):
+        scope.settings[of.POOL_ROLES] = strange
     for role in {setting.value for setting in roles} & of.MEMBERS.keys():
         (key, names), value = of.MEMBERS[role], of.TEMPLATE
         before, pools = scope.settings.get(key), scope.names(names)
@@ -229,9 +231,10 @@ def _versions(part: Setting, image: str = "") -> Iterator[_Item]:
     if version and re.fullmatch(row["operator"], chart):
         yield _Item(of.OPERATOR, version._replace(value=version.value.lstrip("^~>=v ")))
     if version and re.fullmatch(row["kafka"], chart):
-        major = (re.findall(row["exact"], version.value) or [""])[0]
+        number = (re.findall(row["exact"], version.value) or [""])[0]
+        major = number.partition(".")[0]
         kafka = ROWS["bitnami"]["releases"].get(major, f"chart {version.value}")
-        yield _Item(of.CHART, version._replace(value=major))
+        yield _Item(of.CHART, version._replace(value=number))
         yield _Item(of.VERSION, version._replace(value=kafka if version.is_known else of.TEMPLATE))
 
 
@@ -335,7 +338,9 @@ def _bitnami(values: Setting, settings: dict[str, Setting]) -> Iterator[_Item]:
     number = of.number_of(settings[of.VERSION].value if of.VERSION in settings else None)
     facts, chart = _ChartFacts(era=era_of(number), zookeeper=""), settings.get(of.CHART)
     facts.values_of_chart = values
-    major = chart.value if chart else ""
+    major = chart.value.partition(".")[0] if chart else ""
+    release = of.number_of(chart.value if chart else None) or (0, 0)
+    facts["ignores_kraft_version"] = "yes" if (32, 0) <= release < (32, 3) else "no"
     layout = ("old", "new")[int(major or 0) >= ROWS["bitnami"]["new"]]
     facts["chart"] = layout if major else "unclear" if chart else ""
     facts["quorum"] = "named" if {of.VOTERS, of.SERVERS} & settings.keys() else ""

@@ -224,6 +224,7 @@ def _levels(change: FileChange) -> tuple[Words, Words]:
     return {
         "metadata": change.turn(of.METADATA, change.asked),
         "metadata_fits": fits(level),
+        "asks_less": NO_YES[bool(level and start and basis == "cluster" and level < start)],
         "by_itself": ("rises" if is_up else "stays") if is_left and is_known else "unknown",
         "way_back": ("closed" if no_return else "open") if is_known else "unknown",
         "finalized_fits": fits(start),
@@ -247,13 +248,18 @@ def _quorum(change: FileChange) -> tuple[Words, Words]:
     role, ids = change.after.role, [it for it in change.after.node_ids if it.isdecimal()]
     is_known = now is not None and role != "unknown"
     wrong = [it for it in ids if is_known and (int(it) in (now or ())) is (role == "broker")]
+    registered, running = change.cluster.controllers or (set[int](), set[int]())
+    differ = NO_YES[bool(running and now and (now - registered or running - now))]
     return {
         "kraft": _kraft(change),
+        "voters_differ": differ,
         "voters": "unknown" if now is None or then is None else voters,
         "voters_agree": NO_YES[not wrong],
     }, {
         "removed": nodes("controller", sorted(removed)),
         "added": nodes("controller", sorted(added)),
+        "voters": nodes("controller", sorted(now or ())),
+        "known_controllers": nodes("controller", sorted(running)),
         "wrong_id": "".join(wrong[:1]),
     }
 
@@ -317,12 +323,19 @@ def _members(change: FileChange, role: str) -> str:
 
 
 def _listener(scope: Scope) -> str:
-    """Return whether a scope's listeners fit its role: only controllers have such names."""
+    """Return the fault of the listeners of a node, the first that ends its start."""
     listeners, names = scope.names(of.LISTENERS), scope.names(of.CONTROLLER_LISTENERS)
-    if not listeners or not names or scope.role == "unknown":
-        return "unknown"
-    listed = bool(names & listeners)
-    return "fine" if listed is (scope.role != "broker") else "exposed" if listed else "missing"
+    mapped, between = scope.names(of.PROTOCOLS), scope.names(of.BETWEEN_BROKERS)
+    role, has = scope.role, names & listeners
+    faults = {
+        "missing": role in ("controller", "both") and listeners and names and not has,
+        "exposed": role == "broker" and has,
+        "more": role == "controller" and has and listeners - names,
+        "unmapped": mapped and names - mapped,
+        "between": role != "controller" and between & names,
+        "unnamed": role != "controller" and listeners and between - listeners,
+    }
+    return next((word for word, is_so in faults.items() if is_so), "fine")
 
 
 def _first(reasons: Sequence[str]) -> str:

@@ -7,13 +7,14 @@ itself: a broken one is a fault, and the others are read.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 
 import yaml
 from yaml import MarkedYAMLError, Node, ScalarNode, SequenceNode
 
-from featurelib.extras.lint.declared import Declared, Fault, Setting
+from featurelib.extras.lint.declared import TEMPLATE, Declared, Fault, Setting
 from featurelib.words import clean
 
 MOST_PARTS = 200_000  # the most parts of a document, counting repetitions by aliases
@@ -61,11 +62,14 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]
             line += node.style in ("|", ">")
             return Setting(value, self._file, line, is_number=node.tag.endswith((":int", ":float")))
         if isinstance(node, SequenceNode):
-            pairs = [(str(at), item) for at, item in enumerate(node.value)]
+            keys, pairs = Counter[str](), [(str(at), item) for at, item in enumerate(node.value)]
         else:
+            keys = Counter(key.value for key, item in node.value if isinstance(item, ScalarNode))
             self.flatten_mapping(node)  # merge keys (<<)
             pairs = [(str(key.value), item) for key, item in node.value]
         parts = {key: self.construct_object(item) for key, item in pairs}
+        for key in (key for key, number in keys.items() if number > 1):  # of branches of a template
+            parts[key] = parts[key]._replace(value=TEMPLATE)
         size = 1 + sum(part.size for part in parts.values())
         if size > MOST_PARTS:
             raise MarkedYAMLError(problem="too many values", problem_mark=node.start_mark)

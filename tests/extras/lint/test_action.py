@@ -32,7 +32,11 @@ class GitHub:
     """Comments of a pull request, as the API keeps them; `refuses`: the token may not write."""
 
     def __init__(self) -> None:
-        self.comments = [{"id": n, "body": f"a person's {n}"} for n in range(130)]
+        person = {"login": "ann", "type": "User"}
+        self.comments: list[dict[str, Any]] = [
+            {"id": n, "body": f"a person's {n}", "user": person} for n in range(130)
+        ]
+        self.user = ""  # of the token; "" for that of a job
         self.refuses = False
         self.fails = 0  # the code of a response in place of any other
         self.calls: list[tuple[str, str]] = []
@@ -42,6 +46,9 @@ class GitHub:
         if self.fails:
             return self.fails, "Bad gateway"
         self.calls.append((method, parts.path))
+        if parts.path == "/user":
+            known = {"login": self.user}
+            return (200, known) if self.user else (403, "Resource not accessible by integration")
         if method == "GET":
             query = parse_qs(parts.query)
             size, page = int(query["per_page"][0]), int(query["page"][0])
@@ -50,7 +57,9 @@ class GitHub:
             return 403, {"message": "Resource not accessible by integration"}
         if method == "POST":
             assert parts.path == "/repos/o/r/issues/7/comments"
-            self.comments.append({"id": 1000 + len(self.comments), "body": body})
+            user = {"login": self.user or "github-actions[bot]"}
+            user["type"] = "User" if self.user else "Bot"
+            self.comments.append({"id": 1000 + len(self.comments), "body": body, "user": user})
         else:
             number = int(parts.path.removeprefix("/repos/o/r/issues/comments/"))
             [comment] = [one for one in self.comments if one["id"] == number]
@@ -114,7 +123,8 @@ def run_action(root: Path, api: str, **inputs: str) -> dict[str, Any]:
         f"inputs.{name}": str(row.get("default", "")) for name, row in ACTION["inputs"].items()
     }
     known |= {f"inputs.{name.replace('_', '-')}": value for name, value in inputs.items()}
-    known |= {"github.event.pull_request.number": "7"}
+    base = {"github.event.pull_request.base.sha": inputs.get("base", "")}
+    known |= {"github.event.pull_request.number": "7", **base}
     codes = {}
     for name in ("lint", "comment", "end"):
         step, output = STEPS[name], temp / f"{name}.output"
@@ -126,6 +136,7 @@ def run_action(root: Path, api: str, **inputs: str) -> dict[str, Any]:
         environment |= {
             "PATH": f"{BIN}:{os.environ['PATH']}",
             "RUNNER_TEMP": str(temp),
+            "GITHUB_SHA": inputs.get("sha", ""),
             "GITHUB_ACTION_PATH": str(ROOT),
             "GITHUB_OUTPUT": str(output),
             "GITHUB_STEP_SUMMARY": str(temp / "summary.md"),
@@ -229,6 +240,86 @@ def test_files_that_are_not_there_or_cannot_be_judged_fail_the_job_with_a_commen
     assert found["end"] == 2
     assert "not judged: clusters/kafka2.yaml:2" in state.ours[0]
     assert "29 (4.2-IV1)" in state.ours[0]
+
+
+def test_a_merge_is_compared_with_its_own_base(tmp_path: Path, github: tuple[GitHub, str]) -> None:
+    """The event has an older base than the merge commit. What others merged since is not told, in a
+    clone of one commit either."""
+    state, api = github
+    origin, clone = tmp_path / "origin", tmp_path / "clone"
+    origin.mkdir()
+
+    def git(*words: str, folder: Path = origin) -> str:
+        identity = ("-c", "user.name=a", "-c", "user.email=a@b.example")
+        words = (*identity, "-c", "commit.gpgsign=false", *words)
+        done = subprocess.run(
+            ["git", *words], cwd=folder, check=True, capture_output=True, text=True
+        )
+        return done.stdout.strip()
+
+    def commit(name: str, version: str) -> str:
+        (origin / name).write_text(
+            KAFKA.replace("a}", f"{name[0]}}}") + f"    version: {version}\n"
+        )
+        git("add", ".")
+        git("commit", "-qm", name)
+        return git("rev-parse", "HEAD")
+
+    git("init", "-q", "-b", "main")
+    git("config", "uploadpack.allowAnySHA1InWant", "true")
+    commit("a.yaml", "4.2.0")
+    base = commit("b.yaml", "4.1.0")
+    git("checkout", "-qb", "topic")
+    commit("b.yaml", "4.2.0")
+    git("checkout", "-q", "main")
+    commit("a.yaml", "4.1.0")  # somebody else's blocker
+    git("merge", "-q", "--no-ff", "-m", "merge", "topic")
+    inputs = {"files": "*.yaml", "before": base, "base": base, "token": "secret"}
+    inputs["sha"] = git("rev-parse", "HEAD")
+    git("clone", "-q", "--depth=1", f"file://{origin}", str(clone), folder=tmp_path)
+    found = run_action(clone, api, **inputs)
+    assert (found["lint"], found["end"]) == (0, 0), found
+    assert "29 (4.2-IV1)" in state.ours[0]
+    assert "blocker" not in state.ours[0]
+
+
+def test_a_base_that_is_not_there_is_an_error_with_a_comment_and_a_summary(
+    repository: Path, github: tuple[GitHub, str]
+) -> None:
+    state, api = github
+    inputs = {"files": "clusters/**/*.yaml", "before": "0" * 40, "token": "secret"}
+    found = run_action(repository, api, **inputs)
+    assert (found["lint"], found["comment"], found["end"]) == (0, 0, 2), found
+    assert "Not judged" in state.ours[0]
+    assert "Not judged" in found["summary"]
+    assert "fetch-depth" in found["lint said"]
+    assert run_action(repository, api, **inputs, fail_on="")["end"] == 0
+
+
+@pytest.mark.parametrize("user", ["", "robot"])
+def test_only_own_comments_are_overwritten(
+    user: str, repository: Path, github: tuple[GitHub, str]
+) -> None:
+    """Of a job or of a user's token; a person's comment with the marker stays."""
+    state, api = github
+    state.user = user
+    text = f"{MARK}\nquoted"
+    state.comments.append({"id": 500, "body": text, "user": {"login": "ann", "type": "User"}})
+    inputs = {"files": "clusters/**/*.yaml", "before": "HEAD", "token": "secret"}
+    for _ in range(2):
+        assert run_action(repository, api, **inputs)["comment"] == 0
+        assert len(state.ours) == 2
+        assert text in state.ours
+
+
+def test_two_names_have_two_comments(repository: Path, github: tuple[GitHub, str]) -> None:
+    state, api = github
+    inputs = {"files": "clusters/**/*.yaml", "before": "HEAD", "token": "secret"}
+    for name in ("prod", "test/$(x)", "prod"):
+        assert run_action(repository, api, **inputs, name=name)["comment"] == 0
+    marks = {str(one["body"]).splitlines()[0] for one in state.comments[130:]}
+    assert marks == {"<!-- featurelib lint prod -->", "<!-- featurelib lint testx -->"}
+    assert len(state.comments) == 132
 
 
 def test_the_action_installs_what_lint_needs() -> None:

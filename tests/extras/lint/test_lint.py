@@ -47,6 +47,13 @@ def lint(folder: Path, name: str, before: str | None, after: str, *options: str)
     return document
 
 
+def evidence(path: Path) -> tuple[str, ...]:
+    """Return the options that name a capture and its cluster."""
+    with (path / "landing.jsonl" if path.is_dir() else path).open(encoding="utf-8") as lines:
+        cluster_id = json.loads(next(lines))["cluster_id"]
+    return "--capture", str(path), "--cluster", cluster_id
+
+
 def write_beside(folder: Path, case: dict[str, Any]) -> None:
     """Write the files that stand beside the file of a case, before and after the change."""
     for name, text in case.get("beside", {}).items():
@@ -96,6 +103,7 @@ def test_the_change_that_cures_it_is_let_through(path: Path, tmp_path: Path) -> 
 VOTERS = (
     "process.roles=controller\nnode.id=1\ncontroller.quorum.voters=1@a:9093,2@b:9093,3@c:9093\n"
 )
+VOTERS_101 = re.sub("([123])(?=@|\n)", r"10\1", VOTERS)  # those of orders-prod-us
 SERVERS = "process.roles=controller\nnode.id=1\ncontroller.quorum.bootstrap.servers=a:9093,b:9093\n"
 
 
@@ -106,7 +114,8 @@ SERVERS = "process.roles=controller\nnode.id=1\ncontroller.quorum.bootstrap.serv
         (DATA / "moved-to-dynamic.jsonl", VOTERS, SERVERS, []),
         (None, VOTERS, SERVERS, [("voters_replaced", "blocker")]),
         (SAMPLES / "orders-prod-us", None, SERVERS, [("no_voters", "critical")]),
-        (SAMPLES / "orders-prod-us", None, VOTERS, []),
+        (SAMPLES / "orders-prod-us", None, VOTERS, [("voters_differ", "blocker")]),
+        (SAMPLES / "orders-prod-us", None, VOTERS_101, []),
         (DATA / "moved-to-dynamic.jsonl", None, VOTERS, [("static_voters", "warning")]),
         (DATA / "moved-to-dynamic.jsonl", None, SERVERS, []),
     ],
@@ -118,7 +127,7 @@ def test_the_quorum_is_judged_by_the_kraft_version_of_the_cluster(
     expected: list[tuple[str, str]],
     tmp_path: Path,
 ) -> None:
-    options = ("--capture", str(capture)) if capture else ()
+    options = evidence(capture) if capture else ()
     found = lint(tmp_path, "server.properties", before, after, *options)["findings"]
     assert [(one["code"], one["severity"]) for one in found] == expected
 
@@ -137,21 +146,21 @@ def test_a_stale_registration_refuses_the_level_of_a_change(tmp_path: Path) -> N
     """Broker 4 of orders-prod-us is off, registered, and of Kafka 4.1."""
     before = KAFKA.format(version="4.2.0", level="4.1-IV1")
     after = KAFKA.format(version="4.2.0", level="4.2-IV1")
-    capture = ("--capture", str(SAMPLES / "orders-prod-us"))
+    capture = evidence(SAMPLES / "orders-prod-us")
     found = {
         one["code"]: one for one in lint(tmp_path, "k.yaml", before, after, *capture)["findings"]
     }
     assert found["level_refused"]["severity"] == "blocker"
     assert "off and still registered" in found["level_refused"]["message"]
     assert "Broker 4 does not support" in found["level_refused"]["message"]
-    healthy = lint(tmp_path, "k.yaml", before, after, "--capture", str(SAMPLES / "orders-prod-eu"))
+    healthy = lint(tmp_path, "k.yaml", before, after, *evidence(SAMPLES / "orders-prod-eu"))
     assert "level_refused" not in {one["code"] for one in healthy["findings"]}
 
 
 def test_software_that_cannot_register_is_named_with_its_reason(tmp_path: Path) -> None:
     before = KAFKA.format(version="4.2.0", level="4.1-IV1")
     after = KAFKA.format(version="4.0.1", level="4.1-IV1")
-    capture = ("--capture", str(SAMPLES / "orders-prod-us"))
+    capture = evidence(SAMPLES / "orders-prod-us")
     found = lint(tmp_path, "k.yaml", before, after, *capture)["findings"]
     [one] = [one for one in found if one["code"] == "software_cannot_register"]
     assert one["severity"] == "blocker"  # the operator stops before the first pod
@@ -163,7 +172,7 @@ def test_remedies_name_the_cluster_whose_data_is_given(tmp_path: Path) -> None:
     """The data that is given is not asked for again, although it has no level."""
     before = KAFKA.format(version="4.2.0", level="4.1-IV1")
     after = KAFKA.format(version="4.0.1", level="4.1-IV1")
-    capture = ("--capture", str(SAMPLES / "orders-prod-us"))
+    capture = evidence(SAMPLES / "orders-prod-us")
     found = lint(tmp_path, "k.yaml", before, after, *capture)["findings"]
     [one] = [one for one in found if one["code"] == "software_cannot_register"]
     assert one["remedy"].endswith("featurelib can-roll Zk134dhGTS-NdCoF4ck_oA --to 4.0")
@@ -174,7 +183,7 @@ def test_remedies_name_the_cluster_whose_data_is_given(tmp_path: Path) -> None:
     kept = [line for line in lines if line["kind"] != "api_versions"]  # which have the levels
     assert 0 < len(kept) < len(lines)
     (tmp_path / "capture.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in kept))
-    capture = ("--capture", str(tmp_path / "capture.jsonl"))
+    capture = evidence(tmp_path / "capture.jsonl")
     [one] = lint(tmp_path, "server.properties", VOTERS, SERVERS, *capture)["findings"]
     assert (one["code"], one["severity"]) == ("voters_replaced", "blocker")
     assert "the data of Zk134dhGTS-NdCoF4ck_oA does not show its kraft.version" in one["message"]
@@ -213,6 +222,40 @@ def test_each_resource_is_judged_by_the_evidence_of_its_own_cluster(tmp_path: Pa
     assert [one["code"] for one in json.loads(out)["findings"]] == ["level_above_software"]
     code, *_ = run("lint", str(tmp_path / "k.yaml"), *evidence, "--fail-on", "blocker")
     assert code == 1
+
+
+def test_the_evidence_of_one_cluster_is_not_taken_for_another(tmp_path: Path) -> None:
+    """The capture has one cluster. Neither resource nor properties say that they are of it."""
+    (tmp_path / "fleet.toml").write_text(FLEET)
+    options = ("--capture", str(SAMPLES / "orders-prod-us"), "--json")
+    options = (*options, "--fleet", str(tmp_path / "fleet.toml"))
+    text = KAFKA.format(version="4.0.1", level="4.1-IV1")
+    for name, content, words in (
+        ("k.yaml", text.replace("orders", "other"), 'has managed_as = "kafka/other"'),
+        ("server.properties", VOTERS, "--cluster NAME"),
+    ):
+        (tmp_path / name).write_text(content)
+        code, out, error = run("lint", str(tmp_path / name), *options)
+        assert (code, json.loads(out)["clusters"]) == (5, [])
+        assert "is judged without evidence" in error
+        assert words in error
+        codes = {one["code"] for one in json.loads(out)["findings"]}
+        assert not codes & {"software_cannot_register", "voters_differ"}
+    (tmp_path / "k.yaml").write_text(text)
+    code, out, _ = run("lint", str(tmp_path / "k.yaml"), *options)
+    assert (code, json.loads(out)["clusters"]) == (0, ["orders-prod-us"])
+    assert "software_cannot_register" in {one["code"] for one in json.loads(out)["findings"]}
+
+
+def test_a_level_below_that_of_the_cluster_is_named(tmp_path: Path) -> None:
+    """The cluster has 27 (4.1-IV1): Kafka refuses 3.6-IV2, and can go back to 4.0-IV3."""
+    for level, severity in (("3.6-IV2", "blocker"), ("4.0-IV3", "warning"), ("4.1-IV1", None)):
+        text = KAFKA.format(version="4.1.0", level=level)
+        found = lint(tmp_path, "k.yaml", None, text, *evidence(SAMPLES / "orders-prod-us"))
+        severities = [
+            one["severity"] for one in found["findings"] if one["code"] == "level_lowered"
+        ]
+        assert severities == [severity] * (severity is not None), found["findings"]
 
 
 # --- Files ----------------------------------------------------------------------------------------
@@ -707,5 +750,6 @@ def test_every_rule_is_shown_by_a_case() -> None:
         for row in tomllib.loads(path.read_text(encoding="utf-8"))["finding"]
     }
     shown |= {"level_refused", "software_cannot_register", "no_voters", "static_voters"}
+    shown |= {"voters_differ"}
     shown |= {"api_unknown", "version_unknown", of_rules.REMOVED}
     assert set(rules()) - shown == set()
