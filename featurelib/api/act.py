@@ -333,7 +333,7 @@ def _apply_answer(
 
 
 def _withdrawn_text(file: PlanFile, approve_command: str, journal: str | None) -> str:
-    """Return the advice to approve again, after the withdrawal if the journal has one."""
+    """Return the advice to approve a plan again, after its withdrawal if the journal has one."""
     taken, path = list[Withdrawal](), journal_path(journal)
     if path.exists():
         with closing(Journal(path)) as opened:

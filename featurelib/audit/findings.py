@@ -365,7 +365,7 @@ class FindingWords:
         kinds: dict[object, int] = {}
         unnamed = (_UNNAMED(sites.get(name, NO_SITE)) for name in clusters.words)
         kind = np.array([kinds.setdefault(key, len(kinds)) for key in unnamed], dtype=np.int64)
-        # A negative number is a kind of site; -1 is no site.
+        # -1 = no site; other negative numbers = a kind of site without a name.
         site = np.where(sited[codes.codes], -2 - pick(kind, clusters.codes, -1), -1)
         site = np.where(named[codes.codes], clusters.codes, site)
         minute = np.where(dated[codes.codes] & (at != NONE), at // _MINUTE * _MINUTE, NONE)

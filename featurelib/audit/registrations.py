@@ -386,7 +386,7 @@ def _describe(
     fresh: Fresh,
     reading_start: Int,
 ) -> Subjects:
-    """Return the nodes with these ascending keys; `source`: the reason why each node counts."""
+    """Return the columns of node halves; `keys` ascend, `source`: why each one counts."""
     cluster, role, node_id = split_key(keys)
     listener, answers, answered_at, by_broker_half, stable = _own_responses(base, profiles, keys)
     failed_at = pick(base.listeners.field("failed_at"), listener, 0)

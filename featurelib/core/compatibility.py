@@ -113,7 +113,7 @@ class Stopped:
     node: Node
     effect: Effect
     unfit: tuple[Unfit, ...]  # levels that the node itself does not accept
-    refused: Joined | None = None  # its registration, if the controller refuses it
+    refused: Joined | None = None  # the registration that the controller refuses; None = none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,8 +20,8 @@ OTHER, DAMAGED, FOOTER = "other", "damaged", "footer"
 
 
 class Start(Struct, frozen=True, gc=False):
-    """A file begins: a segment of the "log" from this offset on; a "checkpoint", the state below
-    it; the "bootstrap" checkpoint of `format`; or "" for an unknown kind of file."""
+    """The start of a metadata log file: a segment of the "log" from `offset` on, a "checkpoint" of
+    the state below it, the "bootstrap" checkpoint of `format`; "" = an unknown kind."""
 
     file: str
     offset: int

@@ -237,11 +237,11 @@ def render_pages(
     """
     if len(report.clusters) <= IN_FULL:
         return
-    values = {"report": report, "home": HOME, "loud": (loud := _clusters_to_check(report))}
+    values = {"report": report, "home": HOME, "loud": (alerts := _clusters_to_check(report))}
     run_facts = (report.run.release, report.run.dialect, report.run.catalogue, report.run.tables)
     page = _template("one.html.j2")
     for cluster, name in list(zip(report.clusters, page_names(report), strict=True))[:most]:
-        content = msgspec.json.encode((run_facts, cluster.key in loud, cluster))
+        content = msgspec.json.encode((run_facts, cluster.key in alerts, cluster))
         if keeps is None or not keeps(f"{FOLDER}/{name}", sha256(content).hexdigest()):
             yield f"{FOLDER}/{name}", page.render(values, cluster=cluster)
 

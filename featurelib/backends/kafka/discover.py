@@ -226,7 +226,7 @@ class Reach:
     znodes: Callable[[], Znodes] | None
 
     def after(self, node_map: Map | None) -> Reach:
-        """Return the addresses with brokers of an earlier reading, as a last resort."""
+        """Return these addresses, then a few brokers of an earlier reading, as a last resort."""
         known_at = islice((at[0] for at in node_map.brokers.values()), FURTHER) if node_map else ()
         return replace(self, bootstrap=tuple(dict.fromkeys((*self.bootstrap, *known_at))))
 

@@ -163,7 +163,7 @@ def hold_election(view: ClusterView, version: str, inputs: Inputs) -> tuple[Fore
 
 
 def _keep_dialect(view: ClusterView, inputs: Inputs) -> Inputs:
-    """Return the inputs with the release that the znode shows now: the next may not."""
+    """Return the inputs with the release that the present znode shows; a later one may not."""
     if told_release(view, inputs) or len(view.dialects) != 1:
         return inputs
     entries = [entry for entry in inputs.fleet.cluster if entry.id == view.cluster_id]

@@ -55,7 +55,7 @@ class History:
             self._remember(row)
 
     def of(self, target: str, owner: str) -> Sent:
-        """Return what was sent to a target about an owner and is still open."""
+        """Return the items that were sent to a target about an owner and are still open."""
         return self._sent.setdefault((target, owner), Sent({}))
 
     def add(self, target: str, owner: str, items: Items, *, resolved: bool = False) -> None:

@@ -224,7 +224,7 @@ class Candidate:
 
     @property
     def risk(self) -> tuple[bool, int, str, str]:
-        """The sort key of its risk: changes without a downgrade, and large clusters, come late."""
+        """The sort key by risk: changes without a downgrade, and large clusters, come last."""
         one_way = any(not way_back for way_back, _ in self.works)
         return one_way, self.nodes, self.works[0][1].name, self.cluster
 
