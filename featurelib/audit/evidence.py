@@ -38,6 +38,7 @@ from featurelib.audit.columns import (
     is_fresh,
     marked,
     node_key,
+    other_half,
     split_key,
 )
 from featurelib.audit.features import Answering, Questions, answer, ask
@@ -272,9 +273,8 @@ class Evidence:
         """Return cluster and id of each observer of these clusters that is no counted node."""
         observers, node = self.snapshots["observers"], self.subjects
         keys = node_key(observers.row, 0, observers.field("node_id"))[clusters[observers.row]]
-        listed = distinct(node_key(node.cluster, 0, node.node_id)[clusters[node.cluster]])
-        cluster, _, node_id = split_key(keys[find(listed, keys) < 0])
-        return cluster, node_id
+        keys = keys[find(node.key, keys) < 0]
+        return split_key(keys[find(node.key, other_half(keys)) < 0])[::2]
 
     def strangers(self) -> Int:
         """Return the listeners known only from metrics that are in none of the cluster's own lists:

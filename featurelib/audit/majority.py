@@ -41,11 +41,11 @@ def report_majority(report: BatchFindings, proven: Bool) -> Int:
     waited_at = _waited_at(evidence, votes, records, finders)
     lost = votes & (waited_at > member.quorum_at + ONE_READING)[node.cluster]
     lost &= node.answered_at <= waited_at[node.cluster] + ONE_READING
-    half = find(node.key, broker_key(node.key))  # a combined process runs if either half responds
     runs = node.answers | node.follows
-    runs |= (
-        (half >= 0) & node.answers[half] & (node.answered_at[half] + ONE_READING >= node.failed_at)
-    )
+    controllers = np.flatnonzero(node.role == Role.CONTROLLER)
+    half = find(node.key, broker_key(node.key[controllers]))  # a process runs if either half does
+    lately = node.answered_at[half] + ONE_READING >= node.failed_at[controllers]
+    runs[controllers] |= (half >= 0) & node.answers[half] & lately
     voters, failed, answered, running, follow = (
         np.bincount(node.cluster[votes & mask], minlength=clusters)
         for mask in (votes, node.not_answering | lost, node.answers, runs, node.follows & ~lost)

@@ -90,8 +90,6 @@ class Sources:
         self.following_key = _controller_keys(voters, voters.field("follows") > 0)
         self.leader = snapshots.scalar("controller")
         self.follower_key = _controller_keys(snapshots["observers"])
-        # No source shows whether an observer is a broker or a controller.
-        self.follow_key = distinct(np.append(self.follower_key, broker_key(self.follower_key)))
         self.quorum_at = snapshots.scalar("quorum_at")
         # The time of the newest response about all nodes of a cluster.
         self.read_at = self.quorum_at.copy()
@@ -106,12 +104,11 @@ class Sources:
         self.member_key = node_key(self.lists.row[owner], role[owner], listed.field("node_id"))
         # The newest lists of brokers: with fenced brokers, without them, and the metadata log's.
         self.shown_at, self.plain_at = np.zeros((2, self.clusters), dtype=np.int64)
-        for newest, mask in ((self.shown_at, shows > 0), (self.plain_at, shows == 0)):
-            brokers = mask & (role == BROKER)
-            newest[self.lists.row[brokers]] = at[brokers]
-        self.member_line, self.plain_line = self.lists.field("line")[owner], self.plain_at * 0
-        brokers = (shows == 0) & (role == BROKER)
-        self.plain_line[self.lists.row[brokers]] = self.lists.field("line")[brokers]
+        line, self.plain_line = self.lists.field("line"), self.plain_at * 0
+        shown, plain = (np.flatnonzero(of & (role == BROKER)) for of in (shows > 0, shows == 0))
+        self.shown_at[self.lists.row[shown]] = at[shown]
+        self.plain_at[self.lists.row[plain]] = at[plain]
+        self.plain_line[self.lists.row[plain]], self.member_line = line[plain], line[owner]
         self.has_log, log_at = snapshots.scalar("log_end") > 0, snapshots.scalar("log_at")
         self.log_is_complete = log_at > 0
         self.from_log = log_at >= self.shown_at
@@ -144,10 +141,14 @@ class Sources:
         flat, cluster, answered = self.listeners, self.listeners.row, self.answered_at
         listed_at = np.where(flat.field("role") == BROKER, self.authority_at[cluster], 0)
         listed_at += np.where(flat.field("role") == CONTROLLER, self.quorum_at[cluster], 0)
-        # A metric names no cluster; a node that fetches the metadata log belongs to this one.
-        has_broker = (find(self.follow_key, self.listener_key) >= 0) & (flat.field("scraped") >= 0)
-        stranger = (answered == 0) & ~has_broker & (flat.field("role") == BROKER) & listed[cluster]
-        answered = np.maximum(answered, np.where(has_broker, flat.field("scraped_at"), 0))
+        # A metric names no cluster; a node that fetches the metadata log belongs to this one. No
+        # source shows whether an observer is a broker or a controller.
+        own = flat.field("scraped") >= 0
+        if own.any():
+            follow_key = distinct(np.append(self.follower_key, broker_key(self.follower_key)))
+            own[own] = find(follow_key, self.listener_key[own]) >= 0
+        stranger = (answered == 0) & ~own & (flat.field("role") == BROKER) & listed[cluster]
+        answered = np.maximum(answered, np.where(own, flat.field("scraped_at"), 0))
         unlisted = (answered > listed_at) | ((listed_at == 0) & ~stranger)
         unlisted &= (flat.field("role") == CONTROLLER) | ~self.in_zookeeper[cluster]
         return np.concatenate((self.listener_key[unlisted], self.voter_key))
@@ -350,7 +351,8 @@ def read_nodes(
     proven = np.where(zookeeper & ~kraft, base.in_zookeeper, proven)
     brokers_listed = proven | (vouched & (base.plain_at > 0))
     registered, listed_only = base.registered(), base.others(brokers_listed)
-    present = expected[find(base.seen(np.concatenate((registered, listed_only))), expected) >= 0]
+    counted = np.concatenate((registered, listed_only))
+    present = expected[find(base.seen(counted) if len(expected) else expected, expected) >= 0]
     ways = enumerate((registered, listed_only, present, expected))
     counted = np.sort(np.concatenate([keys << 2 | kind for kind, keys in ways]), kind="stable")
     counted = counted[first_of_equals(counted >> 2)]

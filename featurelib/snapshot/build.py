@@ -122,12 +122,14 @@ class _Row:
         }
         self._row.parts = {part: make_records(part, list(rows)) for part, rows in parts.items()}
         # The row's lists of names are complete only after all parts are filled.
+        name = self._row.name_code
         for sizes, entries, maps in (
             ("profiles", "ranges", self._profiles),
             ("level_maps", "levels", self._levels),
         ):
             self._row.parts[sizes] = make_records(sizes, [(len(row),) for row in maps])
-            self._row.parts[entries] = make_records(entries, self._named(maps))
+            ends = [(name(feature), low, high) for row in maps for feature, low, high in row]
+            self._row.parts[entries] = make_records(entries, ends)
         if missing := LAYOUT.keys() - self._row.parts.keys():
             raise KeyError(f"snapshot.toml: _Row.fill does not fill the part {min(missing)}")
         return self._row
@@ -158,10 +160,6 @@ class _Row:
             "waiting_line": waiting_line,
         }
         return tuple(values[name] for name in LAYOUT["scalars"].names or ())
-
-    def _named(self, maps: Iterable[Map]) -> list[tuple[object, ...]]:
-        name = self._row.name_code
-        return [(name(feature), low, high) for entries in maps for feature, low, high in entries]
 
     def _listener(self, entry: Listener) -> tuple[object, ...]:
         values = {name: getattr(entry, name) for name in LAYOUT["listeners"].names or ()}
