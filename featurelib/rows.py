@@ -296,10 +296,10 @@ def join_texts(parts: Sequence[Texts]) -> Texts:
     """Return columns of texts joined in order; each distinct word is kept once."""
     first: dict[int, int] = {}
     words: list[str] = []
+    codes: list[Int] = []
     for part in parts:
         if id(part.words) not in first:
             first[id(part.words)] = len(words)
             words += part.words
-    codes = np.concatenate([part.codes for part in parts])
-    shifts = np.repeat([first[id(part.words)] for part in parts], [len(part) for part in parts])
-    return Texts(words=words, codes=np.where(codes < 0, -1, codes + shifts))
+        codes.append(np.where(part.codes < 0, -1, part.codes + first[id(part.words)]))
+    return Texts(words=words, codes=np.concatenate(codes))

@@ -15,7 +15,6 @@ from dataclasses import replace
 from functools import cache, cached_property
 
 import numpy as np
-import numpy.typing as npt
 
 from featurelib.audit.columns import find, marked, positions
 from featurelib.audit.evidence import Evidence
@@ -159,7 +158,7 @@ class Software:
         codes = {text: self._tables.release_code(text) for text in set(self._told)}
         return np.array([codes[text] for text in self._told], dtype=np.int64)
 
-    def weigh(self, subjects: Int) -> npt.NDArray[np.int8]:
+    def weigh(self, subjects: Int) -> Int:
         """Return [subjects, releases] the evidence against each release, most important first: the
         inventory names another release, a controller's listener shows another stable
         metadata.version, the range has another end. RULED_OUT = the node does not run this release,
@@ -179,7 +178,7 @@ class Software:
         weight[rows, codes[rows]] -= 4
         on_zookeeper = self._evidence.membership.on_zookeeper[node.cluster[subjects]]
         weight[self.beyond[subjects] | on_zookeeper] = RULED_OUT
-        return weight
+        return weight.astype(np.int64)
 
     def releases_of(self, subjects: Int) -> Texts:
         """Return the release of each node, null if unknown. Of equally likely releases the oldest

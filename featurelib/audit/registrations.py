@@ -105,8 +105,8 @@ class Sources:
         # The newest lists of brokers: with fenced brokers, without them, and the metadata log's.
         self.shown_at, self.plain_at = np.zeros((2, self.clusters), dtype=np.int64)
         line, self.plain_line = self.lists.field("line"), self.plain_at * 0
-        shown, plain = (np.flatnonzero(of & (role == BROKER)) for of in (shows > 0, shows == 0))
-        self.shown_at[self.lists.row[shown]] = at[shown]
+        whole, plain = (np.flatnonzero(of & (role == BROKER)) for of in (shows > 0, shows == 0))
+        self.shown_at[self.lists.row[whole]] = at[whole]
         self.plain_at[self.lists.row[plain]] = at[plain]
         self.plain_line[self.lists.row[plain]], self.member_line = line[plain], line[owner]
         self.has_log, log_at = snapshots.scalar("log_end") > 0, snapshots.scalar("log_at")

@@ -85,10 +85,11 @@ def clusters(judged: Judged, fleet: Fleet, catalogue: Catalogue) -> TableRows:
     plans, entries = judged.plans, {entry.id: entry for entry in fleet.cluster}
     ids = plans["cluster"].to_pylist()
     position = {name: index for index, name in enumerate(ids)}
-    known = [entries.get(name) or FleetEntry(id=name) for name in ids]
+    unlisted = FleetEntry(id="")
+    known = [entries.get(name, unlisted) for name in ids]
     labels = [[clean(f"{key}={item.labels[key]}") for key in sorted(item.labels)] for item in known]
     columns: dict[str, Column | Int] = {
-        "name": texts_of(clean(item.title) for item in known),
+        "name": texts_of(clean(of.name or name) for of, name in zip(known, ids, strict=True)),
         "labels": lists_of(labels),
         "severity": _worst(judged.findings, position),
     }
