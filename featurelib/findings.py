@@ -56,6 +56,8 @@ class Issue(StrEnum):
     SECURITY = "security"  # protocol, mechanism or certificate differ from the listener's
     EARLIER = "earlier"  # the stale node's range comes from an earlier run
     CONTROLLERS = "controllers"  # no list of registered controllers exists
+    LAGS = "lags"  # the node that listed the brokers lags behind
+    CONTRADICTED = "contradicted"  # data of one time shows two ranges of the node
     HALF = "half"  # the controller half of the broker's process runs
     ZNODE = "znode"  # the broker's registration in ZooKeeper could not be read
     # A broker that registers no features: only its inter.broker.protocol.version is too old, or

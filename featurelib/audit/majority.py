@@ -17,8 +17,10 @@ import numpy as np
 from featurelib.audit.columns import broker_key, find, marked, node_key, place
 from featurelib.audit.evidence import BatchFindings, Evidence, StaticVoters
 from featurelib.audit.registrations import record_keys
+from featurelib.audit.target import Judge
 from featurelib.feature import KRAFT_VERSION, Role
 from featurelib.findings import Issue
+from featurelib.landing.responses import MEMBERS, UNLISTED
 from featurelib.rows import Bool, Int, pick, texts_of
 from featurelib.snapshot.state import ONE_READING
 from featurelib.words import nodes
@@ -178,6 +180,23 @@ def _voter_texts(evidence: Evidence, lists: Sequence[StaticVoters]) -> Iterator[
         is_listed = lost and evidence.membership.controllers_known[voters.cluster]
         extra = f"; {ids_text(lost)} not registered" if is_listed else ""
         yield f"{ids_text(voters.ids)}{extra}"
+
+
+def lacks_controllers(judge: Judge) -> Bool:
+    """Return the clusters in which more controllers may be registered than the newest reading has:
+    a list of controllers was refused or failed; in a dynamic quorum also if an earlier reading had
+    a list, or if a controller was queried that is in no list. A collection that never requested the
+    list says nothing about it (docs/decisions/0025)."""
+    evidence, clusters = judge.evidence, len(judge.evidence.clusters)
+    refused, listeners = evidence.snapshots["refusals"], evidence.listeners
+    requests = [refused.code("request", name) for name in (MEMBERS, UNLISTED)]
+    of_list = refused.field("role") == Role.CONTROLLER
+    of_list &= np.isin(refused.field("request"), requests)
+    unlisted = listeners.field("role") == Role.CONTROLLER
+    unlisted &= find(evidence.subjects.key, record_keys(listeners)) < 0
+    lacks = marked(clusters, listeners.row[unlisted]) | evidence.membership.controllers_known
+    lacks = (lacks & evidence.dynamic()[0]) | marked(clusters, refused.row[of_list])
+    return lacks & (judge.metadata_version >= judge.dialect.can.controllers_register_from)
 
 
 def ids_text(ids: Iterable[int]) -> str:

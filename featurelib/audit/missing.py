@@ -26,12 +26,12 @@ from featurelib.audit.evidence import BatchFindings, Evidence
 from featurelib.audit.finalized import UNSEEN, witness_text
 from featurelib.audit.majority import (
     ids_text,
+    lacks_controllers,
     report_dead_voters,
     report_majority,
     report_static_voters,
 )
 from featurelib.audit.profiles import ranges_of
-from featurelib.audit.registrations import record_keys
 from featurelib.audit.target import Agreed, Judge
 from featurelib.audit.verdict import least_software
 from featurelib.core.dialect import GENERATIONS, load
@@ -44,7 +44,6 @@ from featurelib.landing.responses import (
     NOT_AUTHORIZED,
     PROBE,
     QUORUM,
-    UNLISTED,
     needed,
 )
 from featurelib.rows import NONE, Bool, Int, Texts, pick, texts_of
@@ -54,7 +53,6 @@ from featurelib.words import NOBODY_ANSWERED, clean, moment, nodes, share_reason
 NOT_LANDED = "cluster_not_landed"
 NODE_DAMAGED, NODE_DELETED = "features_node_damaged", "features_node_deleted"
 _SHOWN_WHOLE = 250
-_NOT_READ = "its controller.quorum.voters was not read"
 _NO_LIST = "no list of registered controllers was read"
 
 
@@ -449,35 +447,20 @@ def _registrations(judge: Judge, agreed: Agreed, proven: Bool, sink: BatchFindin
     clusters = nodes_of.row[rows]
     count = sink.of_clusters("lists_disagree", clusters, role=role, node_id=node, at=at, line=line)
     rows = np.flatnonzero(unproven)
-    causes = texts_of(Issue.ZNODE if of else None for of in member.on_zookeeper[rows].tolist())
-    count += sink.of_clusters("registrations_unproven", rows, cause=causes)
+    causes = np.where(member.brokers_lag, Issue.LAGS, "")
+    causes = np.where(member.on_zookeeper, Issue.ZNODE, causes)
+    of_list = texts_of(cause or None for cause in causes[rows].tolist())
+    count += sink.of_clusters("registrations_unproven", rows, cause=of_list)
     hidden = ~(member.controllers_lately | evidence.controllers_vouched | member.migrating | proven)
-    lacks = hidden & member.quorum_known & _lacks_controllers(judge)
+    lacks = hidden & member.quorum_known & lacks_controllers(judge)
     rows = np.flatnonzero(lacks & ~evidence.controller_decides)
-    causes = texts_of([Issue.CONTROLLERS] * len(rows))
-    count += sink.of_clusters("registrations_unproven", rows, cause=causes)
+    of_list = texts_of([Issue.CONTROLLERS] * len(rows))
+    count += sink.of_clusters("registrations_unproven", rows, cause=of_list)
     # In a dynamic quorum a registered controller may follow without a vote.
     hidden &= evidence.dynamic()[1]
     cluster, node_id = evidence.unlisted_observers(hidden)
     count += sink.of_clusters("observer_unknown", cluster, member.quorum_place, node_id=node_id)
     return np.where(settled, 0, count)
-
-
-def _lacks_controllers(judge: Judge) -> Bool:
-    """Return a mask of clusters in which more controllers may be registered than the newest reading
-    has: a list of controllers was refused or failed; in a dynamic quorum also if an earlier reading
-    had a list, or if a controller was queried that is in no list. A collection that never requested
-    the list says nothing about it (docs/decisions/0025)."""
-    evidence, clusters = judge.evidence, len(judge.evidence.clusters)
-    refused, listeners = evidence.snapshots["refusals"], evidence.listeners
-    requests = [refused.code("request", name) for name in (MEMBERS, UNLISTED)]
-    of_list = refused.field("role") == Role.CONTROLLER
-    of_list &= np.isin(refused.field("request"), requests)
-    unlisted = listeners.field("role") == Role.CONTROLLER
-    unlisted &= find(evidence.subjects.key, record_keys(listeners)) < 0
-    lacks = marked(clusters, listeners.row[unlisted]) | evidence.membership.controllers_known
-    lacks = (lacks & evidence.dynamic()[0]) | marked(clusters, refused.row[of_list])
-    return lacks & (judge.metadata_version >= judge.dialect.can.controllers_register_from)
 
 
 def _not_asked(evidence: Evidence, rows: Bool) -> list[str]:
@@ -544,8 +527,9 @@ def _ghosts(judge: Judge, covered: Bool, report: BatchFindings) -> Int:
     quorum, times = tuple(column[node.cluster] for column in unseen), (node.at, node.line)
     failed = (node.failed_at, node.failed_line)
     hidden = np.flatnonzero(_without_range(evidence) & ~covered)
-    stored = evidence.membership.on_zookeeper[node.cluster[hidden]]
-    causes = np.where(stored, Issue.ZNODE, np.where(node.past[hidden], Issue.EARLIER, ""))
+    causes = np.where(node.past, Issue.EARLIER, "")
+    causes = np.where(evidence.membership.on_zookeeper[node.cluster], Issue.ZNODE, causes)
+    causes = np.where(node.contradicted, Issue.CONTRADICTED, causes)[hidden]
     facts: dict[str, Int | Texts] = {"cause": texts_of(cause or None for cause in causes.tolist())}
     facts["finalized_level"] = np.where(node.gone, metadata_version, NONE)[hidden]
     count = report.of_nodes("range_unknown", hidden, times, unregistered, **facts)
@@ -587,7 +571,8 @@ def report_unread(judge: Judge, agreed: Agreed, report: BatchFindings) -> Bool:
     # Only a node that is not registered can be in that list and nowhere else.
     unread = open_to & ~marked(clusters, list(evidence.configured)) & may_be_dynamic
     unread &= judge.metadata_version >= UNREGISTERS_CONTROLLERS_FROM
-    details = dict.fromkeys(np.flatnonzero(unread).tolist(), _NOT_READ)
+    not_read = "its controller.quorum.voters was not read"
+    details = dict.fromkeys(np.flatnonzero(unread).tolist(), not_read)
     for cluster, voters in evidence.configured.items():
         if open_to[cluster] and not member.controllers_lately[cluster]:
             controllers = (node.cluster == cluster) & (node.role == Role.CONTROLLER)

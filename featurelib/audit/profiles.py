@@ -70,7 +70,7 @@ class Profiles:
         full_at, partial_at = flat.field("full_at"), flat.field("partial_at")
         two = (full >= 0) & (partial >= 0) & (partial_at > full_at)
         full, partial = (
-            np.where(local >= 0, self.first[flat.row] + local, -1) for local in (full, partial)
+            np.where(local >= 0, self.first[flat.row] + local, local) for local in (full, partial)
         )
         confirmed = np.ones(len(full), dtype=bool)
         pairs, of_pair = np.unique(np.stack((full[two], partial[two])), axis=1, return_inverse=True)
@@ -95,6 +95,14 @@ class Profiles:
             at=np.where(local >= 0, flat.field("scraped_at"), 0),
             line=flat.field("scraped_line"),
         )
+
+    def contradict(self, answers: Answers, entry: Int) -> Bool:
+        """Return a mask of responses that differ from the registration profiles `entry`; of a
+        partial response only features with a minimum above 0 count."""
+        differs = (answers.profile >= 0) & (entry >= 0) & (answers.profile != entry)
+        for row in np.flatnonzero(differs & answers.partial).tolist():
+            differs[row] = not self._confirms(int(entry[row]), int(answers.profile[row]))
+        return differs
 
     def _confirms(self, *two: int) -> bool:
         full, partial = (

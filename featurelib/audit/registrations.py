@@ -26,7 +26,7 @@ from featurelib.audit.columns import (
     place,
     split_key,
 )
-from featurelib.audit.profiles import NOBODY, Answers, Profiles
+from featurelib.audit.profiles import NOBODY, UNREADABLE, Answers, Profiles
 from featurelib.feature import Role, Witness
 from featurelib.rows import Bool, Int, pick
 from featurelib.snapshot.records import Records, Snapshots
@@ -46,6 +46,7 @@ class Membership:
     zookeeper: Bool
     kraft: Bool
     registrations_proven: Bool
+    brokers_lag: Bool  # by cluster: true if the node that listed the brokers lagged behind
     brokers_listed: Bool  # by cluster: true if the data has a list of registered brokers
     quorum_known: Bool  # by cluster: true with a recent DescribeQuorum response
     quorum_at: Int
@@ -105,7 +106,7 @@ class Sources:
         # The newest lists of brokers: with fenced brokers, without them, and the metadata log's.
         self.shown_at, self.plain_at = np.zeros((2, self.clusters), dtype=np.int64)
         line, self.plain_line = self.lists.field("line"), self.plain_at * 0
-        whole, plain = (np.flatnonzero(of & (role == BROKER)) for of in (shows > 0, shows == 0))
+        whole, plain = (np.flatnonzero(of & (role == BROKER)) for of in (shows > 0, shows <= 0))
         self.shown_at[self.lists.row[whole]] = at[whole]
         self.plain_at[self.lists.row[plain]] = at[plain]
         self.plain_line[self.lists.row[plain]], self.member_line = line[plain], line[owner]
@@ -304,6 +305,7 @@ class Subjects:
     gone: Bool  # true if Kafka does not see it: a fenced broker, a controller that does not follow
     follows: Bool  # true for a voter that fetched from the leader, in the leader's newest response
     live: Bool  # true for a follower, and a broker that Kafka called live in its newest response
+    contradicted: Bool  # true if data of one time shows two ranges
     listed_nothing: Bool  # true for a registration in ZooKeeper that lists no features
     answered_with: Int  # the profile of its own response; -1 = no usable response
     expected_only: Bool
@@ -368,6 +370,7 @@ def read_nodes(
         zookeeper=zookeeper,
         kraft=kraft,
         registrations_proven=(proven & is_current) | vouched,
+        brokers_lag=base.having(base.lists, base.lists.field("fenced_shown") < 0),
         brokers_listed=brokers_listed,
         quorum_known=quorum_seen & fresh(base.quorum_at) & (base.quorum_at >= reading_start),
         quorum_at=base.quorum_at,
@@ -398,10 +401,9 @@ def _describe(
     entry_at, entry_line = (pick(flat.field(name), entry, 0) for name in ("at", "line"))
     entry_profile = pick(profiles.of_registrations(flat), entry, NOBODY)
     in_zookeeper = pick(flat.field("witness"), entry, LOG) == ZOOKEEPER
-    # While the feature system is off, brokers register no features, and answer with old values.
-    unused = (entry_profile == profiles.empty) & (answers.profile >= 0) & system_off[cluster]
     entry_word = Answers(entry_profile, entry_at < 0, entry_at, entry_line)
-    word, by_entry = _ranges_of(answers, entry_word, in_zookeeper, unused)
+    off = system_off[cluster]
+    word, by_entry, odd = _ranges_of(answers, entry_word, in_zookeeper, off, profiles)
     stands = fresh(word.at) & (answered | by_entry)
     metrics = profiles.of_metrics(base.listeners).of(listener)
     word, alive, by_metrics, scraped = _beside_metrics(word, stands, metrics, failed_at, fresh)
@@ -436,8 +438,9 @@ def _describe(
         gone=stale,
         follows=base.follow(keys, failed_at),
         live=base.live(keys, listed_at, failed_at) & ~stale,
+        contradicted=odd,
         listed_nothing=in_zookeeper & (entry_profile == profiles.empty),
-        answered_with=np.where(answered & fresh(answered_at), answers.profile, NOBODY),
+        answered_with=np.where(answered & fresh(answered_at) & ~odd, answers.profile, NOBODY),
         expected_only=source == EXPECTED_ONLY,
         unregistered=source == EXPECTED_AND_THERE,
         too_old=(word.at > 0) & ~fresh(word.at),
@@ -451,16 +454,24 @@ def _describe(
     )
 
 
-def _ranges_of(own: Answers, entry: Answers, stored: Bool, unused: Bool) -> tuple[Answers, Bool]:
-    """Return the range of each node, from its own response or its registration `entry`, and a mask
-    of ranges from registrations. `stored`: registered in ZooKeeper; `unused`: registered without
-    features, because the feature system is off."""
-    by_entry = (((entry.at >= own.at) & (entry.profile >= 0)) | stored) & ~unused
+def _ranges_of(
+    own: Answers, entry: Answers, stored: Bool, off: Bool, profiles: Profiles
+) -> tuple[Answers, Bool, Bool]:
+    """Return the range of each node, from its own response or its registration `entry`, and masks
+    of ranges from registrations, and of nodes whose data of one time shows two ranges: they have
+    none. `stored`: registered in ZooKeeper; `off`: the feature system of the cluster is off."""
+    # While the feature system is off, brokers register no features, and answer with old values. So
+    # does any broker below inter.broker.protocol.version 2.7.
+    unused = entry.profile == profiles.empty
+    by_entry = ((entry.at >= own.at) & (entry.profile >= 0)) | stored
+    by_entry &= ~(unused & (own.profile >= 0) & off)
     mixed = Answers(*(np.where(by_entry, of, value) for of, value in zip(entry, own, strict=True)))
-    # A broker with another response in a later reading was restarted: its znode changed since.
-    rewritten = by_entry & stored & (own.at > entry.at + ONE_READING) & (own.profile >= 0)
-    mixed.profile[rewritten & (own.profile != entry.profile)] = NOBODY
-    return mixed, by_entry
+    # A broker with another response than its znode was restarted in between, or is two processes.
+    odd = by_entry & stored & ~unused & (own.at + ONE_MOMENT > entry.at)
+    odd &= profiles.contradict(own, entry.profile)
+    odd |= ~by_entry & (own.profile == UNREADABLE)
+    mixed.profile[odd] = NOBODY
+    return mixed, by_entry, odd
 
 
 def _beside_metrics(

@@ -3,9 +3,10 @@ or of one release.
 
 Each file is searched in this order: its option; the folder in the variable FEATURELIB_CONFIG;
 /etc/featurelib; conf/ of the current folder; conf/ of the checkout featurelib runs from. The first
-file found applies. A file of the current folder never makes the rules of approval weaker than the
-checkout's file: the stricter rule applies, and only the checkout's file decides which signatures
-count. A relative path in a file begins at that file's folder.
+file found applies. The environment and the current folder never make the rules of approval weaker
+than the installed file, that of /etc/featurelib or of the checkout: the stricter rule applies, and
+only --config or the installed file decides which signatures count. A relative path in a file begins
+at that file's folder.
 """
 
 from __future__ import annotations
@@ -47,10 +48,11 @@ def find_settings(config: str | None) -> tuple[Settings, str]:
     path = find_file("--config", config, SETTINGS)
     if path is None:
         return Settings(), NO_FILE
-    settings, usual = _parse(path), CHECKOUT / SETTINGS
-    if config is None and not path.is_absolute():  # the current folder decides which file it is
-        installed = _parse(usual) if _is_there(usual) else Settings(allowed_signers="")
-        settings = _stricter(settings, installed)
+    settings = _parse(path)
+    if config is None and path.parent not in (SYSTEM, CHECKOUT):
+        usual = (place / SETTINGS for place in (SYSTEM, CHECKOUT) if _is_there(place / SETTINGS))
+        installed = next(map(_parse, usual), Settings(allowed_signers=""))
+        settings = _stricter(settings, installed, is_here=not path.is_absolute())
     return settings, str(path.absolute())
 
 
@@ -130,14 +132,16 @@ def _parse(path: Path) -> Settings:
     return msgspec.structs.replace(settings, allowed_signers=signers, places=NamedPlaces(**places))
 
 
-def _stricter(file: Settings, installed: Settings) -> Settings:
-    """Return the settings `file`, with approval rules not weaker than those of the checkout."""
+def _stricter(file: Settings, installed: Settings, *, is_here: bool) -> Settings:
+    """Return the settings `file`, with approval rules not weaker than the installed ones.
+    `is_here`: those of the current folder, which names no journal, inventory or output."""
+    places = msgspec.structs.replace(installed.places, tables=file.places.tables)
     return msgspec.structs.replace(
         file,
         require_signature=file.require_signature or installed.require_signature,
         allowed_signers=installed.allowed_signers,
         longest_approval_hours=min(file.longest_approval_hours, installed.longest_approval_hours),
-        places=msgspec.structs.replace(installed.places, tables=file.places.tables),
+        places=places if is_here else file.places,
     )
 
 

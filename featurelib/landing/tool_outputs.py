@@ -94,7 +94,8 @@ def numbered(lines: Iterable[bytes], source: ToolOutput) -> Iterator[tuple[int, 
     for number, raw in enumerate(lines, start=1):
         source.lines = number
         try:
-            yield number, raw.removesuffix(b"\n").removesuffix(b"\r").decode()
+            encoding = "utf-8-sig" if number == 1 else "utf-8"  # Windows writes a mark before it
+            yield number, raw.removesuffix(b"\n").removesuffix(b"\r").decode(encoding)
         except UnicodeDecodeError as error:
             actual = f"found byte 0x{raw[error.start]:02x} at {error.start + 1}"
             raise source.fault(f"expected UTF-8 text, {actual}.", number) from None

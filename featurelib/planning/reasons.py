@@ -193,10 +193,13 @@ class Reasons:
         cluster = self._view_of.cluster
         if refusal.code in tagged("configured"):
             yield str(cluster.active)
-        for dependency in self._catalogue.dependencies:
-            needs = dependency.other == refusal.feature and dependency.least > (refusal.level or 0)
-            if needs and cluster.level(dependency.feature) == dependency.level:
-                yield f"{dependency.feature} {dependency.level}"
+        tables = self._catalogue.tables  # a dependency may end with a later release
+        every = {tuple(of) for _, *of in tables.dependencies.tolist()}
+        for code, level, other, least in sorted(every):
+            feature = tables.features[code]
+            needs = tables.features[other] == refusal.feature and least > (refusal.level or 0)
+            if needs and cluster.level(feature) == level:
+                yield f"{feature} {level}"
 
     def of_reply(self, step: Step, reply: Reply) -> Iterator[Reason]:
         """Yield the controller's refusal of each update in a probe, with its own message."""

@@ -13,7 +13,7 @@ from featurelib.feature import METADATA_VERSION, Witness
 from featurelib.landing.responses import KEYS
 from featurelib.rows import NONE, TableRows, join_rows
 from featurelib.schema import LAYOUT, TEXT_FIELDS
-from featurelib.snapshot.log import expected_end, is_complete, level_map
+from featurelib.snapshot.log import expected_end, is_complete, lags, level_map
 from featurelib.snapshot.migration import (
     controllers_at,
     is_in_zookeeper_mode,
@@ -23,6 +23,8 @@ from featurelib.snapshot.migration import (
 )
 from featurelib.snapshot.records import NODE_GONE, StoredRow, make_records, unusable_row, write_rows
 from featurelib.snapshot.state import (
+    DAMAGED,
+    FASTEST_RESTART,
     NOTHING,
     ONE_READING,
     ClusterState,
@@ -98,7 +100,8 @@ class _Row:
             "registrations_gone": [(node_id,) for node_id in sorted(removed)],
             "witnesses": self._witnesses(),
             "members": [
-                (row.role, row.fenced_shown, row.at, row.line, len(row.members)) for row in lists
+                (row.role, self._fenced_shown(row), row.at, row.line, len(row.members))
+                for row in lists
             ],
             "member": [member for row in lists for member in row.members],
             "disputed": self._disputed(lists),
@@ -170,11 +173,18 @@ class _Row:
             values |= {"full": self._registered(), "partial": NOTHING}
             values |= {"full_at": max(entry.full_at, entry.partial_at), "levels": NOTHING}
             values |= {"full_line": max(entry.full_line, entry.partial_line), "epoch": -1}
+        if _contradicts_itself(entry):
+            values |= {"full": DAMAGED, "partial": NOTHING}
+            values["full_at"] = max(entry.full_at, entry.partial_at)
         ranges = () if entry.scraped == NOTHING else by_metrics(entry, self._state)[0]
         values["scraped"] = _position(self._profiles, ranges) if ranges else NOTHING
         values["error"] = self._row.text_code(entry.error)
         values["releases"] = self._row.text_code(entry.releases or None)
         return tuple(values.values())
+
+    def _fenced_shown(self, of: Members) -> int:
+        """Return 1 if a list shows fenced brokers, 0 if not; -1 = yes, as of some time ago."""
+        return -1 if of.fenced_shown and lags(of, self._state) else int(of.fenced_shown)
 
     def _registrations(self, stored: list[Registration]) -> Iterator[tuple[object, ...]]:
         for entry in stored if self._zookeeper else ():
@@ -296,6 +306,13 @@ class _Row:
 
 def _position(maps: dict[Map, int], entries: Map) -> int:
     return maps.setdefault(entries, len(maps))
+
+
+def _contradicts_itself(entry: Listener) -> bool:
+    """Return true if a node responded with two ranges within less time than a restart takes."""
+    full, partial = (entry.full_at, entry.full_other_at), (entry.partial_at, entry.partial_other_at)
+    at, other_at = max(full, partial)
+    return 0 < other_at > at - FASTEST_RESTART
 
 
 def _dumped_at(state: ClusterState) -> int:

@@ -242,9 +242,17 @@ class Fold:
         # 0.
         if content.asked_version >= kinds.KNOWS_MINIMUM_ZERO:
             if moment > (listener.full_at, listener.full_line):
+                if listener.full not in (ranges, NOTHING):
+                    listener.full_other_at = listener.full_at
                 listener.full, (listener.full_at, listener.full_line) = ranges, moment
+            elif ranges != listener.full:
+                listener.full_other_at = max(listener.full_other_at, at)
         elif moment > (listener.partial_at, listener.partial_line):
+            if listener.partial not in (ranges, NOTHING):
+                listener.partial_other_at = listener.partial_at
             listener.partial, (listener.partial_at, listener.partial_line) = ranges, moment
+        elif ranges != listener.partial:
+            listener.partial_other_at = max(listener.partial_other_at, at)
         self._learn_answer(content, moment)
         epoch = content.epoch
         if epoch < 0:
@@ -297,7 +305,7 @@ class Fold:
                 (node, -1 if fenced is None else int(fenced)) for node, fenced in content.members
             )
             listed = (int(content.role), content.fenced_shown, at, line, members)
-            self._keep("members", kept.Members(*listed))
+            self._keep("members", kept.Members(*listed, content.request.asked_node))
 
     def _add_quorum(self, content: kinds.QuorumDescription, at: int, line: int) -> None:
         self._note_right(QUORUM, content, at, line)

@@ -29,6 +29,7 @@ IDLE_WINDOW = 10_000_000  # microseconds
 IDLE_RECORD_INTERVAL = 500_000  # microseconds: Kafka's default of metadata.max.idle.interval.ms
 ONE_READING = 5 * 60 * 1_000_000  # microseconds: lines read within this time may be of one reading
 ONE_MOMENT = 10_000_000  # microseconds: lists of nodes read within this time must be equal
+FASTEST_RESTART = 1_000_000  # microseconds: no node starts with other software in less time
 
 
 class Listener(msgspec.Struct, array_like=True, gc=False):
@@ -57,6 +58,9 @@ class Listener(msgspec.Struct, array_like=True, gc=False):
     scraped_levels: int = NOTHING
     scraped_at: int = 0
     scraped_line: int = 0
+    # When the newest response with other ranges than the kept one came; 0 = never.
+    full_other_at: int = 0
+    partial_other_at: int = 0
 
 
 class Registration(msgspec.Struct, array_like=True, gc=False):
@@ -92,6 +96,7 @@ class Members(msgspec.Struct, array_like=True, gc=False):
     at: int
     line: int
     members: tuple[tuple[int, int], ...]  # (node, 1 fenced · 0 unfenced · -1 unknown), sorted
+    asked_node: int = NOTHING
 
 
 class Quorum(msgspec.Struct, array_like=True, gc=False):

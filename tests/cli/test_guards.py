@@ -102,10 +102,13 @@ def test_every_command_and_job_takes_the_first_place_that_has_the_file(
     assert find_settings(None)[1] == str(places[2] / "audit.toml")
 
 
-@pytest.mark.parametrize("named", ["", ".", "conf/../."])
-def test_a_relative_folder_in_the_variable_brings_no_signers_of_its_own(
+@pytest.mark.parametrize("named", ["", ".", "conf/../.", "absolute"])
+def test_a_folder_in_the_variable_brings_no_signers_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str
 ) -> None:
+    if named == "absolute":
+        settle(tmp_path / "mine", signature=False)
+        named = str(tmp_path / "mine")
     settle(Path("conf"), signature=False)
     settle(Path("."), signature=False)
     settle(tmp_path / "checkout" / "conf", signature=True)

@@ -60,7 +60,8 @@ def zookeeper(
 
 def answer(node_id: int, *, epoch: int, age: int = 0) -> bytes:
     keys = {"role": "broker", "endpoint": f"127.0.0.1:{9000 + node_id}", "error_code": 0}
-    keys |= {"asked_version": 3, "answered_version": 3, "supported_features": []}
+    keys |= {"asked_version": 3, "answered_version": 3}
+    keys["supported_features"] = [{"name": "f", "min_version": 1, "max_version": 5}]
     keys |= {"finalized_features_epoch": epoch, "finalized_features": []}
     line = line_of("api_versions", "c", age, node_id=node_id, **keys)
     # With age 0 it is of the reading that began an hour ago.

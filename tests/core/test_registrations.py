@@ -685,6 +685,64 @@ def test_two_lists_of_one_moment_that_differ_prove_nothing(
         assert (readiness(said, METADATA)["verdict"] == "READY") == (not differ)
 
 
+def seconds_later(seconds: float, line: bytes) -> bytes:
+    moment = at(1, 0).replace(":00.000000Z", f":{seconds:09.6f}Z")
+    return json.dumps(json.loads(line) | {"observed_at": moment}).encode()
+
+
+def broker(epoch: int, seconds: float = 1) -> bytes:
+    return seconds_later(seconds, answer(2, epoch=epoch))
+
+
+BOTH_LISTED = listing((1, False), (2, False))
+
+
+@pytest.mark.parametrize(
+    ("lines", "verdict"),
+    [
+        ([broker(500), BOTH_LISTED], "UNKNOWN"),
+        ([broker(109), BOTH_LISTED], "READY"),
+        ([broker(110), BOTH_LISTED], "UNKNOWN"),
+        ([broker(209, seconds=51), BOTH_LISTED], "READY"),
+        ([broker(500), BOTH_LISTED.replace(b'"asked_node": 1', b'"asked_node": 2')], "READY"),
+        ([broker(9), BOTH_LISTED, *log(*ME, node(2), age=1)], "READY"),
+    ],
+    ids=["far behind", "a busy cluster", "just behind", "a minute passes", "the other lists",
+         "and a dump"],
+)  # fmt: skip
+def test_a_list_of_a_broker_that_lags_behind_proves_nothing(
+    lines: list[bytes], verdict: str
+) -> None:
+    scene = [*ANSWERS, quorum([(1, 0)]), *lines]
+    for order in (scene, scene[::-1]):
+        said = judge_lines(order)
+        assert readiness(said, METADATA)["verdict"] == verdict
+        causes = {row["facts"]["cause"] for row in findings(said, "registrations_unproven")}
+        assert causes == ({"lags"} if verdict == "UNKNOWN" else set())
+
+
+@pytest.mark.parametrize("asked", [4, 3])
+@pytest.mark.parametrize(("seconds", "is_odd"), [(0, True), (0.9, True), (1.1, False), (30, False)])
+def test_a_node_with_two_ranges_at_one_time_has_none(
+    seconds: float, is_odd: bool, asked: int
+) -> None:
+    first = seconds_later(0, answer(1, ranges=OLD, asked_version=asked))
+    then = seconds_later(seconds, answer(1, asked_version=asked))
+    again = seconds_later(seconds, answer(1, asked_version=asked, epoch=10))
+    rest = [answer(1, CONTROLLER), quorum([(1, 0)]), ALONE]
+    for order in ([first, then, again], [then, first, again], [again, then, first]):
+        for scene in ([*rest, *order], [*order, *rest]):
+            said = judge_lines(scene)
+            rows = findings(said, "range_unknown")
+            assert [(row["role"], row["facts"]["cause"]) for row in rows] == [
+                ("broker", "contradicted")
+            ] * is_odd
+            verdict = readiness(said, METADATA)["verdict"]
+            # A short response may leave features out, so nothing is certain without an odd one.
+            assert asked == 3 or (verdict == "READY") == (not is_odd)
+            assert not is_odd or verdict == "UNKNOWN"
+
+
 DYNAMIC_LEVELS: dict[str, Any] = {
     "levels": LEVELS | {"kraft.version": 1}, "ranges": NEW | {"kraft.version": (0, 1)},
 }  # fmt: skip

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import lzma
+from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -148,10 +149,11 @@ def test_a_newer_answer_without_requests_is_read_by_its_ranges() -> None:
     (answer,) = (
         one for one in lines if (one["kind"], one.get("role")) == ("api_versions", "broker")
     )
+    later = datetime.fromisoformat(answer["observed_at"]) + timedelta(seconds=2)
     lines.append(
         {
             "kind": "api_versions", "cluster_id": "stock42", "node_id": 1, "role": "broker",
-            "observed_at": answer["observed_at"][:-1] + "9Z", "endpoint": answer["endpoint"],
+            "observed_at": later.isoformat(), "endpoint": answer["endpoint"],
             "asked_version": 4, "answered_version": 4, "error_code": 0,
             "supported_features": [
                 {**f, "max_version": 25} if f["name"] == METADATA_VERSION else f

@@ -56,8 +56,16 @@ def answer(
     seconds: int = 1,
     level: int = 4,
     epoch: int = 1,
+    asked_version: int = 4,
 ) -> bytes:
-    said = Node(node_id=node_id, ranges=ranges, answered=1, levels={"f": level}, epoch=epoch)
+    said = Node(
+        node_id=node_id,
+        ranges=ranges,
+        answered=1,
+        levels={"f": level},
+        epoch=epoch,
+        asked_version=asked_version,
+    )
     moment = at(1, seconds).encode()
     return answer_line("c", said).replace(at(1, node_id).encode(), moment)
 
@@ -132,6 +140,29 @@ def test_a_broker_is_gone_only_where_something_says_so(
         assert readiness(said, "f")["target"] == 6
     elif verdict == "READY":
         assert readiness(said, "f")["target"] == 5
+
+
+@pytest.mark.parametrize(
+    ("lines", "verdict"),
+    [
+        ([answer(1, NOTHING_MORE)], "UNKNOWN"),
+        ([answer(1, NOTHING_MORE, 299)], "UNKNOWN"),
+        ([answer(1, NOTHING_MORE, -5)], "UNKNOWN"),
+        ([answer(1, NOTHING_MORE, -60)], "READY"),
+        ([answer(1, {})], "UNKNOWN"),
+        ([answer(1, {}, asked_version=3)], "UNKNOWN"),
+        ([answer(1, NARROW, asked_version=3)], "READY"),
+    ],
+    ids=["a moment later", "minutes later", "just before", "before its start", "with no feature",
+         "with no feature, in a short response", "with the same"],
+)  # fmt: skip
+def test_a_broker_that_responds_otherwise_than_its_znode_is_not_known(
+    lines: list[bytes], verdict: str
+) -> None:
+    said = judge_lines([*ROUND, registered(1, NARROW), *lines])
+    assert readiness(said, "f")["verdict"] == verdict
+    causes = {row["facts"]["cause"] for row in findings(said, "range_unknown")}
+    assert causes == ({"contradicted"} if verdict == "UNKNOWN" else set())
 
 
 def printed(level: int, seconds: int) -> bytes:

@@ -206,6 +206,8 @@ FEATURE = (
 
 
 def test_output_of_the_features_tool_keeps_its_lines_and_numbers() -> None:
+    marked = said(converted("features_describe", [f"\ufeff{FEATURE}"]))
+    assert [line["line"] for line in marked] == [FEATURE]
     lines = said(converted("features_describe", ["", FEATURE, "[warning] x"]))
     assert [(line["line_number"], line["line"]) for line in lines] == [
         (2, FEATURE),
