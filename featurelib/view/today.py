@@ -80,8 +80,8 @@ def todo_for(finding: ReportedFinding) -> Todo:
 
 def _to_do(cluster: ReportedCluster) -> list[ReportedFinding]:
     """Return the findings to act on, without findings that follow from others: the range of a stale
-    node, others of a node with a critical finding, silent nodes of a quorum without a majority, and
-    repeated findings about old data."""
+    node, others of a node with a critical finding, silent nodes and unread voters of a quorum
+    without a majority, and repeated findings about old data."""
     serious = [f for f in digest.unmuted(cluster.findings) if f.severity is not Severity.INFO]
     follow, critical = _consequences(serious), Severity.CRITICAL
     roots = [f for f in serious if f.severity is critical or f not in follow]
@@ -96,7 +96,7 @@ def _consequences(findings: Sequence[ReportedFinding]) -> list[ReportedFinding]:
     old, silent = _with_tags(findings, "too_old"), _with_tags(findings, "silent")
     follow = [f for f in old if f.code != old[0].code]
     is_lost = _with_tags(findings, "no_leader", "no_majority")
-    follow += [f for f in silent if is_lost]
+    follow += [f for f in (*silent, *_with_tags(findings, "votes_unseen")) if is_lost]
     follow += [f for f in findings if f.node_id is not None and f.node in critical]
     return follow + [f for f in _with_tags(findings, "of_range", "range_unseen") if f.node in dead]
 
@@ -168,7 +168,7 @@ def _without_new_data(clusters: Clusters, run: ReportedRun) -> Groups:
             late.append((max((run.as_of - at - LATE) // timedelta(days=1) + 1, 1), at, cluster))
     if late:
         late.sort(key=lambda row: row[0])
-        since = [f"{c.name} since {time_text(at)} ({count(n, 'run')})" for n, at, c in late]
+        since = [f"{c.name} since {time_text(at)} ({count(n, 'day')})" for n, at, c in late]
         items = [c for *_, c in late]
         how = f"Check {'the collectors' if items[1:] else 'its collector'}, or collect by hand."
         how = f"{how} {digest.fill_in(items[0].collect)}".rstrip()
