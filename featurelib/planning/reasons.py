@@ -193,13 +193,20 @@ class Reasons:
         cluster = self._view_of.cluster
         if refusal.code in tagged("configured"):
             yield str(cluster.active)
-        tables = self._catalogue.tables  # a dependency may end with a later release
-        every = {tuple(of) for _, *of in tables.dependencies.tolist()}
-        for code, level, other, least in sorted(every):
-            feature = tables.features[code]
-            needs = tables.features[other] == refusal.feature and least > (refusal.level or 0)
-            if needs and cluster.level(feature) == level:
-                yield f"{feature} {level}"
+        tables, newest = self._catalogue.tables, self._catalogue.dependencies
+        found = [(d.feature, d.level, d.other, d.least) for d in newest]
+        names = tables.features  # an earlier release may have a dependency that the newest lacks
+        earlier = {(names[a], b, names[c], d) for _, a, b, c, d in tables.dependencies.tolist()}
+        for rows in (found, sorted(earlier)):
+            broken = [
+                f"{feature} {level}"
+                for feature, level, other, least in rows
+                if (other, cluster.level(feature)) == (refusal.feature, level)
+                and least > (refusal.level or 0)
+            ]
+            if broken:
+                yield from broken
+                return
 
     def of_reply(self, step: Step, reply: Reply) -> Iterator[Reason]:
         """Yield the controller's refusal of each update in a probe, with its own message."""

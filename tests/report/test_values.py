@@ -290,7 +290,7 @@ def test_plans_wait_where_no_data_came_and_who_fell_silent_last_is_named_first()
     assert (lost.verb, lost.clusters) == ("Collect", ("lost",))
     assert (approve.verb, approve.clusters) == ("Approve", ("fresh",))
     said = [f"{name} since {time_text(now - timedelta(hours=age))}" for name, age in ages.items()]
-    assert late.text == f"No new data from {said[2]} (1 run), {said[1]} (3 runs)."
+    assert late.text == f"No new data from {said[2]} (1 day), {said[1]} (3 days)."
 
 
 def test_several_managers_finalize_and_msk_has_no_command_that_could_be_wrong() -> None:
