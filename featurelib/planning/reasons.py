@@ -194,10 +194,10 @@ class Reasons:
         if refusal.code in tagged("configured"):
             yield str(cluster.active)
         tables, newest = self._catalogue.tables, self._catalogue.dependencies
-        found = [(d.feature, d.level, d.other, d.least) for d in newest]
+        current = [(d.feature, d.level, d.other, d.least) for d in newest]
         names = tables.features  # an earlier release may have a dependency that the newest lacks
         earlier = {(names[a], b, names[c], d) for _, a, b, c, d in tables.dependencies.tolist()}
-        for rows in (found, sorted(earlier)):
+        for rows in (current, sorted(earlier)):
             broken = [
                 f"{feature} {level}"
                 for feature, level, other, least in rows
