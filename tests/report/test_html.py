@@ -382,6 +382,8 @@ def test_what_is_newly_critical_is_told_first_though_its_verdict_stayed() -> Non
     ]
     text = " ".join(read_page(render_html(said)).texts)
     assert "2 critical" in text
+    # The verdict of a critical cluster never stands alone.
+    assert "new critical UP_TO_DATE" in text
     assert "UP_TO_DATE (as in the last run)" in text
     assert "newly critical, UP_TO_DATE as before new" in text
     assert "was UP_TO_DATE" not in text
