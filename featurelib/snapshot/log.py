@@ -244,7 +244,7 @@ def lags(of: Members, state: ClusterState) -> bool:
     ends = [
         entry.epoch - max(0, entry.levels_at - own.levels_at) // IDLE_RECORD_INTERVAL
         for entry in brokers.values()
-        if entry.levels_at <= own.levels_at + ONE_READING
+        if abs(entry.levels_at - own.levels_at) <= ONE_READING
     ]
     return max(ends) > own.epoch + BUSY_RECORDS
 

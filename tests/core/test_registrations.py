@@ -704,11 +704,12 @@ BOTH_LISTED = listing((1, False), (2, False))
         ([broker(109), BOTH_LISTED], "READY"),
         ([broker(110), BOTH_LISTED], "UNKNOWN"),
         ([broker(209, seconds=51), BOTH_LISTED], "READY"),
+        ([answer(3, epoch=500, answered=9), broker(9), BOTH_LISTED], "READY"),
         ([broker(500), BOTH_LISTED.replace(b'"asked_node": 1', b'"asked_node": 2')], "READY"),
         ([broker(9), BOTH_LISTED, *log(*ME, node(2), age=1)], "READY"),
     ],
-    ids=["far behind", "a busy cluster", "just behind", "a minute passes", "the other lists",
-         "and a dump"],
+    ids=["far behind", "a busy cluster", "just behind", "a minute passes",
+         "one was ahead that left hours ago", "the other lists", "and a dump"],
 )  # fmt: skip
 def test_a_list_of_a_broker_that_lags_behind_proves_nothing(
     lines: list[bytes], verdict: str
