@@ -19,7 +19,6 @@ from tests.backends.judged import (
     judged,
     levels,
     until,
-    validated,
     verdict,
     ways,
 )
@@ -129,15 +128,29 @@ def test_a_plan_that_rests_on_a_probe_is_applied_by_asking_again(
     assert levels(cluster.bootstrap)[METADATA] == 21
 
 
-def with_ghosts(kraft_cluster: Callable[..., RunningCluster], release: str) -> RunningCluster:
+def with_ghosts(
+    kraft_cluster: Callable[..., RunningCluster], release: str, out: Path
+) -> RunningCluster:
     """A dynamic quorum of controller 1, and broker 4 and controller 3 that registered and died."""
     ghosts = (
         Node(id=3, roles="controller", release=release),
         Node(id=4, roles="broker", release=release),
     )
     cluster = kraft_cluster(Node(id=1), *ghosts, release_version="4.1", dynamic=True)
-    # Brokers are checked first, so only a level that all of them support tells of controller 3.
-    until(lambda: not validated(cluster, 1, "share.version"))
+    tries = itertools.count()
+
+    def are_registered() -> bool:
+        where = out / str(next(tries))
+        lines, _ = collected(where, "--bootstrap", cluster.bootstrap.split(",")[0])
+        said = [one for one in map(json.loads, lines) if one["kind"] == "describe_cluster"]
+        nodes = {
+            (one["endpoint_type"], node["broker_id"])
+            for one in said
+            for node in one["answer"]["brokers"]
+        }
+        return {(1, 4), (2, 3)} <= nodes
+
+    until(are_registered)
     for ghost in ghosts:
         cluster.stop_node(ghost.id, kill=True)
     return cluster
@@ -159,7 +172,7 @@ def until_gone(cluster: RunningCluster, out: Path) -> None:
 def test_a_refusal_names_a_ghost_and_its_range_that_nobody_saw(
     kraft_cluster: Callable[..., RunningCluster], tmp_path: Path
 ) -> None:
-    cluster = with_ghosts(kraft_cluster, "4.1.2")
+    cluster = with_ghosts(kraft_cluster, "4.1.2", tmp_path / "before")
     until_gone(cluster, tmp_path / "looks")
     before, way = levels(cluster.nodes[1].broker), ("--bootstrap", cluster.bootstrap.split(",")[0])
     code, out, said = run("plan", "upgrade-all", *way, "--out", str(tmp_path / "plan.json"))
@@ -195,7 +208,7 @@ def test_a_refusal_names_a_ghost_and_its_range_that_nobody_saw(
 def test_a_plan_over_ghosts_whose_range_nobody_saw_rests_on_the_controllers_yes(
     kraft_cluster: Callable[..., RunningCluster], tmp_path: Path
 ) -> None:
-    cluster = with_ghosts(kraft_cluster, "4.2.1")
+    cluster = with_ghosts(kraft_cluster, "4.2.1", tmp_path / "before")
     until_gone(cluster, tmp_path / "looks")
     plan, approval = tmp_path / "plan.json", tmp_path / "plan.approval.json"
     way = ("--bootstrap", cluster.bootstrap.split(",")[0], "--timeout", "5")
