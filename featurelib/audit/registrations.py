@@ -467,8 +467,8 @@ def _ranges_of(
     by_entry &= ~(unused & (own.profile >= 0) & off)
     mixed = Answers(*(np.where(by_entry, of, value) for of, value in zip(entry, own, strict=True)))
     # A broker with another response than its znode was restarted in between, or is two processes.
-    odd = by_entry & stored & ~unused & (own.at + ONE_MOMENT > entry.at)
-    odd &= profiles.contradict(own, entry.profile)
+    odd = by_entry & stored & profiles.contradict(own, entry.profile)
+    odd &= own.at > np.where(unused, entry.at + ONE_READING, entry.at - ONE_MOMENT)
     odd |= ~by_entry & (own.profile == UNREADABLE)
     mixed.profile[odd] = NOBODY
     return mixed, by_entry, odd

@@ -81,6 +81,7 @@ def lead(seconds: int = 0) -> bytes:
 ROUND = [registered(2, WIDE), lead(1), feature(4, 1, 1), answer(2, WIDE)]
 LATER = [registered(2, WIDE, 60), lead(61), feature(4, 1, 61), answer(2, WIDE, 61)]
 FIVE = [*ROUND, *(f(n, NARROW) for n in (1, 3, 4, 5) for f in (registered, answer))]
+OFF = znode("/brokers/ids/6", 0, {"version": 4})  # below inter.broker.protocol.version 2.7
 BEFORE = [*ROUND, registered(1, NARROW), answer(1, NARROW)]
 
 
@@ -113,6 +114,8 @@ BEFORE = [*ROUND, registered(1, NARROW), answer(1, NARROW)]
         ([*BEFORE, answer(1, NARROW, HOUR), answer(2, WIDE, HOUR)], "UNKNOWN", set()),
         ([*FIVE, answer(1, NARROW, HOUR)], "READY", set()),
         ([*FIVE, answer(1, NOTHING_MORE, HOUR)], "UNKNOWN", {"range_unknown"}),
+        ([*FIVE, OFF, answer(6, NOTHING_MORE, HOUR)], "UNKNOWN", {"range_unknown"}),
+        ([*FIVE, OFF, answer(6, NOTHING_MORE)], "BLOCKED", set()),
     ],
     ids=[
         "both are registered", "the other was never there", "it answers", "it answered just before",
@@ -128,6 +131,7 @@ BEFORE = [*ROUND, registered(1, NARROW), answer(1, NARROW)]
         "it came after the list",
         "another one was read again", "and an hour later", "they answer an hour later",
         "one of five answers as it registered", "one of five answers otherwise",
+        "one registered nothing, and answers an hour later", "or answers at once",
     ],
 )  # fmt: skip
 def test_a_broker_is_gone_only_where_something_says_so(
