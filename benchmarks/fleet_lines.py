@@ -29,7 +29,7 @@ _ANSWER = _HEAD + (
 )
 _SILENCE = _HEAD + b'"error":"' + REFUSED.encode() + b'"}\n'
 _MEMBERS = (
-    b'{"kind":"describe_cluster","cluster_id":"%b","asked_node":1,"listener":"%b","version":2,'
+    b'{"kind":"describe_cluster","cluster_id":"%b","asked_node":%d,"listener":"%b","version":2,'
     b'"endpoint_type":%d,"include_fenced_brokers":true,"observed_at":"%bZ","answer":'
     b'{"throttle_time_ms":0,"error_code":0,"error_message":null,"endpoint_type":%d,'
     b'"cluster_id":"%b","controller_id":1,"brokers":[%b],"authorized_operations":null}}\n'
@@ -157,8 +157,10 @@ def _others(
         b",".join(_REPLICA % (node, end, now, now) for node in group)
         for group in (voters, observers)
     ]
+    epochs = facts.epoch[cluster].tolist()
+    lister = ids[max(range(nodes), key=lambda i: (answering[i], epochs[i]))]
     return [
-        _MEMBERS % (name, ROLES[0], 1, times[-3], 1, name, brokers),
-        _MEMBERS % (name, ROLES[1], 2, times[-2], 2, name, controllers),
+        _MEMBERS % (name, lister, ROLES[0], 1, times[-3], 1, name, brokers),
+        _MEMBERS % (name, voters[0], ROLES[1], 2, times[-2], 2, name, controllers),
         _QUORUM % (name, times[-1], voters[0], end, *replicas),
     ]

@@ -195,7 +195,10 @@ def lacks_controllers(judge: Judge) -> Bool:
     unlisted = listeners.field("role") == Role.CONTROLLER
     unlisted &= find(evidence.subjects.key, record_keys(listeners)) < 0
     lacks = marked(clusters, listeners.row[unlisted]) | evidence.membership.controllers_known
+    lists = evidence.snapshots["members"]
+    is_outdated = (lists.field("role") == Role.CONTROLLER) & (lists.field("fenced_shown") < 0)
     lacks = (lacks & evidence.dynamic()[0]) | marked(clusters, refused.row[of_list])
+    lacks |= marked(clusters, lists.row[is_outdated])
     return lacks & (judge.metadata_version >= judge.dialect.can.controllers_register_from)
 
 

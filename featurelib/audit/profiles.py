@@ -104,16 +104,23 @@ class Profiles:
             differs[row] = not self._confirms(int(entry[row]), int(answers.profile[row]))
         return differs
 
-    def _confirms(self, *two: int) -> bool:
-        full, partial = (
-            {
-                self.entry_feature[i]: (self.entry_min[i], self.entry_max[i])
-                for i in range(self.start[profile], self.start[profile] + self.size[profile])
-                if self.entry_min[i] > 0
-            }
-            for profile in two
-        )
-        return full == partial
+    def have_other_ranges(self, profiles: Int, others: Int) -> Bool:
+        """Return a mask of pairs of profiles in which a common feature has two ranges."""
+        differ = (profiles >= 0) & (others >= 0) & (profiles != others)
+        for row in np.flatnonzero(differ).tolist():
+            one, other = self._ranges(int(profiles[row])), self._ranges(int(others[row]))
+            differ[row] = any(one[name] != other[name] for name in one.keys() & other.keys())
+        return differ
+
+    def _confirms(self, full: int, partial: int) -> bool:
+        return self._ranges(full, 1) == self._ranges(partial, 1)
+
+    def _ranges(self, profile: int, lowest: int = 0) -> dict[int, tuple[int, int]]:
+        return {
+            self.entry_feature[i]: (self.entry_min[i], self.entry_max[i])
+            for i in range(self.start[profile], self.start[profile] + self.size[profile])
+            if self.entry_min[i] >= lowest
+        }
 
 
 def ranges_of(snapshots: Snapshots, profile: int) -> dict[str, tuple[int, int]]:

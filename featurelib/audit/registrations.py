@@ -30,7 +30,7 @@ from featurelib.audit.profiles import NOBODY, UNREADABLE, Answers, Profiles
 from featurelib.feature import Role, Witness
 from featurelib.rows import Bool, Int, pick
 from featurelib.snapshot.records import Records, Snapshots
-from featurelib.snapshot.state import ONE_MOMENT, ONE_READING
+from featurelib.snapshot.state import FASTEST_RESTART, ONE_MOMENT, ONE_READING
 
 Fresh = Callable[[Int], Bool]  # true for times of recent data
 LOG, ZOOKEEPER = int(Witness.METADATA_LOG), int(Witness.FEATURES_NODE)
@@ -141,7 +141,10 @@ class Sources:
         `listed`: a mask of clusters with a complete list of brokers."""
         flat, cluster, answered = self.listeners, self.listeners.row, self.answered_at
         listed_at = np.where(flat.field("role") == BROKER, self.authority_at[cluster], 0)
-        listed_at += np.where(flat.field("role") == CONTROLLER, self.quorum_at[cluster], 0)
+        # A follower of the quorum is a controller of it, also if it responded before the quorum.
+        asked_at = self.quorum_at[cluster] - ONE_MOMENT
+        asked_at[find(self.follower_key, self.listener_key) >= 0] -= ONE_READING
+        listed_at += np.where(flat.field("role") == CONTROLLER, np.maximum(asked_at, 0), 0)
         # A metric names no cluster; a node that fetches the metadata log belongs to this one. No
         # source shows whether an observer is a broker or a controller.
         own = flat.field("scraped") >= 0
@@ -360,8 +363,9 @@ def read_nodes(
     counted = counted[first_of_equals(counted >> 2)]
     keys, source = counted >> 2, counted & 3
     reading_start = base.newest_reading_at(keys) - ONE_READING
-    at = base.lists.field("at")
-    lately = base.having(base.lists, by_list & fresh(at) & (at >= reading_start[base.lists.row]))
+    at, is_outdated = base.lists.field("at"), base.lists.field("fenced_shown") < 0
+    is_new = fresh(at) & (at >= reading_start[base.lists.row]) & ~is_outdated
+    lately = base.having(base.lists, by_list & is_new)
     lately |= base.log_is_complete & fresh(log_at) & (log_at >= reading_start)
     listed_at = np.where(zookeeper & ~kraft, base.zookeeper_at, base.authority_at)
     # An incomplete log that was dumped after the list may have later registrations.
@@ -370,7 +374,7 @@ def read_nodes(
         zookeeper=zookeeper,
         kraft=kraft,
         registrations_proven=(proven & is_current) | vouched,
-        brokers_lag=base.having(base.lists, base.lists.field("fenced_shown") < 0),
+        brokers_lag=base.having(base.lists, is_outdated & ~by_list),
         brokers_listed=brokers_listed,
         quorum_known=quorum_seen & fresh(base.quorum_at) & (base.quorum_at >= reading_start),
         quorum_at=base.quorum_at,
@@ -470,6 +474,9 @@ def _ranges_of(
     odd = by_entry & stored & profiles.contradict(own, entry.profile)
     odd &= own.at > np.where(unused, entry.at + ONE_READING, entry.at - ONE_MOMENT)
     odd |= ~by_entry & (own.profile == UNREADABLE)
+    at_once = ~stored & (np.abs(own.at - np.abs(entry.at)) < FASTEST_RESTART)
+    own_profile = np.where(at_once, own.profile, NOBODY)
+    odd |= profiles.have_other_ranges(own_profile, entry.profile)
     mixed.profile[odd] = NOBODY
     return mixed, by_entry, odd
 

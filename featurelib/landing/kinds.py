@@ -206,6 +206,8 @@ class ClusterDescription(NodeDescription, frozen=True, gc=False):
     fenced_shown: bool  # true if the list includes fenced brokers
     members: tuple[tuple[int, bool | None], ...]
     active: int  # the active controller in this node's response; -1 = unknown
+    # True if the broker had read the whole metadata log before it listed; None = not checked.
+    is_current: bool | None = None
 
 
 class QuorumDescription(NodeDescription, frozen=True, gc=False):
@@ -233,10 +235,14 @@ class DescribeClusterLine(RequestLine, tag="describe_cluster", frozen=True, gc=F
     version: DescribeVersion | None = None
     endpoint_type: EndpointType | None = None  # version 0 knows brokers only
     include_fenced_brokers: Truth | None = None
+    # The end of the broker's copy of the metadata log, and the quorum's high watermark before it.
+    epoch: Epoch | None = None
+    high_watermark: Epoch | None = None
     answer: Annotated[responses.DescribeCluster | None, _OBJECT] = None
 
     def content(self) -> ClusterDescription:
         answer, version = self.answer, self.version
+        epoch, end = self.epoch, self.high_watermark
         self.require_one(answer, version)
         listed = answer.brokers if answer else ()
         _require_once("answer.brokers", "broker", [broker.broker_id for broker in listed])
@@ -252,6 +258,7 @@ class DescribeClusterLine(RequestLine, tag="describe_cluster", frozen=True, gc=F
             and bool(self.include_fenced_brokers),
             tuple((node, None if of is UNSET else of) for node, of in sorted(fenced.items())),
             answer.controller_id if answer else -1,
+            None if end is None or epoch is None else epoch + 1 >= end,
         )
 
 

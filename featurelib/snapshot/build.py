@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 
-from featurelib.feature import METADATA_VERSION, Witness
+from featurelib.feature import METADATA_VERSION, Role, Witness
 from featurelib.landing.responses import KEYS
 from featurelib.rows import NONE, TableRows, join_rows
 from featurelib.schema import LAYOUT, TEXT_FIELDS
-from featurelib.snapshot.log import expected_end, is_complete, lags, level_map
+from featurelib.snapshot.lists import is_outdated
+from featurelib.snapshot.log import expected_end, is_complete, level_map
 from featurelib.snapshot.migration import (
     controllers_at,
     is_in_zookeeper_mode,
@@ -183,8 +184,9 @@ class _Row:
         return tuple(values.values())
 
     def _fenced_shown(self, of: Members) -> int:
-        """Return 1 if a list shows fenced brokers, 0 if not; -1 = yes, as of some time ago."""
-        return -1 if of.fenced_shown and lags(of, self._state) else int(of.fenced_shown)
+        """Return 1 if a list shows fenced brokers, 0 if not; -1 = it is outdated."""
+        shows = of.fenced_shown or of.role == Role.CONTROLLER
+        return -1 if shows and is_outdated(of, self._state) else int(of.fenced_shown)
 
     def _registrations(self, stored: list[Registration]) -> Iterator[tuple[object, ...]]:
         for entry in stored if self._zookeeper else ():
@@ -200,12 +202,17 @@ class _Row:
 
     def _disputed(self, lists: Sequence[Members]) -> Iterator[tuple[object, ...]]:
         """Yield each node that one DescribeCluster list has and the newest list of its time
-        lacks."""
+        lacks, and each controller that votes or leads in one of two DescribeQuorum responses."""
         for new in lists:
             lists_then = [o for o in self._state.members if _KIND(o) == _KIND(new)]
             differ = {member for old in lists_then for member in {*old.members} ^ {*new.members}}
             for node_id in sorted({node_id for node_id, _ in differ}):
                 yield new.role, node_id, new.at, new.line
+        quorum, voters = self._state.quorum, set[int]()
+        for other in self._state.quorums:
+            voters |= {*other.voters} ^ {*quorum.voters} or {other.leader_id} - {quorum.leader_id}
+        for node_id in sorted(voters):
+            yield int(Role.CONTROLLER), node_id, quorum.at, quorum.line
 
     def _witnesses(self) -> Iterator[tuple[object, ...]]:
         state = self._state

@@ -48,12 +48,13 @@ _KEPT: Final = {
     "listeners": (attrgetter("role", "node_id"), _NEWEST),  # the newest of each group of fields
     "registrations": (attrgetter("node_id"), _NEWEST),
     "witnesses": (attrgetter("kind"), attrgetter("incarnation", "epoch", "at", "line")),
-    "members": (attrgetter("role", "fenced_shown", "members"), _NEWEST),
+    "members": (attrgetter("role", "fenced_shown", "members", "asked_node"), _NEWEST),
     "configs": (attrgetter("role", "node_id", "resource"), _NEWEST),
     # For each request and node only the newest response or refusal counts.
     "rights": (attrgetter("request", "role", "node_id"), _NEWEST),
     "migration_ready": (attrgetter("node_id"), _NEWEST),
     "leaderless": (attrgetter("role", "node_id"), _NEWEST),
+    "quorums": (attrgetter("leader_epoch", "leader_id", "voters"), _NEWEST),
     "statements": (attrgetter("witness", "node_id", "is_finalized", "feature"), _NEWEST),
 }
 
@@ -114,9 +115,10 @@ class Fold:
             text = f"node {request.asked_node}: {reason}"
             self._add_not_reached_line(kept.NotReached(at, line_id, text, alone=True))
             # Below 3.7-IV0 no controller registers, and each answers with UNSUPPORTED_VERSION.
-            fails = request.role is Role.CONTROLLER and content.error_code != UNSUPPORTED_VERSION
-            if fails and isinstance(content, kinds.ClusterDescription):
-                self._note(kept.Right(UNLISTED, int(request.role), 0, at, line_id), True, at)
+            is_list = isinstance(content, kinds.ClusterDescription)
+            if is_list and content.error_code != UNSUPPORTED_VERSION:
+                of_node = (int(request.role), 0, at, line_id, request.asked_node)
+                self._note(kept.Right(UNLISTED, *of_node), True, at)
         elif not isinstance(content, _OF_NO_NODE):
             self.state.observed_at = max(self.state.observed_at, at)
         add = _ADDERS.get(type(landing.content))
@@ -305,14 +307,26 @@ class Fold:
                 (node, -1 if fenced is None else int(fenced)) for node, fenced in content.members
             )
             listed = (int(content.role), content.fenced_shown, at, line, members)
-            self._keep("members", kept.Members(*listed, content.request.asked_node))
+            lister = content.request.asked_node
+            self._keep("members", kept.Members(*listed, lister, content.is_current))
 
     def _add_quorum(self, content: kinds.QuorumDescription, at: int, line: int) -> None:
         self._note_right(QUORUM, content, at, line)
         if content.answered:
-            parts = (content.voters, content.observers, content.leader_id, content.following)
-            new = kept.Quorum(content.leader_epoch, at, line, *parts, content.directories)
+            new = kept.Quorum(
+                content.leader_epoch,
+                at,
+                line,
+                content.voters,
+                content.observers,
+                content.leader_id,
+                content.following,
+                content.directories,
+                content.high_watermark,
+            )
             self.state.quorum = max(self.state.quorum, new, key=_ORDER_OF_QUORUM)
+            if new.leader_epoch >= 0 and new.leader_id >= 0 and new.voters:
+                self._keep("quorums", new)
             self.state.marks.append((at, content.high_watermark - 1))
         elif (of := content.request).role == Role.BROKER and not (content.error_code or of.why):
             # A broker forwards the request to the leader, and waits while there is no leader.

@@ -26,7 +26,6 @@ from featurelib.landing import metadata_log as log
 from featurelib.landing.metadata_log import parse_line
 from featurelib.snapshot.history import LOG, Shown
 from featurelib.snapshot.state import (
-    IDLE_RECORD_INTERVAL,
     NOTHING,
     ONE_READING,
     ClusterState,
@@ -34,14 +33,9 @@ from featurelib.snapshot.state import (
     LoggedNode,
     LogImage,
     Map,
-    Members,
     Segment,
     written_by,
 )
-
-# The records that a busy cluster writes while all of its nodes are queried; an idle one writes 2 a
-# second.
-BUSY_RECORDS = 100
 
 
 class DumpLine(NamedTuple):
@@ -231,22 +225,6 @@ def expected_end(state: ClusterState) -> int:
         if at <= dumped_at + ONE_READING:
             ends.append(1 + written_by(at, offset, dumped_at))
     return max([1, *ends])
-
-
-def lags(of: Members, state: ClusterState) -> bool:
-    """Return true if the broker that gave this list lacks records of the metadata log that another
-    broker had in that reading. Brokers respond with the end of their copy; in between an idle log
-    grows by itself, and a busy one by up to BUSY_RECORDS."""
-    brokers = {entry.node_id: entry for entry in state.listeners if entry.role == Role.BROKER}
-    own = brokers.get(of.asked_node)
-    if of.role != Role.BROKER or own is None or own.levels_at + ONE_READING < of.at:
-        return False
-    ends = [
-        entry.epoch - max(0, entry.levels_at - own.levels_at) // IDLE_RECORD_INTERVAL
-        for entry in brokers.values()
-        if abs(entry.levels_at - own.levels_at) <= ONE_READING
-    ]
-    return max(ends) > own.epoch + BUSY_RECORDS
 
 
 def _note_levels(state: ClusterState, records: Iterable[Event | log.Record], at: int) -> None:

@@ -88,8 +88,8 @@ class WitnessedLevels(msgspec.Struct, array_like=True, gc=False):
 
 
 class Members(msgspec.Struct, array_like=True, gc=False):
-    """A node list of DescribeCluster, the newest by (time, line); all different lists of that time
-    are kept, per role and whether fenced brokers are shown."""
+    """A node list of DescribeCluster, per role and whether fenced brokers are shown: of each
+    queried node all different lists of about the newest time, each the newest by (time, line)."""
 
     role: int
     fenced_shown: bool
@@ -97,6 +97,7 @@ class Members(msgspec.Struct, array_like=True, gc=False):
     line: int
     members: tuple[tuple[int, int], ...]  # (node, 1 fenced · 0 unfenced · -1 unknown), sorted
     asked_node: int = NOTHING
+    is_current: bool | None = None  # true if it had read the whole log before; None = not checked
 
 
 class Quorum(msgspec.Struct, array_like=True, gc=False):
@@ -110,6 +111,7 @@ class Quorum(msgspec.Struct, array_like=True, gc=False):
     leader_id: int = -1
     following: tuple[int, ...] = ()  # the voters that recently fetched from the leader
     directories: tuple[tuple[int, str], ...] = ()  # (voter, its directory id), if known
+    high_watermark: int = -1  # records below it are committed
 
 
 class Leaderless(msgspec.Struct, array_like=True, gc=False):
@@ -324,6 +326,7 @@ class ClusterState(msgspec.Struct, array_like=True):
     # metadata log after a downgrade.
     levels_seen: dict[str, int] = {}
     statements: list[NewestStatement] = []  # by (witness, node, finalized or not, feature)
+    quorums: list[Quorum] = []  # the different ones of the newest leader epoch, at about one time
 
 
 _DECODER = msgspec.msgpack.Decoder(ClusterState)
@@ -379,13 +382,15 @@ def _settle_marks(state: ClusterState) -> None:
 
 
 def _settle_lists(state: ClusterState) -> None:
-    """Drop the node lists that are not of the newest time."""
+    """Drop the lists of nodes and of voters that are not of the newest time."""
     newest = dict[tuple[int, bool], int]()
     for members in state.members:
         key = members.role, members.fenced_shown
         newest[key] = max(newest.get(key, 0), members.at)
     since = {key: at - ONE_MOMENT for key, at in newest.items()}
     state.members = [m for m in state.members if m.at >= since[m.role, m.fenced_shown]]
+    epoch, at = state.quorum.leader_epoch, state.quorum.at - ONE_MOMENT
+    state.quorums = [q for q in state.quorums if q.leader_epoch == epoch and q.at >= at]
 
 
 def written_by(at: int, offset: int, time: int) -> int:

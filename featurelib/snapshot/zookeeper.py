@@ -45,7 +45,7 @@ def registered(state: ClusterState) -> tuple[list[Registration], set[int]]:
             if entry.at + ONE_READING < newest:  # the newest reading lost its line
                 entry = Registration(node_id, DAMAGED, True, entry.at, entry.line)
             entries.append(entry)
-        elif node_id in listed and listed_at > entry.at:
+        elif node_id in listed and listed_at + ROUND_TIME > entry.at:
             entries.append(Registration(node_id, DAMAGED, True, listed_at, listed_line))
         elif at and is_of_this_reading:
             entries.append(Registration(node_id, DAMAGED, True, at, line))

@@ -290,7 +290,11 @@ Replica = int | tuple[int, int]  # its id, and how many seconds ago it fetched
 
 
 def quorum_line(
-    cluster: str, voters: Iterable[Replica], observers: Iterable[Replica] = (), age: int = 1
+    cluster: str,
+    voters: Iterable[Replica],
+    observers: Iterable[Replica] = (),
+    age: int = 1,
+    end: int = 900,
 ) -> bytes:
     def replicas(some: Iterable[Replica]) -> list[dict[str, int]]:
         return [
@@ -301,7 +305,7 @@ def quorum_line(
         ]
 
     partition = {"partition_index": 0, "error_code": 0, "leader_id": 1, "leader_epoch": 3}
-    partition |= {"high_watermark": 900, "current_voters": replicas(voters)}
+    partition |= {"high_watermark": end, "current_voters": replicas(voters)}
     partition |= {"observers": replicas(observers)}
     topics = [{"topic_name": "__cluster_metadata", "partitions": [partition]}]
     answer = {"error_code": 0, "topics": topics}

@@ -25,7 +25,7 @@ def early(epoch: int, age: int = 3) -> list[bytes]:
 
 
 def watermark(offset: int, age: int = 3) -> bytes:
-    return quorum([(1, 0)], age=age).replace(
+    return quorum([(1, 0)], age=age, end=900).replace(
         b'"high_watermark": 900', b'"high_watermark": %d' % offset
     )
 

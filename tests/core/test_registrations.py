@@ -49,8 +49,8 @@ LEVELS = {METADATA: 25}
 Lines = Iterable[bytes]
 
 
-def quorum(voters: Lines, observers: Lines = (), age: int = 1) -> bytes:
-    return quorum_line("c", voters, observers, age)
+def quorum(voters: Lines, observers: Lines = (), age: int = 1, end: int = 10) -> bytes:
+    return quorum_line("c", voters, observers, age, end)
 
 
 def node(node_id: int, role: str = BROKER, **keys: Any) -> Node:
@@ -90,7 +90,7 @@ ALL_RUN = [*ANSWERS, *(answer(i, CONTROLLER) for i in (2, 3)), KNOWN, listing((1
 NUMBERS = (b"1", b"2", b"3")
 ALL_LOST = [KNOWS_NONE.replace(b'"asked_node": 1', b'"asked_node": ' + i) for i in NUMBERS]
 ALL_LOST += ALL_RUN
-TWO_LOST = [*ALL_LOST[1:], quorum([(1, 0), (2, 0), (3, 0)])]
+TWO_LOST = [*ALL_LOST[1:], quorum([(1, 0), (2, 0), (3, 0)]), THREE]
 AGAIN = [answer(1, answered=0), *(answer(i, CONTROLLER, answered=0) for i in (1, 2, 3))]
 AGAIN += [listing((1, False), age=0), quorum([(1, 0), (2, 0), (3, 0)], age=0)]
 AWAY = (7, 0), (8, 0), (9, 0)
@@ -701,14 +701,15 @@ BOTH_LISTED = listing((1, False), (2, False))
     ("lines", "verdict"),
     [
         ([broker(500), BOTH_LISTED], "UNKNOWN"),
-        ([broker(109), BOTH_LISTED], "READY"),
-        ([broker(110), BOTH_LISTED], "UNKNOWN"),
-        ([broker(209, seconds=51), BOTH_LISTED], "READY"),
+        ([broker(61, seconds=2), BOTH_LISTED], "READY"),
+        ([broker(62, seconds=2), BOTH_LISTED], "UNKNOWN"),
+        ([broker(12), BOTH_LISTED], "UNKNOWN"),
+        ([broker(2511, seconds=51), BOTH_LISTED], "READY"),
         ([answer(3, epoch=500, answered=9), broker(9), BOTH_LISTED], "READY"),
         ([broker(500), BOTH_LISTED.replace(b'"asked_node": 1', b'"asked_node": 2')], "READY"),
         ([broker(9), BOTH_LISTED, *log(*ME, node(2), age=1)], "READY"),
     ],
-    ids=["far behind", "a busy cluster", "just behind", "a minute passes",
+    ids=["far behind", "a busy cluster", "busier", "just behind", "a minute passes",
          "one was ahead that left hours ago", "the other lists", "and a dump"],
 )  # fmt: skip
 def test_a_list_of_a_broker_that_lags_behind_proves_nothing(

@@ -112,6 +112,7 @@ class KafkaBackend:
                 f"{self.where}: expected a node that says the cluster id, found none. Add a "
                 "broker to bootstrap, or name the cluster by its entry in the inventory."
             )
+        search.list_again()
         lines = [text for answers in search.answers for text in lines_of(answers, cluster_id)]
         for read in search.znodes.reads if search.znodes is not None else ():
             lines.append(_line("znode", cluster_id, read.at, **read.content))
@@ -334,6 +335,7 @@ def lines_of(node: NodeAnswers, cluster_id: str) -> Iterator[bytes]:
             body.pop("authorized_operations", None)  # it was not requested
             keys["endpoint_type"] = body.get("endpoint_type")  # version 0 knows brokers only
             keys["include_fenced_brokers"] = version >= SHOWS_FENCED_FROM
+            keys |= answer.ends
         is_configured = answer.api is Api.DESCRIBE_CONFIGS
         keys["answer"] = configurations(answer) if is_configured else body
         yield line(answer.api, answer.at, **keys)

@@ -15,25 +15,31 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
+from operator import attrgetter
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Self, TypeVar
+
+import msgspec
 
 from featurelib.backends.base import Say
 from featurelib.backends.kafka.connection import MOST_ADDRESSES, MOST_NODES, Allowance
 from featurelib.backends.kafka.internals import Api
 from featurelib.backends.kafka.protocol import (
+    WITNESSES,
     Client,
     ListenerAnswer,
     NodeAnswers,
     QuorumState,
     Share,
+    Silence,
     Target,
     Wire,
     ask,
+    now,
     quorum,
 )
 from featurelib.config.fleet import split_id
-from featurelib.errors import BackendError, ConfigError, UnreachableError
+from featurelib.errors import BackendError, ConfigError, ProtocolError, UnreachableError
 from featurelib.feature import Role
 from featurelib.landing.responses import BROKERS, CONTROLLERS
 from featurelib.words import clean
@@ -231,6 +237,37 @@ class Reach:
         return replace(self, bootstrap=tuple(dict.fromkeys((*self.bootstrap, *known_at))))
 
 
+CATCH_UP_SECONDS = 3.0  # seconds to wait for a broker that has not read the whole metadata log
+CATCH_UP_PAUSE = 0.05  # seconds between two requests
+
+
+class _End(msgspec.Struct, frozen=True):
+    """The end of a broker's copy of the metadata log, -1 = unknown."""
+
+    finalized_features_epoch: int = -1
+
+
+def _list_again(node: NodeAnswers, end: int, wire: Wire) -> tuple[NodeAnswers, bool]:
+    """Ask a broker for its list again, after its copy of the metadata log has the quorum's `end`:
+    then its list has every registration until then (featurelib.snapshot.lists). Return all its
+    responses, and true if its copy has that end."""
+    deadline, epoch = time.monotonic() + CATCH_UP_SECONDS, -1
+    try:
+        with wire.connect(node.address) as client:
+            while epoch + 1 < end and time.monotonic() < deadline:
+                time.sleep(CATCH_UP_PAUSE * (epoch >= 0))
+                epoch = max(0, client.api_versions().read(_End).finalized_features_epoch)
+            listed = client.describe_cluster(BROKERS)
+    except (UnreachableError, ProtocolError) as error:
+        silence = Silence(Api.DESCRIBE_CLUSTER, now(), str(error))
+        return replace(node, silent=(*node.silent, silence)), False
+    if (fault := listed.fault) is not None:
+        silence = Silence(Api.DESCRIBE_CLUSTER, listed.at, fault, listed.code)
+        return replace(node, silent=(*node.silent, silence)), False
+    listed = replace(listed, ends={"epoch": epoch, "high_watermark": end})
+    return replace(node, answers=(*node.answers, listed)), epoch + 1 >= end
+
+
 class Search:
     """A search for nodes. Many threads query nodes; one adds the responses to the map. With `asks`,
     ZooKeeper is read and every node is queried in full; else only given addresses list members.
@@ -360,6 +397,18 @@ class Search:
         moments = [self._next_broker_at] if self._brokers_left() else []
         moments += [self._began + PAUSE_SECONDS] if self._is_patient() else []
         return max(0.0, min(moments) - time.monotonic()) if moments else None
+
+    def list_again(self) -> None:
+        """Ask one of the brokers that listed nodes again, now that the quorum's end is known."""
+        quorums = [node.quorum for node in self.answers if node.quorum is not None]
+        if not quorums:
+            return
+        end = max(quorums, key=attrgetter("leader_epoch", "high_watermark")).high_watermark
+        for node in [node for node in self.answers if node.shows_fenced][:WITNESSES]:
+            again, is_proven = _list_again(node, max(1, end), self._wires[Role.BROKER])
+            self.asked[node.target.key] = again
+            if is_proven:
+                return
 
     # Querying found nodes
 

@@ -78,6 +78,7 @@ class ListenerAnswer:
     version: int
     at: datetime
     body: dict[str, object]
+    ends: dict[str, int] = field(default_factory=dict)  # of a list: as in its landing line
 
     def read(self, shape: type[_T], part: object = None) -> _T:
         """Return the response, or `part` of it, as a typed value. Raises ProtocolError."""
@@ -455,7 +456,7 @@ class Silence(NamedTuple):
     code: int | None = None  # None = no response, or not sent
 
 
-def _now() -> datetime:
+def now() -> datetime:
     return datetime.now(UTC)
 
 
@@ -467,7 +468,7 @@ class NodeAnswers:
 
     target: Target
     address: str
-    at: datetime = field(default_factory=_now)
+    at: datetime = field(default_factory=now)
     error: str | None = None
     is_kraft: bool = False
     answers: tuple[ListenerAnswer, ...] = ()  # the responses without an error
@@ -489,6 +490,13 @@ class NodeAnswers:
         lists = (Api.DESCRIBE_CLUSTER, Api.METADATA)
         lists_read = (answer.read(ListedMembers) for answer in self.answers if answer.api in lists)
         return next(lists_read, None)
+
+    @property
+    def shows_fenced(self) -> bool:
+        """True for a broker whose list of brokers includes fenced ones."""
+        versions = (a.version for a in self.answers if a.api is Api.DESCRIBE_CLUSTER)
+        is_broker = self.target.role is Role.BROKER
+        return is_broker and max(versions, default=0) >= responses.SHOWS_FENCED_FROM
 
     @property
     def quorum(self) -> QuorumState | None:
@@ -556,7 +564,7 @@ def _everything(target: Target, client: Client, share: Share) -> NodeAnswers:
                 raise UnreachableError(responses.NOT_OFFERED.format(api.title))
             answer = question()
         except (UnreachableError, ProtocolError) as error:
-            silent.append(Silence(api, _now(), str(error)))
+            silent.append(Silence(api, now(), str(error)))
             continue
         share.note(target, answer)
         if (fault := answer.fault) is None:

@@ -1,0 +1,109 @@
+"""Find lists of nodes that are older than other responses of the same reading.
+
+Input: a list of DescribeCluster, and the state of its cluster. A node lists the nodes that its own
+copy of the metadata has, and a copy may lag behind. A broker's epoch in ApiVersions is the end of
+its copy. A controller's epoch is not, so only the list of the quorum's leader counts.
+
+`collect` asks a broker for its list again once its copy has the quorum's high watermark, and writes
+both into the line. For other lines epochs are compared. In between a busy cluster may write many
+records, so the high watermark then counts only if a node that runs is in no list.
+"""
+
+from __future__ import annotations
+
+from featurelib.feature import Role
+from featurelib.landing.responses import MEMBERS, UNLISTED
+from featurelib.snapshot.state import (
+    FASTEST_RESTART,
+    IDLE_RECORD_INTERVAL,
+    ONE_READING,
+    ClusterState,
+    Listener,
+    Members,
+)
+
+BUSY_RECORD_INTERVAL = 20_000  # microseconds: a busy cluster writes up to 50 records a second
+ON_THE_WAY = 1_000_000  # microseconds: a record reaches all nodes that run in less time
+
+
+def is_outdated(listed: Members, state: ClusterState) -> bool:
+    """Return true if other responses of the reading are newer than this list, and than each equal
+    list of another node. Lists of brokers whose copies `collect` compared come before others."""
+    equal = [
+        other
+        for other in state.members
+        if (other.role, other.fenced_shown, other.members)
+        == (listed.role, listed.fenced_shown, listed.members)
+    ]
+    compared = [other for other in equal if other.is_current is not None]
+    return not any(_is_current(other, state) for other in compared or equal)
+
+
+def _is_current(listed: Members, state: ClusterState) -> bool:
+    key = listed.role, listed.asked_node
+    own = next((entry for entry in state.listeners if (entry.role, entry.node_id) == key), None)
+    failed_at = [
+        acl.refused_at
+        for acl in state.rights
+        if acl.request in (MEMBERS, UNLISTED) and (acl.role, acl.node_id) == key
+    ]
+    # `collect` queries the ranges of a node before its lists.
+    if own is not None and any(members.is_current is not None for members in state.members):
+        failed_at.append(_asked_at(own) - FASTEST_RESTART)
+    if any(0 < at - listed.at <= ONE_READING for at in failed_at):
+        return False
+    quorum, role = state.quorum, Role(listed.role)
+    if quorum.leader_epoch >= 0 and abs(quorum.at - listed.at) <= ONE_READING:
+        follows = {quorum.leader_id, *quorum.following, *quorum.observers}
+        counts = {quorum.leader_id} if role is Role.CONTROLLER else follows
+        is_shown = role is Role.CONTROLLER or bool(quorum.observers)
+        if quorum.leader_id >= 0 and is_shown and listed.asked_node not in counts:
+            return False
+    if listed.is_current is not None or role is Role.CONTROLLER:
+        return listed.is_current is not False
+    return own is None or own.levels_at + ONE_READING < listed.at or not _lags(own, state)
+
+
+def _asked_at(of: Listener) -> int:
+    return max(of.full_at, of.partial_at, of.levels_at, of.failed_at)
+
+
+def _lags(own: Listener, state: ClusterState) -> bool:
+    """Return true if a broker lacks records of the metadata log that other brokers or the quorum
+    had in its reading."""
+    has_unlisted, quorum = _has_unlisted(own.levels_at, state), state.quorum
+    interval = IDLE_RECORD_INTERVAL if has_unlisted else BUSY_RECORD_INTERVAL
+    ends = [(entry.levels_at, entry.epoch) for entry in _brokers(state)]
+    if has_unlisted:
+        ends.append((quorum.at, quorum.high_watermark - 1))
+    return any(
+        end - own.epoch > _written(at - own.levels_at, interval)
+        for at, end in ends
+        if abs(at - own.levels_at) <= ONE_READING
+    )
+
+
+def _written(later: int, interval: int) -> int:
+    """Return the most records that are written in `later` microseconds, or are on their way."""
+    on_the_way = ON_THE_WAY // IDLE_RECORD_INTERVAL
+    return on_the_way + -(-max(0, later) // interval)
+
+
+def _brokers(state: ClusterState) -> list[Listener]:
+    return [entry for entry in state.listeners if entry.role == Role.BROKER]
+
+
+def _has_unlisted(at: int, state: ClusterState) -> bool:
+    """Return true if a node that ran at that time is in no list: it read the log, or a broker
+    responded."""
+    listed = {role: set[int]() for role in Role}
+    for members in state.members:
+        listed[Role(members.role)] |= {node_id for node_id, _ in members.members}
+    controllers = {o.node_id for o in state.listeners if o.role == Role.CONTROLLER}
+    known = controllers.union(state.quorum.voters, *listed.values())
+    responding = {
+        entry.node_id
+        for entry in _brokers(state)
+        if max(entry.full_at, entry.partial_at) > max(entry.failed_at, at - ONE_READING)
+    }
+    return bool({*state.quorum.observers} - known or responding - listed[Role.BROKER])
