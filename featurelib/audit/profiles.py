@@ -104,12 +104,12 @@ class Profiles:
             differs[row] = not self._confirms(int(entry[row]), int(answers.profile[row]))
         return differs
 
-    def have_other_ranges(self, profiles: Int, others: Int) -> Bool:
+    def have_other_ranges(self, profiles: Int, entries: Int) -> Bool:
         """Return a mask of pairs of profiles in which a common feature has two ranges."""
-        differ = (profiles >= 0) & (others >= 0) & (profiles != others)
+        differ = (profiles >= 0) & (entries >= 0) & (profiles != entries)
         for row in np.flatnonzero(differ).tolist():
-            one, other = self._ranges(int(profiles[row])), self._ranges(int(others[row]))
-            differ[row] = any(one[name] != other[name] for name in one.keys() & other.keys())
+            ranges, entry = self._ranges(int(profiles[row])), self._ranges(int(entries[row]))
+            differ[row] = any(ranges[name] != entry[name] for name in ranges.keys() & entry.keys())
         return differ
 
     def _confirms(self, full: int, partial: int) -> bool:

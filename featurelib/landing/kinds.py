@@ -206,8 +206,7 @@ class ClusterDescription(NodeDescription, frozen=True, gc=False):
     fenced_shown: bool  # true if the list includes fenced brokers
     members: tuple[tuple[int, bool | None], ...]
     active: int  # the active controller in this node's response; -1 = unknown
-    # True if the broker had read the whole metadata log before it listed; None = not checked.
-    is_current: bool | None = None
+    is_current: bool | None = None  # false: its copy of the metadata lagged; None = not checked
 
 
 class QuorumDescription(NodeDescription, frozen=True, gc=False):
@@ -235,27 +234,24 @@ class DescribeClusterLine(RequestLine, tag="describe_cluster", frozen=True, gc=F
     version: DescribeVersion | None = None
     endpoint_type: EndpointType | None = None  # version 0 knows brokers only
     include_fenced_brokers: Truth | None = None
-    # The end of the broker's copy of the metadata log, and the quorum's high watermark before it.
-    epoch: Epoch | None = None
-    high_watermark: Epoch | None = None
+    epoch: Epoch | None = None  # the end of the broker's copy of the metadata log
+    high_watermark: Epoch | None = None  # of the quorum, before that
     answer: Annotated[responses.DescribeCluster | None, _OBJECT] = None
 
     def content(self) -> ClusterDescription:
-        answer, version = self.answer, self.version
-        epoch, end = self.epoch, self.high_watermark
+        answer, version, epoch, end = self.answer, self.version, self.epoch, self.high_watermark
         self.require_one(answer, version)
         listed = answer.brokers if answer else ()
         _require_once("answer.brokers", "broker", [broker.broker_id for broker in listed])
         fenced = {broker.broker_id: broker.is_fenced for broker in listed}
         role = Role.CONTROLLER if self.endpoint_type == responses.CONTROLLERS else Role.BROKER
+        asks_for_fenced = role is Role.BROKER and bool(self.include_fenced_brokers)
         return ClusterDescription(
             self,
             answer is not None and answer.error_code == 0,
             (answer.error_code if answer else 0) or self.error_code or 0,
             role,
-            role is Role.BROKER
-            and (version or 0) >= responses.SHOWS_FENCED_FROM
-            and bool(self.include_fenced_brokers),
+            asks_for_fenced and (version or 0) >= responses.SHOWS_FENCED_FROM,
             tuple((node, None if of is UNSET else of) for node, of in sorted(fenced.items())),
             answer.controller_id if answer else -1,
             None if end is None or epoch is None else epoch + 1 >= end,

@@ -7,6 +7,7 @@ through the public doors (`landing.read`, the fold, the audit), many in one audi
 from __future__ import annotations
 
 import argparse
+import copy
 import gzip
 import hashlib
 import json
@@ -16,9 +17,10 @@ import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from hypothesis import Phase, given, settings
 
@@ -419,6 +421,82 @@ def contradicted(several: Sequence[Capture]) -> list[Capture]:
     return made
 
 
+def collected_twice(several: Sequence[Capture], dice: random.Random) -> list[Capture]:
+    """Return captures of KRaft with lists as `collect` writes them, each with another reading
+    seconds or minutes later, in which a node joined that supports no higher level."""
+    made = list[Capture]()
+    for capture in several:
+        parsed = [json.loads(line) for line in capture.raw]
+        newest = max((_seen(capture, i) for i in range(len(parsed))), default=0)
+        first = [
+            _with_its_end(line)
+            for i, line in enumerate(parsed)
+            if line["kind"] in _OF_A_READING and _seen(capture, i) + ONE_READING >= newest
+        ]
+        answers = [line for line in first if line["kind"] == "api_versions"]
+        if _is_on_zookeeper(capture) or not answers:
+            continue
+        seconds = dice.choice((3, 20, 60, 250))
+        second = [_later(line, seconds) for line in first]
+        joined = _joined(_later(dice.choice(answers), seconds), dice)
+        is_seen = dice.random() < 0.5
+        if not any(_lists_half(line, joined) for line in second):
+            continue  # of this role nobody lists nodes
+        for line in second:
+            _list_node(line, joined, is_seen)
+        lines = [*first, *second, *([joined] * (dice.random() < 0.7))]
+        raw = [json.dumps(line).encode() for line in lines]
+        as_of = capture.as_of + seconds * 1_000_000
+        made.append(capture_of(f"twice {capture.name}", raw, as_of))
+    return made
+
+
+_OF_A_READING = {"api_versions", "describe_cluster", "describe_quorum", "describe_configs"}
+
+
+def _with_its_end(line: dict[str, Any]) -> dict[str, Any]:
+    shows = line["kind"] == "describe_cluster" and line.get("include_fenced_brokers")
+    is_of_brokers = line.get("endpoint_type") == 1 and line.get("answer")
+    return line | ({"epoch": 9, "high_watermark": 10} if shows and is_of_brokers else {})
+
+
+def _later(line: dict[str, Any], seconds: int) -> dict[str, Any]:
+    time = datetime.fromisoformat(line["observed_at"]) + timedelta(seconds=seconds)
+    return copy.deepcopy(line) | {"observed_at": time.isoformat()}
+
+
+def _joined(line: dict[str, Any], dice: random.Random) -> dict[str, Any]:
+    """Make the response of a node that supports no level above the finalized one, or none."""
+    line |= {"node_id": 4711, "endpoint": "10.9.9.9:9092"}
+    if dice.random() < 0.3:
+        head = ("kind", "cluster_id", "observed_at", "node_id", "role", "endpoint", "asked_version")
+        return {name: line[name] for name in head} | {"error": "no answer within 3 s"}
+    levels = {of["name"]: of["max_version_level"] for of in line.get("finalized_features") or ()}
+    for of in line.get("supported_features") or ():
+        of["max_version"] = max(of["min_version"], levels.get(of["name"], of["min_version"]))
+    return line
+
+
+def _lists_half(line: dict[str, Any], node: dict[str, Any]) -> bool:
+    kind = 2 if node["role"] == "controller" else 1
+    is_list = line["kind"] == "describe_cluster" and line.get("endpoint_type", 1) == kind
+    return is_list and bool((line.get("answer") or {}).get("brokers"))
+
+
+def _list_node(line: dict[str, Any], node: dict[str, Any], is_seen: bool) -> None:
+    """Add a node to the lists of its role, and to the observers if the leader sees it."""
+    answer = line.get("answer") or {}
+    if _lists_half(line, node):
+        listed = answer.get("brokers") or ()
+        fenced = {"is_fenced": not is_seen} if line.get("include_fenced_brokers") else {}
+        answer["brokers"] = [*listed, *(of | {"broker_id": 4711} | fenced for of in listed[:1])]
+    for topic in answer.get("topics", ()) if is_seen else ():
+        for part in topic["partitions"]:
+            replicas = [*(part.get("current_voters") or ()), *(part.get("observers") or ())]
+            seen = [of | {"replica_id": 4711} for of in replicas[:1]]
+            part["observers"] = [*(part.get("observers") or ()), *seen]
+
+
 def _without_last_node(line: bytes) -> bytes:
     listed = json.loads(line)
     listed["answer"]["brokers"].pop()
@@ -435,7 +513,9 @@ def main() -> int:
     several = captures()
     work = [(one, list(single(one))) for one in several]
     if chosen.sets:
-        several = [*several, *contradicted(several), *drawn(600)]
+        random_clusters = drawn(600)
+        twice = collected_twice([*several, *random_clusters], dice)
+        several = [*several, *contradicted(several), *random_clusters, *twice]
         share = -(-chosen.sets // len(several))
         work += [(one, list(at_random(one, dice, share))) for one in several]
     for capture, variants in work:

@@ -17,6 +17,7 @@ from tests.core.deletions import (
     at_random,
     capture_of,
     captures,
+    collected_twice,
     contradicted,
     drawn,
     excuse,
@@ -47,6 +48,7 @@ def test_no_line_that_is_left_out_of_a_capture_makes_a_feature_ready() -> None:
 def test_nor_does_any_set_of_lines() -> None:
     dice = random.Random(28)
     several = [*captures(), *contradicted(captures()), *drawn(scale.some(60))]
+    several += collected_twice(captures(), dice)
     sets = scale.some(20)
     found = [
         one for capture in several for one in violations(capture, [*at_random(capture, dice, sets)])

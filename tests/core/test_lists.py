@@ -1,0 +1,160 @@
+"""A list of nodes proves registrations only if it is as new as the other responses of its reading.
+
+Each scene is READY without the response that makes its list old, or its source doubtful.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.core.lines import listing
+from tests.core.oracle import CONTROLLER, METADATA
+from tests.core.test_registrations import (
+    ALONE,
+    ANSWERS,
+    DYNAMIC_LEVELS,
+    LEVELS,
+    ME,
+    OLD,
+    answer,
+    codes,
+    findings,
+    judge_lines,
+    log,
+    node,
+    quorum,
+    readiness,
+    seconds_later,
+)
+
+UNPROVEN = {"registrations_unproven"}
+ALIKE = quorum([(1, 0)], [(7, 0)])  # its end is the end that broker 1 has
+AHEAD = quorum([(1, 0)], [(7, 0)], end=40)
+
+
+def changed(line: bytes, **keys: object) -> bytes:
+    return json.dumps(json.loads(line) | keys).encode()
+
+
+def collected(epoch: int = 9, end: int = 10, seconds: float = 5, **keys: object) -> bytes:
+    """A list as `collect` writes it: after it compared the broker's copy with the quorum's end."""
+    return changed(seconds_later(seconds, ALONE), epoch=epoch, high_watermark=end, **keys)
+
+
+REFUSED = changed(collected(seconds=20), error="no answer", answer=None, epoch=None)
+
+
+@pytest.mark.parametrize(
+    ("lines", "found"),
+    [
+        ([quorum([(1, 0)]), ALONE], set()),
+        ([ALIKE, ALONE], set()),
+        ([AHEAD, ALONE], UNPROVEN),
+        ([quorum([(1, 0)], end=40), ALONE], set()),
+        ([quorum([(1, 0)], [(4, 0)]), ALONE], set()),
+        ([quorum([(4, 0)], [(5, 0)]).replace(b'"leader_id": 1', b'"leader_id": 4'), ALONE],
+         UNPROVEN),
+        ([quorum([(1, 0)], end=40), collected(39, 40)], set()),
+        ([AHEAD, collected(39, 40)], set()),
+        ([quorum([(1, 0)], end=40), collected(38, 40)], UNPROVEN),
+        ([AHEAD, ALONE, collected(38, 40)], UNPROVEN),
+        ([quorum([(1, 0)]), collected(), seconds_later(30, ANSWERS[0])], UNPROVEN),
+        ([quorum([(1, 0)]), ALONE, seconds_later(30, ANSWERS[0])], set()),
+        ([quorum([(1, 0)]), collected(), REFUSED], UNPROVEN),
+        ([quorum([(1, 0)]), seconds_later(2, answer(7, epoch=9, ranges=OLD)), ALONE], set()),
+        ([quorum([(1, 0)], end=40), seconds_later(2, answer(7, epoch=9)), ALONE], UNPROVEN),
+    ],
+    ids=[
+        "no other node", "a node that runs is in no list, and the list is as new as the quorum",
+        "the quorum is further", "which counts only if a node is in no list",
+        "the broker follows", "the broker does not follow",
+        "its copy has the quorum's end", "also if a node is in no list",
+        "its copy lacks a record", "and an older list of the same node proves nothing",
+        "the node was queried again, and its list is lost", "which other collectors may do",
+        "and its list failed", "a broker that is not registered responds",
+        "and the quorum is further than the list",
+    ],
+)  # fmt: skip
+def test_a_list_that_is_older_than_other_responses_proves_nothing(
+    lines: list[bytes], found: set[str]
+) -> None:
+    for order in ([*ANSWERS, *lines], [*ANSWERS, *lines][::-1]):
+        said = judge_lines(order)
+        assert codes(said) & UNPROVEN == found
+        assert (readiness(said, METADATA)["verdict"] == "READY") == (
+            not found and "unsupported_by_node" not in codes(said)
+        )
+
+
+TWO = {"kind": 2}
+
+
+@pytest.mark.parametrize(
+    ("lines", "is_ready"),
+    [
+        ([listing((1, False), (2, False), **TWO)], True),
+        ([changed(listing((1, False), (2, False), **TWO), asked_node=2)], False),
+        ([changed(listing((1, False), (2, False), **TWO), asked_node=i) for i in (1, 2)], True),
+    ],
+    ids=["the leader lists", "a follower lists, which may lag behind", "both list the same"],
+)
+@pytest.mark.parametrize("levels", [DYNAMIC_LEVELS, {"levels": LEVELS}], ids=["dynamic", "static"])
+def test_only_the_leader_s_list_of_controllers_is_as_new_as_the_quorum(
+    levels: dict[str, Any], lines: list[bytes], is_ready: bool
+) -> None:
+    nodes = [answer(1, **levels), *(answer(i, CONTROLLER, **levels) for i in (1, 2))]
+    said = judge_lines([*nodes, ALONE, quorum([(1, 0), (2, 0)]), *lines])
+    assert (readiness(said, METADATA)["verdict"] == "READY") == is_ready
+    found = findings(said, "registrations_unproven")
+    assert [row["facts"]["cause"] for row in found] == ["controllers"] * (not is_ready)
+
+
+@pytest.mark.parametrize("seconds", [3, 8, 13, 59])
+def test_a_controller_that_follows_the_quorum_counts_whenever_it_responded(seconds: int) -> None:
+    """More evidence against a level never makes it READY."""
+    said = judge_lines(
+        [
+            *(answer(1, *role, **DYNAMIC_LEVELS) for role in ((), (CONTROLLER,))),
+            ALONE,
+            answer(8, CONTROLLER, ranges=OLD | {"kraft.version": (0, 1)}),
+            seconds_later(seconds, quorum([(1, 0)], [(8, 0)])),
+        ]
+    )
+    assert findings(said, "unsupported_by_node", role=CONTROLLER, node_id=8)
+    assert readiness(said, METADATA)["verdict"] != "READY"
+
+
+@pytest.mark.parametrize(
+    ("other", "seconds", "ids"),
+    [
+        (quorum([(1, 0), (9, 0)]), 5, {9}),
+        (quorum([(1, 0)]).replace(b'"leader_id": 1', b'"leader_id": 5'), 5, {5}),
+        (quorum([(1, 0)], [(7, 0)]), 5, set()),
+        (quorum([(1, 0), (9, 0)]), 15, set()),
+        (quorum([(1, 0), (9, 0)]).replace(b'"leader_epoch": 3', b'"leader_epoch": 2'), 5, set()),
+    ],
+    ids=["another voter", "another leader", "other observers", "later", "an earlier leader"],
+)
+def test_two_responses_about_one_quorum_that_differ_prove_nothing(
+    other: bytes, seconds: int, ids: set[int]
+) -> None:
+    lines = [*ANSWERS, ALONE, other, seconds_later(seconds, quorum([(1, 0)]))]
+    for order in (lines, lines[::-1]):
+        said = judge_lines(order)
+        assert {row["node_id"] for row in findings(said, "lists_disagree")} == ids
+        assert (readiness(said, METADATA)["verdict"] == "READY") == (not ids)
+
+
+@pytest.mark.parametrize(("seconds", "is_odd"), [(0, True), (0.9, True), (30, False)])
+def test_a_registration_that_differs_from_the_response_of_that_second_is_unknown(
+    seconds: float, is_odd: bool
+) -> None:
+    """No broker starts with other software within a second."""
+    dump = [seconds_later(0, line) for line in log(node(1, ranges=OLD), ME[1], age=1)]
+    scene = [seconds_later(seconds, line) for line in [*ANSWERS, ALONE, quorum([(1, 0)])]]
+    said = judge_lines([*dump, *scene])
+    found = [row["facts"]["cause"] for row in findings(said, "range_unknown")]
+    assert found == ["contradicted"] * is_odd
