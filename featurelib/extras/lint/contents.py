@@ -39,7 +39,10 @@ def read_change(
 
     names = dict(map(with_chart, files_given))
     for file, chart in names.items():
-        old = read_old(file)
+        old, old_chart = read_old(file), read_old(chart) if chart else None
+        if old is not None:  # one of two files may show that both have bitnami's values
+            read_file(old, file, earlier := Declared(), old_chart)
+            now.charts.update(earlier.charts)
         content = content_of(file, now.faults if old is None else [])
         if content is not None:
             read_file(content, file, now, content_of(chart, []) if chart else None)
@@ -47,7 +50,7 @@ def read_change(
             unread.add(file)
         if old is not None:
             then.charts.update(now.charts)
-            read_file(old, file, then, read_old(chart) if chart else None)
+            read_file(old, file, then, old_chart)
     if before and then.skipped:
         then.faults.append(Fault(before, 1, "no settings of Kafka. Name the file as it was."))
     if before:

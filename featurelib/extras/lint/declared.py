@@ -22,7 +22,7 @@ ZOOKEEPER, MIGRATION, KRAFT, API = "zookeeper", "migration", "kraft", "api"
 VENDOR, POOLS, RESOURCE, CLUSTER_ID = "vendor", "pools", "resource", "cluster.id"
 BROKERS, BROKER_POOLS = "brokers", "broker pools"
 CHART, OPERATOR, FIRST_ID, NUMBER = "chart", "operator", "minId", "number"
-BROKER_ID = "broker.id"
+BROKER_ID, MARKED = "broker.id", "marked key"
 # Role → the settings with its number of nodes and its node pools.
 MEMBERS = {"controller": (CONTROLLERS, POOLS), "broker": (BROKERS, BROKER_POOLS)}
 LISTENERS, CONTROLLER_LISTENERS = "listeners", "controller.listener.names"
@@ -42,6 +42,7 @@ KRAFT_ONLY = (4, 0)  # Kafka 4.0 has no ZooKeeper mode
 DYNAMIC_FROM = (4, 1)  # the first release that upgrades kraft.version (KAFKA-16538)
 _RELEASE = re.compile(r"\d{1,3}(?:\.\d{1,3}){1,3}")
 TEMPLATE = "__template__"
+TWICE = f"{TEMPLATE} twice"  # of a key that stands twice in a file without templates
 _TEMPLATES = re.compile("|".join(ROWS["templates"]), re.DOTALL)
 _TEMPLATE_LINE = re.compile(r"^[ \t]*(?:\{\{.*\}\}|\{%.*%\}|\{#.*#\}|<%.*%>)[ \t]*$", re.MULTILINE)
 
@@ -119,9 +120,14 @@ class Scope:
     @property
     def voters(self) -> set[int] | None:
         """The node ids in controller.quorum.voters; None = unreadable."""
-        pairs = [part.strip().partition("@") for part in (self.known(VOTERS) or "").split(",")]
-        is_read = all(node.isdecimal() and at for node, at, _ in pairs)
-        return {int(node) for node, _, _ in pairs} if is_read else None
+        is_read = all(node.isdecimal() and host for node, host in self.entries)
+        return {int(node) for node, _ in self.entries} if is_read else None
+
+    @property
+    def entries(self) -> list[tuple[str, str]]:
+        """The id and the host of each entry in controller.quorum.voters."""
+        pairs = (part.strip().partition("@") for part in (self.known(VOTERS) or "").split(","))
+        return [(node, at.partition(":")[0]) for node, _, at in pairs]
 
     @property
     def mode(self) -> str:
@@ -183,8 +189,10 @@ def number_of(text: str | None, parts: int = 2) -> Number | None:
 
 
 def mask(text: str) -> str:
-    """Return a text with TEMPLATE in place of template expressions; line numbers stay."""
-    without = _TEMPLATE_LINE.sub("", text)
+    """Return a text with TEMPLATE in place of template expressions; line numbers stay. Without the
+    lines of branches it ends in a comment with TEMPLATE."""
+    without, branches = _TEMPLATE_LINE.subn("", text)
+    without += f"\n# {TEMPLATE}" * bool(branches)
     return _TEMPLATES.sub(lambda match: TEMPLATE + "\n" * match[0].count("\n"), without)
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import reduce
 from pathlib import PurePath
 from typing import NamedTuple
 
@@ -26,6 +27,7 @@ STRIMZI = "kafka.strimzi.io/"
 KNOWN_APIS = ("kafka.strimzi.io/v1beta2", "kafka.strimzi.io/v1")
 _INI = re.compile(r"^\[(kafka_broker|kafka_controller)(:\w+)?\]", re.MULTILINE)
 COMPONENTS = ("controller", "broker")
+MARK = "\ufeff"  # a byte order mark, which Kafka reads as a part of the first key
 DYNAMIC = "kraft_dynamic_quorum_enabled"
 PLACES = ("kraftVersion", "image.tag", "chart", "kraft")  # values that a chart's version decides
 MOST_HOSTS = 1000  # the most hosts in a range
@@ -39,7 +41,7 @@ def read_file(content: bytes, file: str, into: Declared, chart: bytes | None = N
     the content of the Chart.yaml next to the file."""
     faults = len(into.faults)
     try:
-        masked = of.mask(content.decode("utf-8-sig"))
+        masked = of.mask(content.decode("utf-8"))
         below = of.mask((chart or b"").decode("utf-8-sig"))
     except UnicodeDecodeError:
         is_read = False
@@ -47,16 +49,18 @@ def read_file(content: bytes, file: str, into: Declared, chart: bytes | None = N
         if ".properties" in PurePath(file).name:
             is_read = _read_properties(masked, file, into)
         else:
-            is_read = _read_yaml(masked, below, file, into)
+            is_read = _read_yaml(masked.removeprefix(MARK), below, file, into)
     if not is_read and len(into.faults) == faults:
         into.skipped.append(file)
 
 
 def _read_properties(content: str, file: str, into: Declared) -> bool:
-    pairs = list(of.read_properties(content))
+    pairs = list(of.read_properties(content.removeprefix(MARK)))
     if not of.OF_KAFKA.intersection(key for key, _, _ in pairs):
         return False
     scope = into.scope(file, Scope("properties", file, file, 1))
+    if content.startswith(MARK) and pairs[0][2] == 1:
+        scope.settings[of.MARKED] = Setting(pairs[0][0], file, 1)
     for key, value, line in sorted(pairs, key=lambda pair: pair[0] != of.BROKER_ID):
         if key == of.BROKER_ID:  # node.id has priority, wherever it stands
             scope.settings[key] = Setting(value, file, line)
@@ -150,23 +154,27 @@ def _read_values(root: Setting, file: str, into: Declared, charts: list[Setting]
             documents = read_documents("\n" * (text.line - 1) + text.value, file, into)
             helm.parts["values"] = next(documents, MISSING)
     services = {f"{file} {name}": it for name, it in root.at("services").parts.items() if it.parts}
+    for release in (it for it in root.at("releases").parts.values() if it.at("chart")):
+        services[f"{file} {release.at('name').value}"] = release
+        inline = [part for part in release.at("values").parts.values() if part.parts]
+        release.parts["values"] = reduce(_merge, inline, MISSING)
     is_read = False
     for title, part in (services or {file: root}).items():
-        kind, items = _items_of(part, file, into, charts)
+        kind, items = _items_of(part, title, into, charts)
         names = {item.key.split(" ")[0] for item in items}
         if kind != "ansible" and not names - {of.NODE_ID, of.CLUSTER_ID, of.FIRST_ID}:
             continue
         is_read, is_split = is_read or bool(items), kind != "helm" or any(it[2] for it in items)
-        for node in COMPONENTS if title == file else ("",):
+        for node in COMPONENTS if title == file or kind == "bitnami" else ("",):
             scope = into.scope(f"{title} {node}", Scope(kind, title, file, 1, node * is_split))
             scope.settings.update(it[:2] for it in items if not node or it.component in ("", node))
     return is_read
 
 
 def _items_of(
-    root: Setting, file: str, into: Declared, charts: list[Setting]
+    root: Setting, title: str, into: Declared, charts: list[Setting]
 ) -> tuple[str, list[_Item]]:
-    """Return the kind of a file with values, and its settings; those of the chart have priority."""
+    """Return the kind of values, and their settings; those of the chart have priority."""
     items = [item for chart in charts for item in _walk(chart, "", "")]
     items += _walk(root, "", root.at("metadata", "name").value)
     settings = {item.key: item.setting for item in items}
@@ -174,13 +182,32 @@ def _items_of(
     if any(group.parts.keys() & set(ROWS["ansible"]["keys"]) for group in groups):
         items = [item for item in items if not item.key.startswith(of.NODE_ID)]
         return "ansible", [*items, *_ansible(root, settings)]
-    keys, least = set(ROWS["bitnami"]["keys"]), 2 - (file in into.charts)
+    keys, least = set(ROWS["bitnami"]["keys"]), 2 - (title in into.charts)
     places = [root, *(root.at(*path.split(".")) for path in ROWS["bitnami"]["places"])]
     values = max(places, key=lambda part: len(part.parts.keys() & keys))
     if of.CHART in settings or len(values.parts.keys() & keys) >= least:
-        into.charts.add(file)
+        into.charts.add(title)
+        for path in ROWS["bitnami"]["parameters"]:
+            values = reduce(_merge, _parameters(root.at(*path.split("."))), values)
         return "bitnami", [*items, *_bitnami(values, settings)]
     return "helm", items
+
+
+def _merge(low: Setting, high: Setting) -> Setting:
+    """Return values as Helm merges them: those of `high` have priority."""
+    if not (low.parts and high.parts):
+        return high
+    parts = {key: _merge(low.at(key), part) for key, part in high.parts.items()}
+    return low._replace(parts=low.parts | parts)
+
+
+def _parameters(rows: Setting) -> Iterator[Setting]:
+    """Yield values for parameters such as {name: controller.replicaCount, value: 5}."""
+    for row in rows.parts.values():
+        part = row.at("value")
+        for key in reversed(row.at("name").value.split(".")):
+            part = part._replace(value="", parts={key: part})
+        yield part
 
 
 def _walk(root: Setting, component: str, path: str) -> Iterator[_Item]:
@@ -272,12 +299,13 @@ def _ansible(root: Setting, settings: Mapping[str, Setting]) -> Iterator[_Item]:
             yield from _version(version, "Confluent Platform")
     groups = {**root.parts, **root.at("all", "children").parts}
     controllers, ensemble = (groups.get(it, MISSING) for it in ("kafka_controller", "zookeeper"))
-    hosts = {name: [*_hosts(groups.get(f"kafka_{name}", MISSING))] for name in COMPONENTS}
+    rows_of = {it: [*_hosts(groups.get(f"kafka_{it}", MISSING), {**groups})] for it in COMPONENTS}
     variables = dict[str, dict[str, Setting]]()
-    for host, part in (row for rows in hosts.values() for row in rows):
+    for host, part in (row for rows in rows_of.values() for row in rows):
         variables[host] = {**variables.get(host, {}), **part.parts}
+    hosts = {name: dict(rows) for name, rows in rows_of.items()}
     for name, row in ROWS["ansible"]["ids"].items():
-        for at, (host, part) in enumerate(hosts[name], start=row["first"]):
+        for at, (host, part) in enumerate(hosts[name].items(), start=row["first"]):
             ids = (variables[host].get(key, MISSING).leaf() for key in row["names"])
             own_id = next(filter(None, ids), part._replace(value=str(at)))
             yield _Item(f"{of.NODE_ID} {name} {host}", own_id, name)
@@ -289,19 +317,21 @@ def _ansible(root: Setting, settings: Mapping[str, Setting]) -> Iterator[_Item]:
     if ensemble:
         yield _Item(of.ZOOKEEPER, ensemble)
     if DYNAMIC in settings and settings[DYNAMIC].value.lower() in ("true", "yes"):
-        yield _Item(of.SERVERS, settings[DYNAMIC])
+        yield _Item(of.SERVERS, settings[DYNAMIC]._replace(value=""))
     elif of.VOTERS not in settings and setting and (controllers or not ensemble):
         rows = enumerate(hosts["controller"], start=ROWS["ansible"]["ids"]["controller"]["first"])
-        voters = ",".join(f"{at}@{host}" for at, (host, _) in rows)
+        voters = ",".join(f"{at}@{host}:9093" for at, host in rows)
         yield _Item(of.VOTERS, setting._replace(value=voters))
 
 
-def _hosts(group: Setting) -> Iterator[tuple[str, Setting]]:
-    """Yield (host, its variables) for a group and the groups in it."""
+def _hosts(group: Setting, groups: dict[str, Setting]) -> Iterator[tuple[str, Setting]]:
+    """Yield (host, its variables) for a group and the groups in it, which may also stand in
+    `groups`. These are read once, and taken out."""
     for key, part in group.at("hosts").parts.items():
         yield from ((host, part) for host in _expand(key))
-    for child in group.at("children").parts.values():
-        yield from _hosts(child)
+    for name, child in group.at("children").parts.items():
+        for place in (child, groups.pop(name, MISSING)):
+            yield from _hosts(place, groups)
 
 
 def _expand(name: str) -> Iterator[str]:
@@ -345,7 +375,7 @@ def _bitnami(values: Setting, settings: dict[str, Setting]) -> Iterator[_Item]:
     facts["chart"] = layout if major else "unclear" if chart else ""
     facts["quorum"] = "named" if {of.VOTERS, of.SERVERS} & settings.keys() else ""
     facts["before_4.1"] = "yes" if number and number < of.DYNAMIC_FROM else "no"
-    facts["default"] = "zookeeper" if major in ROWS["bitnami"]["old"] else "kraft"
+    facts["major"] = major
     for row in ROWS["bitnami"]["rows"]:
         if holds(row["when"], facts):
             key, origin = row.get("setting"), row.get("from", "")

@@ -248,6 +248,10 @@ def _quorum(change: FileChange) -> tuple[Words, Words]:
     role, ids = change.after.role, [it for it in change.after.node_ids if it.isdecimal()]
     is_known = now is not None and role != "unknown"
     wrong = [it for it in ids if is_known and (int(it) in (now or ())) is (role == "broker")]
+    known, of_hosts = change.after.known, f"{of.NODE_ID} controller "
+    hosts = [(*it, known(of_hosts + it[1])) for it in change.after.entries]
+    wrong_hosts = [it for it in hosts if it[2] not in (None, it[0])]
+    listed_id, host, host_id = next(iter(wrong_hosts), ("", "", ""))
     registered, running = change.cluster.controllers or (set[int](), set[int]())
     differ = NO_YES[bool(running and now and (now - registered or running - now))]
     return {
@@ -255,12 +259,16 @@ def _quorum(change: FileChange) -> tuple[Words, Words]:
         "voters_differ": differ,
         "voters": "unknown" if now is None or then is None else voters,
         "voters_agree": NO_YES[not wrong],
+        "hosts_agree": NO_YES[not wrong_hosts],
     }, {
         "removed": nodes("controller", sorted(removed)),
         "added": nodes("controller", sorted(added)),
         "voters": nodes("controller", sorted(now or ())),
         "known_controllers": nodes("controller", sorted(running)),
         "wrong_id": "".join(wrong[:1]),
+        "listed_id": listed_id,
+        "host": host,
+        "host_id": host_id or "",
     }
 
 
@@ -280,12 +288,19 @@ def _nodes(change: FileChange) -> tuple[Words, Words]:
     now, then = change.after, change.before
     ids, names = now.node_ids, (of.NODE_ID, of.FIRST_ID)
     pairs = [(then.known(it), now.known(it)) for it in now.settings if it.startswith(names)]
-    pairs = [*(pair for pair in pairs if all(pair)), ("".join(then.node_ids[:1]), "".join(ids[:1]))]
+    pairs = [pair for pair in pairs if all(pair)]
+    if now.kind != "ansible" or not pairs:  # in an inventory the host tells the node
+        pairs.append(("".join(then.node_ids[:1]), "".join(ids[:1])))
     moved = [(old, new) for old, new in pairs if old and new and old != new]
     old_id, new_id = (moved or pairs)[0]
     folder, old_folder = ("".join(scope.log_dirs[:1]) for scope in (now, then))
     moves = NO_YES["" != old_folder != folder != ""]
-    templates = [key.split(" ")[0] for key, it in now.settings.items() if not it.is_known]
+    templates, twice = list[str](), list[str]()
+    for key, it in now.settings.items():
+        if not it.is_known:
+            (twice if it.value == of.TWICE else templates).append(key.split(" ")[0])
+    connects = [scope.known(of.CONNECT) or "" for scope in (now, then)]
+    root, old_root = ("/" + text.partition("/")[2].rstrip("/") for text in connects)
     equal = sorted(it for it in ids if ids.count(it) > 1 and now.kind == "ansible")
     return {
         "mode": now.mode,
@@ -297,6 +312,8 @@ def _nodes(change: FileChange) -> tuple[Words, Words]:
         "ids_differ": NO_YES[not equal],
         "listener": _listener(now),
         "templates": NO_YES[bool(templates)],
+        "twice": NO_YES[bool(twice)],
+        "zookeeper_root_moves": NO_YES[all(connects) and root != old_root],
         "strange_roles": NO_YES[not now.names(of.ROLES) <= of.MEMBERS.keys()],
         "node_id_changes": NO_YES[bool(moved)],
         "log_dir_moves": "order" if moves == "yes" and folder in then.log_dirs else moves,
@@ -308,6 +325,9 @@ def _nodes(change: FileChange) -> tuple[Words, Words]:
         "log_dir": folder,
         "log_dir_before": old_folder,
         "templates": ", ".join(dict.fromkeys(templates)),
+        "twice": ", ".join(dict.fromkeys(twice)),
+        "zookeeper_root": root,
+        "zookeeper_root_before": old_root,
     }
 
 

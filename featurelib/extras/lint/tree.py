@@ -14,7 +14,7 @@ from itertools import pairwise
 import yaml
 from yaml import MarkedYAMLError, Node, ScalarNode, SequenceNode
 
-from featurelib.extras.lint.declared import TEMPLATE, Declared, Fault, Setting
+from featurelib.extras.lint.declared import TEMPLATE, TWICE, Declared, Fault, Setting
 from featurelib.words import clean
 
 MOST_PARTS = 200_000  # the most parts of a document, counting repetitions by aliases
@@ -27,8 +27,9 @@ def read_documents(content: str, file: str, into: Declared) -> Iterator[Setting]
     for start, end in pairwise(starts):
         above = content.count("\n", 0, start)
         line = above + 1
+        twice = TEMPLATE if TEMPLATE in content else TWICE
         try:
-            loader = _Loader("\n" * above + content[start:end], file)
+            loader = _Loader("\n" * above + content[start:end], file, twice)
             if (node := loader.get_single_node()) is not None:
                 yield loader.construct_object(node)
         except yaml.YAMLError as error:
@@ -44,9 +45,9 @@ def read_documents(content: str, file: str, into: Declared) -> Iterator[Setting]
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]
     """A YAML loader that returns settings; each node is converted once, also with aliases."""
 
-    def __init__(self, content: str, file: str) -> None:
+    def __init__(self, content: str, file: str, twice: str) -> None:
         super().__init__(content)
-        self._file, self._made = file, dict[int, Setting]()
+        self._file, self._twice, self._made = file, twice, dict[int, Setting]()
 
     def construct_object(self, node: Node, deep: bool = False) -> Setting:
         """Return the setting for a YAML node. Raises RecursionError for an anchor within itself."""
@@ -68,8 +69,8 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]
             self.flatten_mapping(node)  # merge keys (<<)
             pairs = [(str(key.value), item) for key, item in node.value]
         parts = {key: self.construct_object(item) for key, item in pairs}
-        for key in (key for key, number in keys.items() if number > 1):  # of branches of a template
-            parts[key] = parts[key]._replace(value=TEMPLATE)
+        for key in (key for key, number in keys.items() if number > 1):
+            parts[key] = parts[key]._replace(value=self._twice)
         size = 1 + sum(part.size for part in parts.values())
         if size > MOST_PARTS:
             raise MarkedYAMLError(problem="too many values", problem_mark=node.start_mark)

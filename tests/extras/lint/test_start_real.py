@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -101,3 +102,32 @@ def test_the_tool_refuses_to_format_for_another_cluster_id(
         command = java.command("kafka.tools.StorageTool", *words)
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert (done.returncode == 0) is is_same, done.stdout + done.stderr
+
+
+CASES = Path(__file__).parent / "cases"
+REFUSED = [
+    path
+    for path in sorted(CASES.glob("*.toml"))
+    if "nodes of 3.9.2 and 4.2.1 ended with" in path.read_text()
+]
+
+
+@pytest.mark.parametrize("path", REFUSED, ids=lambda path: path.stem)
+def test_a_node_refuses_the_settings_of_a_case_and_takes_those_of_its_cure(
+    path: Path, tmp_path: Path
+) -> None:
+    """A node whose settings are right looks for its formatted directory, and finds none."""
+    case = tomllib.loads(path.read_text(encoding="utf-8"))
+    file = tmp_path / "server.properties"
+    for release in ("4.2.1", "3.9.2"):
+        try:
+            command = Java.of(release).command("kafka.Kafka", str(file))
+        except UnavailableError as missing:
+            pytest.skip(f"real Kafka: {missing}")
+        for change, is_refused in ((case["change"], True), (case["cured_change"], False)):
+            text = case["before"].replace(*change, 1)
+            file.write_text(f"{text}log.dirs={tmp_path}/data\n")
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            log = done.stdout + done.stderr
+            assert done.returncode != 0
+            assert ("No readable meta.properties" in log) is not is_refused, (release, log)
