@@ -14,6 +14,7 @@ from tests.backends.rig.cluster import RunningCluster
 from tests.backends.rig.jars import UnavailableError
 from tests.backends.rig.java import Java
 from tests.backends.rig.kraft import Node, start_kraft
+from tests.backends.rig.zookeeper import CHROOT, ZooKeeperBroker, start_zookeeper_mode
 from tests.cli.commands import run
 
 pytestmark = pytest.mark.kafka
@@ -102,6 +103,23 @@ def test_the_tool_refuses_to_format_for_another_cluster_id(
         command = java.command("kafka.tools.StorageTool", *words)
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert (done.returncode == 0) is is_same, done.stdout + done.stderr
+
+
+def test_a_broker_ends_at_its_start_with_another_path_in_zookeeper(tmp_path: Path) -> None:
+    try:
+        cluster = start_zookeeper_mode(tmp_path / "nodes", [ZooKeeperBroker(id=1)])
+    except UnavailableError as missing:
+        pytest.skip(f"real Kafka: {missing}")
+    try:
+        cluster.nodes[1].process.stop()
+        files = (tmp_path / "nodes").rglob("*.properties")
+        [file] = [path for path in files if "zookeeper.connect=" in path.read_text()]
+        file.write_text(file.read_text().replace(CHROOT, "/other"))
+        log = start(cluster)
+        assert not cluster.nodes[1].process.running, log[-2000:]
+        assert "Invalid cluster.id" in log
+    finally:
+        cluster.stop()
 
 
 CASES = Path(__file__).parent / "cases"
