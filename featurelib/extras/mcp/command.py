@@ -21,7 +21,7 @@ from featurelib.api.questions import why_not
 from featurelib.api.tables import NightTables, open_tables
 from featurelib.catalogue import NEWEST_RELEASE
 from featurelib.config.fleet import FleetPart
-from featurelib.errors import needing
+from featurelib.errors import ConfigError, needing
 from featurelib.extras.history import diff, history
 from featurelib.extras.initial_levels.levels import feature_dependencies, version_mapping
 from featurelib.extras.predictions import can_roll, what_if
@@ -32,6 +32,7 @@ from featurelib.view.report import narrow
 Json = dict[str, Any]
 # The keys of each cluster in the answer of `fleet`; `check` has all.
 OF_CLUSTER = "id name owner labels verdict severity phase needs_person summary release nodes"
+LONGEST_ERROR = 2000  # the most characters of an error
 MOST = 50  # the most clusters in the answer of `fleet`
 _OPTION = re.compile(r"--(?P<name>[a-z][a-z-]+)(?: [A-Z][A-Z=]+\b)?")
 INSTRUCTIONS = resources.files(__package__).joinpath("instructions.txt").read_text(encoding="utf-8")
@@ -71,9 +72,11 @@ class TableTools:
         the list of clusters, and not the counts. `run` is a number such as 20261121060000; without
         it the newest run is read.
         """
+        if most < 0:
+            raise ConfigError(f"`most`: expected 0 or more, found {most}.")
         report = self._night(run, owner=owner, label=label).report
         document: Json = msgspec.to_builtins(report)
-        clusters = document["clusters"][: max(most, 0)]
+        clusters = document["clusters"][:most]
         rows = [{name: cluster[name] for name in OF_CLUSTER.split()} for cluster in clusters]
         return document | {"clusters": rows, "runs": []}
 
@@ -234,7 +237,9 @@ def _one_at_a_time(tool: Callable[..., Any], lock: threading.Lock) -> Callable[.
             except Exception as error:
                 if (explained := explain(error)) is None:
                     raise
-                raise ToolError(_OPTION.sub(name_argument, str(explained))) from error
+                text = str(explained)
+                text = text[:LONGEST_ERROR] + "…" * (len(text) > LONGEST_ERROR)
+                raise ToolError(_OPTION.sub(name_argument, text)) from error
 
     def name_argument(option: re.Match[str]) -> str:
         """Return the name of a tool's argument for an option of the command line."""

@@ -143,6 +143,8 @@ def test_errors_are_messages_and_the_server_goes_on(tables: Path) -> None:
         error = await call("can_roll", cluster=CLUSTER, to="no-release")
         assert ("`to`" in error, "--to" in error) == (True, False)
         assert (await call("fleet", most=0))["clusters"] == []
+        assert "`most`" in await call("fleet", most=-1)
+        assert 1000 < len(await call("check", cluster="x" * 200_000)) < 3000
         # Left out, it would be the answer to another question.
         assert "release" in await call("version_mapping", release="4.0")
         assert "owners" in await call("fleet", owners=["payments"])
