@@ -30,6 +30,7 @@ from featurelib.extras.notify.digest import Message
 
 LOCAL = ("localhost", "127.0.0.1", "::1")
 LONGEST_RESPONSE_BYTES = 10_000
+SHORTEST_TOKEN = 16  # characters of a secret that is no word
 WEBHOOKS = ("slack", "teams", "webhook")
 SEE = 'The page "Send messages to owners" of the docs shows the file.'
 
@@ -133,7 +134,7 @@ class MessageSender:
             raise UnreachableError(reason)
         send = self._mail if target.mail else self._post
         try:
-            _within(2 * self._timeout, lambda: send(message, target, address))
+            _within(self._timeout, lambda: send(message, target, address))
         except _RefusedMessageError as error:
             raise UnreachableError(str(error)) from None
         except UnreachableError as error:
@@ -169,10 +170,10 @@ class MessageSender:
             redirect = "it redirects elsewhere; put the new URL in the secret" * (
                 300 <= error.code < 400
             )
-            text = plain(redirect or _without(secrets, words))
+            text = plain(redirect or without(secrets, words))
             raise _RefusedMessageError(f"HTTP {error.code} {text}".strip()) from None
         except (OSError, http.client.HTTPException, ValueError) as error:
-            raise UnreachableError(plain(_without(secrets, self._fault(error)))) from None
+            raise UnreachableError(plain(without(secrets, self._fault(error)))) from None
 
     def _mail(self, message: Message, target: NotifyTarget, address: str) -> None:
         smtp = self._smtp
@@ -227,10 +228,12 @@ def _secret(reference: str, key: str) -> str:
         raise CredentialsError(str(error).replace(f"{key}.oauth_token", key)) from None
 
 
-def _without(secrets: list[str], text: str) -> str:
-    """Return `text` with secrets replaced: a server may repeat a part of its URL."""
+def without(secrets: list[str], text: str) -> str:
+    """Return `text` with secrets replaced: a server may repeat a part of its URL. A short secret
+    of letters is replaced as a whole word only, so that `close` does not cut `closed`."""
     for secret in sorted(filter(None, secrets), key=len, reverse=True):
-        text = text.replace(secret, HIDDEN)
+        edge = r"\b" * (secret.isalpha() and len(secret) < SHORTEST_TOKEN)
+        text = re.sub(f"{edge}{re.escape(secret)}{edge}", HIDDEN, text)
     return text
 
 
@@ -249,7 +252,7 @@ def _within(seconds: float, work: Callable[[], None]) -> None:
     thread.start()
     thread.join(seconds)
     if thread.is_alive():
-        raise UnreachableError(f"no complete response within {seconds:g} s")
+        raise UnreachableError(f"no response within {seconds:g} s")
     if errors:
         raise errors[0]
 

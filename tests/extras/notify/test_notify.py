@@ -29,7 +29,7 @@ from featurelib.extras.notify import digest
 from featurelib.extras.notify.command import send_due
 from featurelib.extras.notify.digest import write_message
 from featurelib.extras.notify.history import NOTIFICATION, History, alone
-from featurelib.extras.notify.targets import BODIES, MessageSender, parse_targets
+from featurelib.extras.notify.targets import BODIES, MessageSender, parse_targets, without
 from featurelib.feature import Verdict
 from featurelib.lake import Lake
 from featurelib.view.model import Report
@@ -319,12 +319,25 @@ def test_what_is_new_waits_for_the_next_day_unless_it_is_critical(
 
 
 @pytest.mark.parametrize(
+    ("secrets", "expected"),
+    [
+        (["close"], "Remote end closed *** T0KEN"),
+        (["T0KEN"], "Remote end closed close ***"),
+        (["T0KE"], "Remote end closed close ***N"),
+        (["Remote end closed close T0KEN", "close"], "***"),
+    ],
+)
+def test_a_word_of_a_url_cuts_no_longer_word(secrets: list[str], expected: str) -> None:
+    assert without(secrets, "Remote end closed close T0KEN") == expected
+
+
+@pytest.mark.parametrize(
     ("path", "fault"),
     [
         ("refuses/T0KEN", "HTTP 403 no_service for"),
         ("gone/T0KEN", "HTTP 500 no_service for"),
         ("hangs/T0KEN", "no response within 0.7 s"),
-        ("drips/T0KEN", "no complete response within 1.4 s"),
+        ("drips/T0KEN", "no response within 0.7 s"),
         ("moves/T0KEN", "HTTP 307 it redirects elsewhere"),
         ("found/T0KEN", "HTTP 302 it redirects elsewhere"),
         ("closed/T0KEN", "Connection refused"),
