@@ -133,7 +133,7 @@ for folder in "${folders[@]}"; do
   [[ ! -d ${folder:-/} || ! -w ${folder:-/} ]] || scratch=yes
 done
 [[ -n $scratch ]] ||
-  die 5 "Spark's scratch ${SPARK_LOCAL_DIRS:-/tmp}: expected a folder this user may write to, found none. Name one in SPARK_LOCAL_DIRS, and run again."
+  die 5 "Spark's scratch ${SPARK_LOCAL_DIRS:-/tmp}: this user may not write to any of these folders. Set SPARK_LOCAL_DIRS to a folder of this user, and run the command again."
 
 submit=(--master "$master" --jars "$jars" --properties-file "$root/conf/spark-defaults.conf")
 if [[ -n $local_run && ${FEATURELIB_FAST_START:-1} != 0 ]]; then

@@ -121,7 +121,7 @@ def _plain(values: Int, missing: Bool) -> pa.Array:
 
 
 def _valid_bits(missing: Bool) -> pa.Buffer | None:
-    """Return Arrow's bitmap of the values that are not null; None = no value is missing."""
+    """Return Arrow's bitmap of the values that are not null; None if no value is missing."""
     return pa.py_buffer(np.packbits(~missing, bitorder="little")) if missing.any() else None
 
 
@@ -171,7 +171,7 @@ def by_bounds(columns: Columns, conditions: Sequence[Wanted]) -> list[Wanted]:
 
 
 def as_expression(columns: Columns, bounds: Sequence[Wanted]) -> pc.Expression | None:
-    """Return one Arrow expression that requires all `bounds`; None = no condition."""
+    """Return one Arrow expression that requires all `bounds`; None if there is no condition."""
     conditions = []
     for name, how, bound in bounds:
         column, kind = pc.field(name), type_of(columns[name])
@@ -197,8 +197,7 @@ def scan(dataset: Dataset, names: list[str], condition: pc.Expression | None) ->
 
 
 def rows_of(table: pa.Table | pa.RecordBatch, columns: Columns) -> TableRows:
-    """Return an Arrow table as rows of the schema `columns`: other columns are dropped, missing
-    ones are null."""
+    """Return an Arrow table as rows of the schema `columns`. Missing columns are null."""
     given = {name: table.column(name) for name in columns.names if name in table.schema.names}
     filled = {
         name: _column(_whole(given[name]), kind) if name in given else nulls(kind, table.num_rows)

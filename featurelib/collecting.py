@@ -85,10 +85,10 @@ def write_lines(path: Path, lines: Iterable[bytes]) -> int:
 
 
 def read_lines(
-    name: str, expected: str = "a file that can be read", advice: str = "Nothing was written."
+    name: str, kind: str = "this file", advice: str = "Nothing was written."
 ) -> Iterator[bytes]:
-    """Yield the lines of a file, gzipped or not, or of stdin (`-`). Raises LandingError, which
-    names what was `expected`, and gives `advice`."""
+    """Yield the lines of a file, gzipped or not, or of stdin (`-`). Raises LandingError
+    with the `kind` of file and `advice`."""
     number = 0
     try:
         with open(0 if name == STDIN else name, "rb", closefd=name != STDIN) as raw:
@@ -102,7 +102,9 @@ def read_lines(
     except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or error
         source = f"{name}:{number + 1}" if number else name
-        raise LandingError(f"{source}: expected {expected}, found: {reason}. {advice}") from error
+        raise LandingError(
+            f"{source}: featurelib cannot read {kind}: {reason}. {advice}"
+        ) from error
 
 
 def strimzi_resources(name: str) -> StrimziFleet:
@@ -122,7 +124,7 @@ def read_text(name: str) -> str:
     except UnicodeDecodeError as error:
         source = "standard input" if name == STDIN else name
         raise LandingError(
-            f"{source}: expected JSON in UTF-8, found byte 0x{error.object[error.start]:02x} at "
+            f"{source}: The file is not JSON in UTF-8: byte 0x{error.object[error.start]:02x} at "
             f"{error.start + 1}. Nothing was written."
         ) from None
 
@@ -134,17 +136,17 @@ def landing_lines(option: str, path: str) -> Iterator[bytes]:
     """
     folder = Path(path)
     if not folder.exists():
-        raise LandingError(f"{option} {path}: expected a file or folder, found none. Name another.")
+        raise LandingError(f"{option} {path}: There is no such file or folder. Check the path.")
     files = [folder]
     if folder.is_dir():
         files = sorted(f for f in folder.rglob("*") if f.name.endswith(ENDINGS) and f.is_file())
     if not files:
         raise NoEvidenceError(
-            f"{option} {path}: expected files *{', *'.join(ENDINGS)}, found none. Name the folder "
-            "that holds the landing files."
+            f"{option} {path}: The folder has no files *{', *'.join(ENDINGS)}. Use the folder of "
+            "the landing files."
         )
     for file in files:
-        for line in read_lines(str(file), "a whole landing file", "Copy it again."):
+        for line in read_lines(str(file), "this landing file", "Copy the file again."):
             yield line.removesuffix(b"\n").removesuffix(b"\r")
 
 
@@ -371,7 +373,7 @@ def probe(
         return None, f"{_NOTHING}{error}"
     except FeatureLibError as error:  # a request to validate writes nothing
         keys["error"] = text = str(error)
-        sentence = f"probe: no answer to {moves}: {text}"
+        sentence = f"probe: no response to {moves}: {text}"
     else:
         keys["answer"] = UpdateFeatures.of(reply)
         sentence = f"probe: the controller {_verdict(reply)}: {moves}"
@@ -396,7 +398,7 @@ def _view_of(
 
 
 def _question(backend: Backend, view: ClusterView, is_unsure: bool) -> Step:
-    """Return the first request of the plan, for the probe. Raises RefusedError if there is none, or
+    """Return the first request of the plan, for the probe. Raises RefusedError if none, or
     if the controller might apply it."""
     if not is_honoured(backend, view.dialects):
         raise RefusedError("this controller would apply a request to validate.")
@@ -411,13 +413,13 @@ def _question(backend: Backend, view: ClusterView, is_unsure: bool) -> Step:
         )
         updates = (target_move,)
     if not updates:
-        raise RefusedError(f"no feature can go up by what is known ({plan['verdict']}).")
+        raise RefusedError(f"the collected data allows no upgrade ({plan['verdict']}).")
     return Step(updates=updates, timeout_ms=_TIMEOUT_MS)
 
 
 def _verdict(reply: Reply) -> str:
     if reply.code == NOT_AUTHORIZED:
-        return f"did not answer, because the right to {ALTER} the cluster is missing"
+        return f"did not validate, because the permission {ALTER} on the cluster is missing"
     refused = [result for result in reply.results or () if result.code]
     if not reply.code and not refused:
         return "agreed, validating only"

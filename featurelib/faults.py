@@ -58,8 +58,8 @@ def explaining(location: str) -> Iterator[None]:
 
 
 def explain(error: BaseException, location: str = "") -> FeatureLibError | None:
-    """Return featurelib's error for a known `error` of another program; None = unknown. `location`:
-    the place, if the error names none."""
+    """Return featurelib's error for a known `error` of another program; None if unknown.
+    `location`: the place, if the error names none."""
     if isinstance(error, FeatureLibError):
         return error
     text = _COLOURS.sub("", f"{type(error).__name__}: {error}")[:LONGEST_TEXT]

@@ -71,7 +71,7 @@ class Issue(StrEnum):
 
     @classmethod
     def of_error(cls, reason: str) -> Issue | None:
-        """Return why a cluster was not reached, from the text of the error; None = unknown."""
+        """Return why a cluster was not reached, from the text of the error; None if unknown."""
         causes = {REFUSED_LOGIN: cls.SECRET, OTHER_SECURITY: cls.SECURITY}
         causes[OTHER_CLUSTER] = cls.OTHER_CLUSTER
         return next((issue for words, issue in causes.items() if words in reason), None)
@@ -168,7 +168,7 @@ class FindingRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """The severity and texts of one finding code. {placeholders} are columns and `facts` of the
     finding.
 
-    `title` is the heading for several clusters, "" = never shown alone; `title_stale` is that for
+    `title` is the heading for several clusters, "" if never shown alone; `title_stale` is that for
     nodes that are off and still registered. `state` is the word for the node in a description of
     its cluster. `fates` are texts for the first fact.
     """
@@ -193,12 +193,12 @@ class FindingRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @property
     def command(self) -> str:
-        """The command of the usual remedy; "" = no command."""
+        """The command of the usual remedy; "" if there is no command."""
         return self.remedies[-1].command
 
     @property
     def first_fact(self) -> str | None:
-        """The name of the first fact, which is the observation; None = the code has no facts."""
+        """The name of the first fact, which is the observation; None if the code has no facts."""
         return next(iter(self.facts), None)
 
     @property
@@ -257,12 +257,12 @@ def first_fit(entries: Sequence[_Entry], facts: Mapping[str, object]) -> _Entry:
 
 
 def filled(command: str, address: str) -> str:
-    """Return a command with its address placeholder replaced by `address`; "" = keep it."""
+    """Return a command with its address placeholder replaced by `address`; "" means keep it."""
     return command.replace(ANY_ADDRESS, shlex.quote(address)) if address else command
 
 
 def software(release: str) -> str:
-    """Return the text for software of `release` or later; "" = the release is unknown."""
+    """Return the text for software of `release` or later; "" if the release is unknown."""
     text = f"Kafka {release} or later"
     return text if release else "software that supports the finalized and the requested levels"
 
@@ -280,7 +280,7 @@ def rule_rows() -> dict[str, FindingRow]:
 
 
 def row_of(code: str) -> FindingRow | None:
-    """Return the row of a finding's or rule's code; None = a code of another release."""
+    """Return the row of a finding's or rule's code; None means a code of another release."""
     return finding_rows().get(code) or rule_rows().get(code)
 
 
@@ -355,7 +355,7 @@ def check_row(file: str, text: str, code: str) -> FindingRow:
 
 
 def _faults(row: FindingRow) -> Iterator[tuple[str, int]]:
-    """Yield (fault, number of the remedy) for a row; 0 = the row itself."""
+    """Yield (fault, number of the remedy) for a row; 0 means the row itself."""
     if unknown := row.tags - tags().keys():
         yield f"has the unknown tag {min(unknown)}. Add it to [tags].", 0
     if strangers := row.facts.keys() - set(FACTS.names):

@@ -75,14 +75,14 @@ class Lake:
         self._open: dict[tuple[str, int | None], TableReader] = {}
         if is_name(root) and not Path(root).is_dir():
             raise ConfigError(
-                f"tables {root}: expected a folder or URI, found a name, which only Spark can look "
-                "up in a catalog. Name the folder of that schema with --tables: the nightly's "
-                f"report does, and so does DESCRIBE SCHEMA {root} in Spark's SQL."
+                f"{root} is the name of a schema, and this command reads folders. Pass the "
+                f"schema's folder to --tables. `DESCRIBE SCHEMA {root}` in Spark's SQL prints the "
+                "folder, and so does the nightly's report."
             )
         if "://" not in root and not Path(root).is_dir():
             raise ConfigError(
-                f"tables {root}: expected the folder of the nightly's tables, found none. Name it "
-                "with --tables FOLDER; `./spark-submit.sh` makes those of the samples."
+                f"tables {root}: There is no such folder. Use the folder of the nightly's tables "
+                "with --tables FOLDER. `./spark-submit.sh` makes the tables of the samples."
             )
 
     @cached_property
@@ -91,8 +91,7 @@ class Lake:
         table = self.read(AUDIT_RUN)
         if len(table) == 0:
             raise NoEvidenceError(
-                f"table {AUDIT_RUN.full_name} below {self.root}: expected a run, found none. "
-                "Run the nightly first."
+                f"table {AUDIT_RUN.full_name} below {self.root} has no run. Run the nightly first."
             )
         return table.take(np.argsort(-table.numbers("run"), kind="stable"))
 
@@ -101,15 +100,15 @@ class Lake:
         return int(self.night(run)["run"])
 
     def night(self, run: int | None = None) -> dict[str, Any]:
-        """Return the row of gold.audit_run of a run, None = the newest. Raises ConfigError."""
+        """Return the row of gold.audit_run of a run, None means the newest. Raises ConfigError."""
         nights: list[dict[str, Any]] = self.runs.to_pylist()
         if (night := next((row for row in nights if run in (None, row["run"])), None)) is not None:
             return night
         assert run is not None
         near = sorted((row["run"] for row in nights), key=lambda row: abs(row - run))[:_SHOWN]
         raise ConfigError(
-            f"--run {run}: expected one of the {len(nights)} runs below {self.root}, found no such "
-            f"run; the nearest are {', '.join(map(str, near))}. Leave it out for the newest."
+            f"--run {run}: None of the {len(nights)} runs below {self.root} has this number. The "
+            f"nearest are {', '.join(map(str, near))}. Leave --run out for the newest run."
         )
 
     def as_of(self, run: int | None = None) -> int:
@@ -117,8 +116,7 @@ class Lake:
         return microseconds(self.night(run)["as_of"])
 
     def version_if_whole(self, table: Table) -> int | None:
-        """Return the version of a local table; None = a file in its log is missing or has another
-        size."""
+        """Return the version of a local table, or None if a log file is missing or was changed."""
         opened = self._opened(table, None).opened
         files = opened.get_add_actions(flatten=True)
         paths = [Path(self.place(table), unquote(path)) for path in files["path"].to_pylist()]
@@ -133,12 +131,12 @@ class Lake:
         cluster: str | None = None,
         columns: Sequence[str] | None = None,
     ) -> TableRows:
-        """Return one run's rows of a gold table (None: the newest run's), of all clusters or of
-        one. Raises SurroundingsError if the table lost that run's commit."""
+        """Return the rows of one run from a gold table. `run` None means the newest run, `cluster`
+        None all clusters. Raises SurroundingsError if the table lost the run's commit."""
         conditions: list[Wanted] = [("run", "=", number := self.run(run))]
         if cluster is not None:
             conditions.append(("cluster", "=", cluster))
-        # None = another writer's commit. A run's own row is written last.
+        # None means another writer's commit. A run's own row is written last.
         newest = self._opened(table, None).opened.transaction_version(table.application)
         if newest is not None and newest < number:
             detail = f"its newest run is {newest}, {AUDIT_RUN.full_name} knows run {number}"
@@ -208,7 +206,7 @@ class Lake:
 
     def snapshots(self, run: int | None = None, conditions: Sequence[Wanted] = ()) -> TableRows:
         """Return snapshot rows that a run judged: all, or those that meet all `conditions`."""
-        # The version of the snapshot table that the run judged; None = the newest.
+        # The version of the snapshot table that the run judged; None means the newest.
         inputs = {table["table"]: table["version"] for table in self.night(run)["inputs"] or ()}
         snapshot_version = inputs.get(CLUSTER_SNAPSHOT.full_name)
         return self.read(CLUSTER_SNAPSHOT, conditions, SNAPSHOT.names, snapshot_version)
@@ -220,8 +218,8 @@ class Lake:
         columns: Sequence[str] | None = None,
         version: int | None = None,
     ) -> TableRows:
-        """Return the rows of a table that meet all `conditions`. Bounds skip files, and groups
-        within files."""
+        """Return the rows of a table that meet all `conditions`. Bounds skip files and row
+        groups."""
         opened, names = self._opened(table, version), columns or table.schema.names
         from featurelib import arrow  # pyarrow is installed, because the table could be opened
 
@@ -284,8 +282,8 @@ class Lake:
 
 
 class TableReader:
-    """A reader of one version of a table (None = the newest) at a folder or URI, through deltalake,
-    whose `options` it takes. Open it first."""
+    """A reader of one version of a table (None means the newest) at a folder or URI, through
+    deltalake, whose `options` it takes. Open it first."""
 
     opened: DeltaTable
 
@@ -313,7 +311,7 @@ class TableReader:
 
     @cached_property
     def dataset(self) -> Dataset | None:
-        """The files of the table with their bounds; None = only Spark can read it, because of
+        """The files of the table with their bounds; None means only Spark can read it, because of
         deletion vectors or renamed columns."""
         if self.opened.protocol().min_reader_version > 1:
             return None
@@ -323,7 +321,7 @@ class TableReader:
         return dataset
 
     def fetch(self, conditions: Sequence[Wanted], names: Sequence[str]) -> pa.Table | None:
-        """Return columns of the rows that meet all `conditions`; None = only Spark can read the
+        """Return columns of the rows that meet all `conditions`; None means only Spark can read the
         table. Bounds skip files, and groups within files. Raises SurroundingsError."""
         from featurelib import arrow
 
@@ -355,7 +353,7 @@ def places(read: Read, lines: Mapping[int, int], cluster: str | None = None) -> 
 
 def lines_of(findings: TableRows, part: Container[str] | None = None) -> dict[int, int]:
     """Return line_id → time of observation (microseconds) of the landing lines behind findings;
-    `part`: the clusters, None = all."""
+    `part`: the clusters, None means all."""
     columns = (findings.numbers(name).tolist() for name in ("line_id", "observed_at"))
     rows = zip(findings["cluster"].to_pylist(), *columns, strict=True)
     return {
@@ -410,9 +408,9 @@ def is_outdated(table: Table, properties: Mapping[str, str], path: str) -> bool:
     version = properties.get(VERSION_PROPERTY, "none")
     if not version.isdecimal() or int(version) > table.version:
         raise TableError(
-            f"table {table.full_name} at {path}: expected {VERSION_PROPERTY} {table.version} or "
-            f"earlier, found {version}; nothing was written. A newer featurelib wrote it: use that "
-            "release or a later one."
+            f"table {table.full_name} at {path}: A newer featurelib wrote this table: "
+            f"{VERSION_PROPERTY} is {version}, and this featurelib knows {table.version} or "
+            "earlier. Nothing was written. Use that release of featurelib or a later one."
         )
     return table.is_rebuilt and int(version) < table.version
 

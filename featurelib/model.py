@@ -20,7 +20,7 @@ Filled = Annotated[tuple[_T, ...], Meta(min_length=1)]  # checked when a plan is
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """A change of one feature's finalized level in one request; 0 = not finalized.
+    """A change of one feature's finalized level in one request; 0 if not finalized.
 
     `upgrade_type` is the name of a featurelib.feature.UpgradeType. A `to_level` of 0 takes the
     feature out of what is finalized (KIP-584, deletion).
@@ -47,7 +47,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RangeGroup:
-    """The nodes with equal ranges of the plan's features: feature → (min, max)."""
+    """A group of nodes with equal ranges. `ranges` maps a feature to (min, max)."""
 
     brokers: tuple[NodeId, ...]
     controllers: tuple[NodeId, ...]
@@ -56,10 +56,10 @@ class RangeGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requirements:
-    """The state of the cluster that a plan requires: it must be unchanged when a request is sent.
+    """The state of the cluster that must be unchanged when `apply` sends a request.
 
-    `levels` are all finalized levels; the version of `/feature` is required in ZooKeeper mode only,
-    because a KRaft broker's epoch moves twice a second on an idle cluster.
+    `levels` are all finalized levels. Only ZooKeeper mode requires the version of `/feature`,
+    because a KRaft broker's epoch rises twice a second on an idle cluster.
     """
 
     levels: dict[Name, Annotated[int, Meta(ge=1, le=HIGHEST_LEVEL)]]
@@ -69,7 +69,7 @@ class Requirements:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValueChange:
-    """A configuration value that some brokers share, and their value afterwards; None = unknown."""
+    """The value of a configuration on some brokers, before and after. None means unknown."""
 
     brokers: tuple[int, ...]
     before: str | None
@@ -78,10 +78,10 @@ class ValueChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideEffect:
-    """A change that a plan makes besides its levels, shown to the approver.
+    """A change besides the levels of a plan. The approver sees it.
 
-    `key`: the changed configuration, "" = none. From the catalogue: `what` happens, what is
-    impossible `afterwards`, and whether a downgrade restores the old value.
+    `key` is the changed configuration, or "". The catalogue gives the other texts: the change
+    (`what`), the impossible operations (`afterwards`), and whether a downgrade restores the value.
     """
 
     feature: str
@@ -97,8 +97,8 @@ class SideEffect:
 class Guards:
     """The conditions for applying a plan, fixed when the plan is made.
 
-    `managed_by` is the other owner of finalized levels, "" = none; `managed_features` are its
-    features, None = all of them.
+    `managed_by` is the other system that finalizes levels, or "". `managed_features` are its
+    features; None means all features.
     """
 
     require_signature: bool
@@ -114,9 +114,9 @@ class Guards:
 class Plan:
     """The part `meaning` of a plan file, which the digest covers.
 
-    `dialect` is the policy, `own_dialects` those of the cluster's possible controllers; `catalogue`
-    is the label of the catalogue with its overlay. `guards` None = made by a release that wrote
-    none: then only the settings at apply count. `side_effects` are in the order of the steps.
+    `dialect` is the policy, `own_dialects` are the rule sets of the cluster's possible controllers.
+    `catalogue` is the label of the catalogue with its overlay. `guards` is None in plans of earlier
+    releases: then `apply` uses only its settings. `side_effects` are in the order of the steps.
     """
 
     cluster: str
@@ -131,13 +131,13 @@ class Plan:
 
     @property
     def moves(self) -> tuple[Move, ...]:
-        """The moves of all steps, in the order of sending."""
+        """The level changes of all steps, in the order in which they are sent."""
         return tuple(move for step in self.steps for move in step.updates)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reason(Advice):
-    """A reason against a feature's level; `feature` "" = the whole cluster.
+    """A reason against a feature's level. An empty `feature` means the whole cluster.
 
     `judge` is goal (the request itself), evidence, strict (the policy), probe (the controller
     itself) or the name of a dialect.
@@ -157,12 +157,12 @@ class Reason(Advice):
 
     @property
     def role(self) -> str | None:
-        """The role of the node, `broker` or `controller`; None = the whole cluster."""
+        """The role of the node, `broker` or `controller`. None means the whole cluster."""
         return self.node.partition(" ")[0] or None
 
     @property
     def node_id(self) -> int | None:
-        """The id of the node; None = the whole cluster."""
+        """The id of the node. None means the whole cluster."""
         return int(self.node.partition(" ")[2]) if self.node else None
 
 
@@ -190,9 +190,10 @@ class Recipient:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passed:
-    """The proof that no earlier request can still be applied. Levels count if they were read from a
-    replica of the metadata log up to `offset`; None: in any later reading. `how`: a sentence
-    without full stop."""
+    """The proof that no earlier request can still be applied.
+
+    featurelib uses levels of a replica that has the metadata log up to `offset`; if `offset` is
+    None, levels of any later reading. `how` is a sentence without full stop."""
 
     how: str
     offset: int | None = None
@@ -200,7 +201,7 @@ class Passed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotPassed:
-    """The result that an earlier request may still be applied. `why`: what is missing, and what to
-    do."""
+    """The result that an earlier request may still be applied. `why` names the missing data and the
+    next step."""
 
     why: str

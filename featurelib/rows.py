@@ -60,7 +60,7 @@ class Numbers:
         return len(self.values)
 
     def take(self, at: Int) -> Numbers:
-        """Return the column at the positions `at`; -1 = null."""
+        """Return the column at the positions `at`; -1 if null."""
         return Numbers(values=pick(self.values, at, NONE), of=self.of)
 
     def to_pylist(self) -> list[Any]:
@@ -86,7 +86,7 @@ class Texts:
         return len(self.codes)
 
     def take(self, at: Int) -> Texts:
-        """Return the column at the positions `at`; -1 = null."""
+        """Return the column at the positions `at`; -1 if null."""
         return Texts(words=self.words, codes=pick(self.codes, at, -1))
 
     def equal(self, text: str) -> Bool:
@@ -117,7 +117,7 @@ class Cells:
         return lengths
 
     def take(self, at: Int) -> Cells:
-        """Return the column at the positions `at`; -1 = no bytes."""
+        """Return the column at the positions `at`; -1 if there is no bytes."""
         starts, ends = pick(self.ends[:-1], at, 0).tolist(), pick(self.ends[1:], at, 0).tolist()
         cells = zip(starts, ends, strict=True)
         return cells_of([bytes(self.data[start:end]) for start, end in cells])
@@ -130,7 +130,7 @@ class Cells:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Lists:
-    """A column of lists: row i has the next `size[i]` entries of `of`; size -1 = null."""
+    """A column of lists: row i has the next `size[i]` entries of `of`; size -1 if null."""
 
     size: Int
     of: Texts | TableRows
@@ -139,7 +139,7 @@ class Lists:
         return len(self.size)
 
     def take(self, at: Int) -> Lists:
-        """Return the column at the positions `at`; -1 = null."""
+        """Return the column at the positions `at`; -1 if null."""
         size, count = pick(self.size, at, -1), np.maximum(self.size, 0)
         first = pick(np.cumsum(count) - count, at, 0)
         _, entries = spread(first, np.maximum(size, 0))
@@ -168,7 +168,7 @@ class TableRows:
         return self.columns[name]
 
     def numbers(self, name: str) -> Int:
-        """Return the column `name`, which has numbers; NONE = null."""
+        """Return the column `name`, which has numbers; NONE if null."""
         column = self.columns[name]
         assert isinstance(column, Numbers)
         return column.values

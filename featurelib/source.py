@@ -144,13 +144,12 @@ class Wanted:
 
     @property
     def is_stored(self) -> bool:
-        """True if options name landing files or tables. Raises ConfigError for options that exclude
-        each other."""
+        """True if options name landing files or tables. Raises ConfigError for a contradiction."""
         stored = [name for name in ("capture", "tables") if getattr(self, name) is not None]
         options = [f"--{name}" for name in (*stored, *self.addresses)]
         if stored and len(options) > 1:
             raise ConfigError(
-                f"expected one source of evidence, found {' and '.join(options)}. Keep one."
+                f"{' and '.join(options)} are different sources of data. Keep one of them."
             )
         if not stored and (self.as_of is not None or self.run is not None):
             raise ConfigError(
@@ -168,8 +167,8 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReachedCluster:
-    """A cluster and how to connect to it. `entry.id` "" = only addresses are known, and the reading
-    finds the id."""
+    """A cluster and how to connect to it. `entry.id` "" means only addresses are known, and the
+    reading finds the id."""
 
     entry: FleetEntry
     fleet: Fleet
@@ -249,9 +248,9 @@ def choose_entries(
     is_named = bool(options.addresses or names)
     part = inventory.choose(choice, source, named=is_named)
     if options.addresses and len(names) > 1:
-        raise ConfigError("addresses: expected one cluster beside them, found several.")
+        raise ConfigError("Addresses belong to one cluster, and several are named. Name one.")
     if options.addresses and by_metrics:
-        raise ConfigError("--prometheus: expected no address beside it, found one. Keep one.")
+        raise ConfigError("--prometheus excludes other addresses. Keep one of them.")
     if names and by_metrics:
         advice = "leave the name out"
         meant = [inventory.find(name, source, advice=advice) for name in dict.fromkeys(names)]
@@ -276,8 +275,7 @@ def choose_entries(
     if not entries:
         source_text = f"{source} ({part.text})" if part else source
         raise ConfigError(
-            f"{source_text}: expected clusters with {keys}, found none. Its keys are explained in "
-            f"{example('fleet.toml')}."
+            f"{source_text} has no cluster with {keys}. {example('fleet.toml')} explains the keys."
         )
     return entries
 
@@ -299,13 +297,12 @@ def _split(text: str | None) -> tuple[str, ...]:
 
 
 def find_tables(tables: str | None) -> str:
-    """Return the folder of the tables, from the option or the settings. Raises ConfigError without
-    one."""
+    """Return the folder of the tables, from option or settings. Raises ConfigError."""
     folder, _ = find_place("tables", tables)
     if folder is None:
         raise ConfigError(
-            "No tables are named. Add --tables FOLDER, or --demo for those of the samples; to name "
-            "them once, set FEATURELIB_TABLES, or tables under [places] in audit.toml."
+            "No tables are named. Add --tables FOLDER, or --demo for the tables of the samples. "
+            "For a permanent place, set FEATURELIB_TABLES, or tables under [places] in audit.toml."
         )
     return folder
 
@@ -355,8 +352,8 @@ class Source:
         return self.entry.argument or self.view.cluster_id
 
     def places(self, lines: Iterable[tuple[int, int]]) -> dict[int, str]:
-        """Return line_id → `file:line` for (line_id, time in microseconds); {} for a live reading,
-        which has no file."""
+        """Return line_id → `file:line` for (line_id, time in microseconds); {} for a live
+        reading."""
         by_line = {line: at for line, at in lines if line}
         if self.lake is not None:
             try:
@@ -440,7 +437,7 @@ class Chosen:
         Raises ConfigError for landing files and tables, and the errors of `source`."""
         if self.wanted.is_stored:
             option = "--tables" if self.wanted.capture is None else "--capture"
-            raise ConfigError(f"--probe: expected a live cluster to ask, found {option}. Keep one.")
+            raise ConfigError(f"--probe needs a live cluster. Remove --probe or {option}.")
         with self.reader() as (read, backend):
             yield read(), backend
 
@@ -543,8 +540,7 @@ def now() -> int:
 
 
 def parse_as_of(text: str | None) -> int | None:
-    """Return a time in microseconds from --as-of: now for an empty text, None for `newest`. Raises
-    ConfigError."""
+    """Return --as-of in microseconds: now for "", None for `newest`. Raises ConfigError."""
     if text == NEWEST:
         return None
     if text is None:

@@ -82,8 +82,7 @@ def toml_text(text: str) -> str:
 
 
 def toml_line(text: str, table: str, index: int) -> str:
-    """Return `:12`, the line of the [[table]] at `index` (from 0) in a TOML text; "" for tables in
-    one list."""
+    """Return `:12`, the line of the [[table]] at `index` (from 0) in a TOML text, or ""."""
     table_line = re.compile(rf'\s*\[\[\s*"?{table}"?\s*\]\]')
     lines = [number for number, line in enumerate(text.splitlines(), 1) if table_line.match(line)]
     return f":{lines[index]}" if index < len(lines) else ""
@@ -155,8 +154,7 @@ _WHO = re.compile(r"(.*?(?:\S:\d+|(?:broker|controller) \d+)): (.+)")
 
 
 def share_reasons(text: str) -> str:
-    """Return `a:9092, b:9092: no answer`: reasons `WHO: WHY`, separated by ` · `, with equal ones
-    joined."""
+    """Return `a:9092, b:9092: no answer`: equal reasons joined, from `WHO: WHY · WHO: WHY`."""
     groups = defaultdict[str, list[str]](list)
     for reason in text.split(" · "):
         match = _WHO.fullmatch(reason)
@@ -180,7 +178,7 @@ def runs(numbers: Iterable[int]) -> list[tuple[int, int]]:
 
 
 def nodes(role: str | None, ids: Iterable[int], most: int | None = RUNS) -> str:
-    """Return `broker 2`, `brokers 2-5, 9`: runs of ids, the first `most` of them, None = all."""
+    """Return `broker 2`, `brokers 2-5, 9`: runs of ids, at most `most` (None: all)."""
     ranges = runs(ids)
     texts = [str(low) if low == high else f"{low}-{high}" for low, high in ranges[:most]]
     rest_count = sum(high - low + 1 for low, high in ranges[len(texts) :])
@@ -218,8 +216,7 @@ def moment(microseconds: int | None) -> datetime | None:
 
 
 def microseconds(at: datetime | str) -> int:
-    """Return a time, also one in ISO-8601, as microseconds since 1970; without a zone it is UTC.
-    Raises ValueError."""
+    """Return a time (or ISO-8601 text; UTC without a zone) as microseconds. Raises ValueError."""
     time = datetime.fromisoformat(at) if isinstance(at, str) else at
     aware = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
     return (aware - datetime.fromtimestamp(0, UTC)) // timedelta(microseconds=1)
@@ -283,8 +280,7 @@ def ask_why_lower(moves: Iterable[tuple[str, str, str, datetime]]) -> str:
 
 
 def mend_first(messages: Sequence[str]) -> str:
-    """Return the sentence that critical findings, given as messages, are fixed first; "" without
-    any."""
+    """Return the sentence "fix these critical findings first" with `messages`, or ""."""
     suffix = f" {count(len(messages) - 1, 'critical finding')} more." if messages[1:] else ""
     return f"Fix the critical finding first: {messages[0]}{suffix}" if messages else ""
 

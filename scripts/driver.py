@@ -22,7 +22,7 @@ def end_with_spark() -> None:
     while os.read(0, 1):
         pass
     time.sleep(1)  # code that calls Spark at this moment prints its own line
-    os.write(2, b"error: Spark's process was ended; run it again, nothing is done twice\n")
+    os.write(2, b"error: Spark's process was ended; run the command again, nothing is done twice\n")
     os._exit(143)
 
 

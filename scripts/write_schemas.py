@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import is_dataclass
 from functools import cache
 from pathlib import Path
@@ -37,7 +38,7 @@ from featurelib.schema import BOOL, DATE, FINDING, LONG, TEXT, TIME, Kind, ListO
 from featurelib.tables import ALL, Table
 from featurelib.view import documents as of_commands
 from featurelib.view.documents import Document
-from scripts.docs_texts import SCHEMAS_INTRO, TABLES_INTRO
+from scripts.docs_texts import KEYS, SCHEMAS_INTRO, TABLES_INTRO
 from scripts.markdown import code, page, table
 
 PACKAGE = Path(__file__).parents[1] / "featurelib"
@@ -222,8 +223,9 @@ def schemas_page() -> str:
         document = json.loads(path.read_text(encoding="utf-8"))
         name = path.name.removesuffix(".schema.json")
         place = path.relative_to(PACKAGE.parent).as_posix()
-        about = document["$defs"][_named(document["$ref"])].get("description", "")
-        rows.append([f"[{name}](#{name})", code(place), _line(about)])
+        whole = document["$defs"][_named(document["$ref"])]
+        about, _ = _meanings(_line(whole.get("description", "")), whole.get("properties", {}))
+        rows.append([f"[{name}](#{name})", code(place), about])
         parts += [f"## {name}", f"The schema is {code(place)}."]
         for own, form in document["$defs"].items():
             parts += _form(own, form)
@@ -232,11 +234,17 @@ def schemas_page() -> str:
 
 def _form(name: str, form: dict[str, Any]) -> Iterator[str]:
     yield f"### {name}"
-    yield _line(form.get("description", ""))
-    required = form.get("required", ())
+    required, keys = form.get("required", ()), form.get("properties", {})
+    about, meanings = _meanings(_line(form.get("description", "")), keys)
+    yield about
     rows = [
-        [code(key), _json_type(value), "yes" if key in required else "–", _line(_about(value))]
-        for key, value in form.get("properties", {}).items()
+        [
+            code(key),
+            _json_type(value),
+            "yes" if key in required else "–",
+            meanings.get(key) or KEYS.get(f"{name}.{key}") or KEYS.get(key, ""),
+        ]
+        for key, value in keys.items()
     ]
     if rows:
         yield table(["key", "type", "required", "means"], rows)
@@ -244,8 +252,19 @@ def _form(name: str, form: dict[str, Any]) -> Iterator[str]:
         yield "One of " + ", ".join(code(value) for value in form["enum"]) + "."
 
 
-def _about(value: dict[str, Any]) -> str:
-    return str(value.get("description", ""))
+def _meanings(text: str, keys: Collection[str]) -> tuple[str, dict[str, str]]:
+    """Return the description of an object without the meanings of its keys, and key → meaning. In
+    the description a meaning is "`key`, `key`: meaning."; it ends where the next one begins."""
+    if not keys:
+        return text, {}
+    key = f"`(?:{'|'.join(map(re.escape, keys))})`"
+    about, *parts = re.split(rf"(?:^|(?<=[.;])\s)(?={key}(?:, {key})*: )", text)
+    meanings: dict[str, str] = {}
+    for part in parts:
+        names, _, meaning = part.partition(": ")
+        sentence = meaning[0].upper() + meaning[1:].rstrip(".; ") + "."
+        meanings |= dict.fromkeys(re.findall(r"\w+", names), sentence)
+    return about.rstrip("; "), meanings
 
 
 def _line(text: str) -> str:

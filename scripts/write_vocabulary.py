@@ -75,7 +75,7 @@ MEMBERS: dict[str, str] = {
     "Verdict.READY": "a level above the finalized one can be upgraded now",
     "Verdict.BLOCKED": "a node or rule blocks every higher level",
     "Verdict.UP_TO_DATE": "the finalized level is the maximum level",
-    "Verdict.UNKNOWN": "missing data could change the answer",
+    "Verdict.UNKNOWN": "missing data could change the result",
     "Phase.MIXED": "nodes run different releases, during a rolling upgrade or for months",
     "Phase.SOAKING": "all nodes support a higher level, and the soak time (`min_ready_days`) is "
     "not over",

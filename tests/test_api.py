@@ -192,7 +192,7 @@ def test_an_epoch_of_minus_1_is_none_and_is_not_taken_for_nothing_finalized(tmp_
     described = describe_features(cluster)
     assert described.finalized_features_epoch is None
     assert described.finalized is None
-    with pytest.raises(NoEvidenceError, match="says at which level f is finalized, found none"):
+    with pytest.raises(NoEvidenceError, match="No node reports the finalized level of f"):
         update_features(cluster, {"f": FeatureUpdate(level=2)}, journal=journal(tmp_path))
 
 
@@ -264,7 +264,7 @@ def test_a_request_to_validate_writes_nothing_and_is_not_in_the_journal(tmp_path
 
 def test_zookeeper_mode_is_never_asked_to_validate_because_it_would_write(tmp_path: Path) -> None:
     cluster = live(tmp_path, ZK, mode="zk")
-    with pytest.raises(RefusedError, match="would apply the request"):
+    with pytest.raises(RefusedError, match="would apply a request"):
         update_features(cluster, {"f": FeatureUpdate(level=2)}, validate_only=True)
     assert levels(cluster) == {"f": 1, "g": 1}
 
@@ -317,7 +317,9 @@ def test_an_open_request_has_to_be_settled_first(
         patch.setattr(EmbeddedBackend, "update", cut)
         with pytest.raises(OutcomeUnknownError, match=r"interrupted while .* being sent"):
             update_features(cluster, {GROUP: FeatureUpdate(level=1)}, journal=journal(tmp_path))
-    with pytest.raises(OutcomeUnknownError, match=r"entry 1 unknown.* featurelib resume --file"):
+    with pytest.raises(
+        OutcomeUnknownError, match=r"entry 1 is unknown.* `featurelib resume --file"
+    ):
         update_features(cluster, {GROUP: FeatureUpdate(level=1)}, journal=journal(tmp_path))
 
 
@@ -350,7 +352,7 @@ def test_without_an_approval_nothing_is_sent(tmp_path: Path) -> None:
     other = plan(cluster, "update", RequestedLevels(up={GROUP: 1}))
     with pytest.raises(ConfigError, match="The plan has no approval"):
         apply(made, cluster, journal=journal(tmp_path))
-    with pytest.raises(ApprovalError, match="expected an approval of the plan PLAN, found one of"):
+    with pytest.raises(ApprovalError, match="The approval is of another plan than PLAN"):
         apply(made, cluster, approval=approve(other, "1h", by="ann"), journal=journal(tmp_path))
     assert levels(cluster) == {METADATA: 25}
 
@@ -380,7 +382,7 @@ def test_plans_and_approvals_may_be_files(tmp_path: Path) -> None:
     word.write_bytes(approve(str(path), "1h", by="ann").content)
     assert apply(str(path), cluster, approval=str(word), journal=journal(tmp_path)).is_done
     assert levels(cluster)[GROUP] == 1
-    with pytest.raises(ConfigError, match="expected a plan file, found: No such file"):
+    with pytest.raises(ConfigError, match="cannot read the plan: No such file"):
         apply(str(tmp_path / "none.json"), cluster, dry_run=True)
 
 
@@ -391,7 +393,7 @@ def test_a_plan_that_came_to_nothing_says_every_reason(tmp_path: Path) -> None:
     assert made.refusals
     with pytest.raises(RefusedError, match=r"(?s)REFUSED, nothing is written.*99"):
         made.save(str(tmp_path / "plan.json"))
-    with pytest.raises(ConfigError, match=r"expected one of the commands upgrade-all, .* 'up'"):
+    with pytest.raises(ConfigError, match=r"There is no command 'up'. Use one of upgrade-all"):
         plan(cluster, "up")
 
 
@@ -405,7 +407,7 @@ def test_questions_are_answered_of_a_live_cluster(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="No change is named"):
         what_if(cluster)
     assert [one.feature for one in range_plot(cluster, [GROUP]).plots] == [GROUP]
-    with pytest.raises(ConfigError, match=r"found nothing\.version"):
+    with pytest.raises(ConfigError, match=r"does not have the features nothing\.version"):
         range_plot(cluster, ["nothing.version"])
 
 
@@ -416,7 +418,7 @@ def test_an_embedded_cluster_is_made_like_a_release_or_a_capture(tmp_path: Path)
     assert not plan(copy).is_made
     copy.unregister(2)
     assert plan(copy).is_made
-    with pytest.raises(ConfigError, match="expected no file there, found one"):
+    with pytest.raises(ConfigError, match="exists already"):
         sandbox(str(tmp_path / "copy.db"))
 
 
@@ -512,7 +514,7 @@ def test_a_timeline_is_what_tables_remember(tmp_path: Path, night: str) -> None:
     assert list(levels_moved["after"]) == ["2", "2", "4"]
     seen = frame[(frame["who"] == "brokers 2-3") & (frame["feature"] == "tiering")].iloc[0]
     assert (seen["before"], seen["after"], seen["went_back"]) == (None, "1-3", False)
-    with pytest.raises(ConfigError, match="expected a cluster of the nightly's tables"):
+    with pytest.raises(ConfigError, match="this is a live cluster"):
         history(live(tmp_path))
 
 
@@ -530,17 +532,17 @@ def test_a_night_is_compared_with_the_one_before_it(night: str) -> None:
     assert ghost["why"] == "only one of the two runs judged the cluster"
     assert "25 clusters without a difference" in str(found)
     earlier = open_tables(night, run=BEFORE, fleet=str(SAMPLES / "fleet.toml"))
-    with pytest.raises(NoEvidenceError, match=f"expected a run before {BEFORE}"):
+    with pytest.raises(NoEvidenceError, match=f"has no run before {BEFORE}"):
         diff(earlier)
-    with pytest.raises(ConfigError, match="expected one of the 2 runs"):
+    with pytest.raises(ConfigError, match="None of the 2 runs"):
         diff(tables, 1)
-    with pytest.raises(ConfigError, match="is the newer run itself"):
+    with pytest.raises(ConfigError, match="cannot be compared with itself"):
         diff(tables, RUN)
 
 
 def test_what_stands_in_tables_cannot_be_changed(night: str) -> None:
     tables = open_tables(night, fleet=str(SAMPLES / "fleet.toml"))
-    with pytest.raises(ConfigError, match="expected a cluster that answers, found what tables say"):
+    with pytest.raises(ConfigError, match="this cluster comes from tables"):
         update_features(tables["k41-forgotten"], {GROUP: FeatureUpdate(level=1)})  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="Did you mean ghost-broker"):
         why_not(tables["ghost-borker"], METADATA, 27)
@@ -549,7 +551,7 @@ def test_what_stands_in_tables_cannot_be_changed(night: str) -> None:
 def test_tables_that_are_not_there_are_named_with_the_command_that_makes_them(
     tmp_path: Path,
 ) -> None:
-    with pytest.raises(ConfigError, match=r"spark-submit\.sh` makes those of the samples"):
+    with pytest.raises(ConfigError, match=r"spark-submit\.sh` makes the tables of the samples"):
         open_tables(str(tmp_path / "none"))
     with pytest.raises(NoEvidenceError):
         open_tables(str(tmp_path))

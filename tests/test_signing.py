@@ -98,7 +98,7 @@ def test_an_unsigned_approval_counts_only_where_no_signature_is_required(keys: P
     text = write_approval(approval_by(ALICE))
     free = settings(keys, required=False)
     assert check_approval(PLAN, text, now=NOW, settings=free, source="x").by == ALICE
-    with pytest.raises(ApprovalError, match=r"x: expected a signature .* --key FILE"):
+    with pytest.raises(ApprovalError, match=r"x: The approval needs a signature .* --key FILE"):
         check_approval(PLAN, text, now=NOW, settings=settings(keys), source="x")
 
 
@@ -106,7 +106,7 @@ def test_a_signature_that_is_there_must_be_right_even_where_none_is_required(key
     approval = approval_by(ALICE)
     text = write_approval(approval, signed(keys, "stranger", approval))
     free = settings(keys, required=False)
-    with pytest.raises(ApprovalError, match="x: expected alice"):
+    with pytest.raises(ApprovalError, match=r"x: .*alice"):
         check_approval(PLAN, text, now=NOW, settings=free, source="x")
 
 
@@ -116,20 +116,22 @@ def test_an_approval_of_another_plan_or_cluster_is_refused_before_its_signature(
     for change in ({"cluster": "d"}, {"plan": "sha256:" + "0" * 64}):
         other = msgspec.structs.replace(approval_by(ALICE), **change)
         text = write_approval(other, signed(keys, "alice", other))
-        with pytest.raises(ApprovalError, match=r"x: expected an approval (for cluster|of the)"):
+        with pytest.raises(
+            ApprovalError, match=r"x: (The plan is of cluster|The approval is of another)"
+        ):
             check_approval(PLAN, text, now=NOW, settings=settings(keys), source="x")
 
 
 def test_a_stranger_s_signature_is_refused_and_shows_the_key(keys: Path) -> None:
     told = refusal(keys, approval_by(ALICE), signed(keys, "stranger", approval_by(ALICE)))
-    assert "expected alice@example.com's signature, by a key that" in told
-    assert "it has no such key" in told
+    assert "does not allow the key " in told
+    assert "the file does not have the key" in told
     assert "ED25519 key SHA256:" in told
 
 
 def test_another_signer_s_name_is_told(keys: Path) -> None:
     told = refusal(keys, approval_by(ALICE), signed(keys, "bob", approval_by(ALICE)))
-    assert "found that of bob@example.com, robert@example.com (ED25519 key SHA256:" in told
+    assert "and bob@example.com, robert@example.com (ED25519 key SHA256:" in told
     assert "--by bob@example.com" in told
 
 
@@ -143,7 +145,7 @@ def test_a_key_counts_if_it_was_valid_when_the_approval_was_given(keys: Path) ->
     before = approval_by(OLD, at=NOW - DAY)
     verify(before, signed(keys, "old", before), str(keys / "allowed_signers"))
     told = refusal(keys, approval_by(OLD), signed(keys, "old", approval_by(OLD)))
-    assert "allows at 2026-11-21T06:00:00Z" in told
+    assert "at 2026-11-21T06:00:00Z" in told
     assert "key has expired" in told
 
 
@@ -263,11 +265,11 @@ def test_a_key_that_cannot_sign_is_told(keys: Path, monkeypatch: pytest.MonkeyPa
         ("nowhere", False, "nowhere: .* No such file"),
         ("half.pub", False, "half.pub: .* No private key found"),
         ("alice.pub", True, "alice.pub: .*agent"),
-        ("locked", False, r"locked: .*found: Load key .*passphrase.* \(ssh-add\)"),
+        ("locked", False, r"locked: .*did not sign: Load key .*passphrase.* with ssh-add"),
     ):
         with pytest.raises(ApprovalError, match=words):
             sign(b"x", str(keys / key), agent=agent, terminal=False)
-    with pytest.raises(ApprovalError, match=r"--agent: expected one key.*agent"):
+    with pytest.raises(ApprovalError, match=r"--agent: ssh-agent has"):
         agent_key()
 
 
@@ -294,7 +296,7 @@ def agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.usefixtures("agent")
 def test_a_key_in_an_agent_signs_and_its_file_is_not_needed(keys: Path, tmp_path: Path) -> None:
-    with pytest.raises(ApprovalError, match="expected one key in ssh-agent, found"):
+    with pytest.raises(ApprovalError, match="ssh-agent has"):
         agent_key()
     subprocess.run(["ssh-add", "-q", str(keys / "alice")], check=True)
     (tmp_path / "only.pub").write_text(agent_key(), encoding="utf-8")
@@ -303,7 +305,7 @@ def test_a_key_in_an_agent_signs_and_its_file_is_not_needed(keys: Path, tmp_path
     signature = sign(canonical(approval), key, agent=True, terminal=False)
     verify(approval, signature, str(keys / "allowed_signers"))
     subprocess.run(["ssh-add", "-q", str(keys / "bob")], check=True)
-    with pytest.raises(ApprovalError, match=r"found: 2 keys.* --agent --key FILE\.pub"):
+    with pytest.raises(ApprovalError, match=r"ssh-agent has 2 keys.* --agent --key FILE\.pub"):
         agent_key()
 
 
@@ -329,12 +331,12 @@ def test_a_program_that_waits_for_ever_is_ended(
     slow.chmod(0o755)
     monkeypatch.setattr(signing, "PROGRAM", str(slow))
     monkeypatch.setattr(signing, "_SIGN_SECONDS", 0.2)
-    with pytest.raises(ApprovalError, match=r"end within 0\.2 s, found it waiting.* touch the key"):
+    with pytest.raises(ApprovalError, match=r"did not end within 0\.2 s\..* Touch the key"):
         sign(b"x", str(keys / "alice"), agent=False, terminal=False)
 
 
 def test_the_shipped_signers_file_is_read_by_ssh_keygen_and_allows_nobody(keys: Path) -> None:
     shipped = Path(__file__).parents[1] / "conf" / "allowed_signers"
     approval = approval_by(ALICE)
-    with pytest.raises(ApprovalError, match="Have it allowed there"):
+    with pytest.raises(ApprovalError, match="Add the key to "):
         verify(approval, signed(keys, "alice", approval), str(shipped))

@@ -115,8 +115,7 @@ def show(plan: str, fleet: str | None = None, overlay: str | None = None) -> Ans
 def expect_finalized_by_us(
     plan: Plan, fleet: str | None, catalogue: Catalogue, config: str | None = None
 ) -> None:
-    """Raise RefusedError if the plan or the inventory assigns a changed feature to another
-    owner."""
+    """Raise RefusedError if plan or inventory assign a changed feature to another owner."""
     inventory, options = open_fleet(fleet, catalogue)[1], Wanted(fleet=fleet, config=config).ways[0]
     expect_ours(plan.cluster, plan.moves, inventory, catalogue, plan.guards, options)
 
@@ -132,7 +131,7 @@ def read_plan(plan: PlanAnswer | str) -> PlanFile:
         return plan.expect_made()
     advice = "The nightly removes plans that it does not make any more. "
     advice += f"Make one: featurelib plan CLUSTER upgrade-all --out {quote(plan)}"
-    return files.read_plan(read_bytes(plan, "a plan file", advice), plan)
+    return files.read_plan(read_bytes(plan, "the plan", advice), plan)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -215,7 +214,7 @@ def apply(
     unknown, run featurelib resume; 5 the cluster could not be read.
     """
     if dry_run and validate_only:
-        raise ConfigError("expected --dry-run or --validate-only, found both. Leave one out.")
+        raise ConfigError("--dry-run and --validate-only exclude each other. Leave one out.")
     mode = Mode.REHEARSE if dry_run else Mode.VALIDATE if validate_only else Mode.SEND
     is_sent, file = mode is Mode.SEND, read_plan(plan)
     chosen = choose_live(cluster or Chosen(wanted=Wanted(), catalogue=open_catalogue(None)))
@@ -269,7 +268,7 @@ def _apply_file(
         raw, source = approval, "the approval"
         if isinstance(approval, str):
             remedy = "" if Path(approval).exists() else _withdrawn_text(file, again, journal)
-            raw, source = read_bytes(approval, "an approval", remedy), approval
+            raw, source = read_bytes(approval, "the approval", remedy), approval
         check = partial(check_approval, file, raw, settings=settings, source=source, path=path)
     order = ApplyOrder(
         plan=plan,

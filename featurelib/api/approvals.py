@@ -99,7 +99,7 @@ def approve(
     try:
         name = by or getpass.getuser()
     except (KeyError, OSError) as error:
-        raise ConfigError("--by: expected a name, since this login has none. Add --by.") from error
+        raise ConfigError("This login has no name. Name the approver: --by NAME.") from error
     approval = files.approve(file.plan, by=name, at=now, expires=span, reason=reason)
     # Check what `apply` checks before the person is asked.
     most = settings.longest_approval
@@ -107,7 +107,7 @@ def approve(
     is_signed = signer.agent or signer.key is not None
     if (demand := why_signed(file, settings)) and not is_signed:
         raise ApprovalError(
-            f"expected a signature ({demand}), found none. Nothing was written. Add --key FILE."
+            f"The approval needs a signature ({demand}). Nothing was written. Add --key FILE."
         )
     entry = known_entry(file.plan.cluster, given.fleet, catalogue)
     page = approval_page(file, approval, entry, catalogue)
@@ -163,7 +163,7 @@ def _withdraw(target: str, reason: str | None, journal: str | None) -> Approved:
     there is none or it cannot be deleted, PlanError, ApprovalError, JournalError.
     """
     warning = "One whose file is gone cannot be taken back: a copy holds until it expires."
-    file = files.read_approval(read_bytes(target, "an approval to take back", warning), target)
+    file = files.read_approval(read_bytes(target, "the approval", warning), target)
     approval, path = file.approval, journal_path(journal)
     withdrawal = Withdrawal(
         approval=files.digest(approval),
@@ -181,8 +181,9 @@ def _withdraw(target: str, reason: str | None, journal: str | None) -> Approved:
         Path(target).unlink()
     except OSError as error:
         raise ConfigError(
-            f"{target}: expected a file that can be deleted, found: {error.strerror}. The "
-            f"approval was taken back in {path}; with another journal it holds until it expires."
+            f"featurelib withdrew the approval in the journal {path}, but could not delete "
+            f"{target}: {error.strerror}. Delete the file: with another journal the approval is "
+            "valid until it expires."
         ) from error
     lines = [
         f"deleted: {target}, the approval by {approval.approved_by}: {withdrawal.text}",
@@ -214,11 +215,11 @@ def _replaced(target: str) -> list[str]:
         before = files.read_approval(read_limited(Path(target)), target).approval
     except FileNotFoundError:
         if not (folder := Path(target).parent).is_dir():
-            raise ConfigError(f"--out {target}: expected a folder {folder}.") from None
+            raise ConfigError(f"--out {target}: The folder {folder} does not exist.") from None
     except (OSError, InputError, RefusedError) as error:
         raise ConfigError(
-            f"--out {target}: expected no file there, or an approval to replace; found another. "
-            "Name another with --out FILE."
+            f"--out {target}: This file is not an approval, so featurelib does not replace it. "
+            "Choose another file with --out FILE."
         ) from error
     else:
         until = files.say_time(before.expires_at)

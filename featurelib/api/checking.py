@@ -64,7 +64,7 @@ def check(
     """
     several = [clusters] if isinstance(clusters, str | Chosen) else clusters
     if not (chosen := [choose(cluster) for cluster in several]):
-        raise ConfigError("check: expected a cluster, found none. Name one that can be reached.")
+        raise ConfigError("check: No cluster is named. Name a cluster of the inventory.")
     find_settings(chosen[0].wanted.config)  # report faulty settings first
     if html is not None:
         with needing("--html needs the package jinja2", "kafka"):

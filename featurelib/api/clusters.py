@@ -32,7 +32,7 @@ Value = TypeVar("Value")
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Answer(Generic[Value]):
     """The answer of a command: its value, text, table rows and JSON document. All but the value are
-    made when they are needed; `page` takes a width, None = this terminal's."""
+    made when they are needed; `page` takes a width, None means this terminal's."""
 
     value: Value
     make_rows: Callable[[], Iterable[dict[str, object]]]
@@ -98,7 +98,7 @@ def plan_ways(file: PlanFile, entry: FleetEntry) -> str:
 
 def made_at(command: str, file: PlanFile, entry: FleetEntry) -> str:
     """Return a text with the command and the options that reached the cluster when the plan was
-    made; "" = no option is needed or known."""
+    made; "" if no option is needed or known."""
     words, arguments, options = iter(split(command)), list[str](), plan_ways(file, entry)
     for word in words:
         if word.removeprefix("--").partition("=")[0] not in WAYS:
@@ -141,8 +141,8 @@ def choose_live(cluster: str | Chosen) -> Chosen:
     chosen = choose(cluster)
     if isinstance(chosen, Stored):
         raise ConfigError(
-            "expected a cluster that answers, found what tables say of one. Name it as the "
-            "inventory does, or reach it with connect(bootstrap='HOST:PORT')."
+            "This call needs a live cluster, and this cluster comes from tables. Use its name in "
+            "the inventory, or connect(bootstrap='HOST:PORT')."
         )
     return chosen
 
@@ -191,10 +191,10 @@ class Supported:
 class Described(Answer[Description]):
     """The description of a cluster as KIP-584's Admin has it, but from all of the cluster's nodes.
 
-    `finalized` None = no trusted source; a feature that is not in it is not finalized.
-    `finalized_features_epoch` None = no source has an epoch (-1 on the wire). `supported` has every
-    range of a feature that some node has, without the nodes that do not list the feature. `value`
-    has everything: nodes, nodes without a response, contradictions, findings."""
+    `finalized` is None if no trusted source; a feature that is not in it is not finalized.
+    `finalized_features_epoch` is None if no source has an epoch (-1 on the wire). `supported` has
+    every range of a feature that some node has, without the nodes that do not list the feature.
+    `value` has everything: nodes, nodes without a response, contradictions, findings."""
 
     finalized: Mapping[str, Finalized] | None
     finalized_features_epoch: int | None

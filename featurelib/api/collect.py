@@ -86,8 +86,9 @@ class ToolFile:
         if self.node_id is None or self.kind != "features_describe":
             kind = "--controller alone" if self.node_id is None else f"--kind {self.kind}"
             raise ConfigError(
-                "--node-id: expected the node that kafka-features.sh describe --node-id asked, "
-                f"beside --kind features_describe, found {kind}. Fix it, or leave it out."
+                f"{kind}: --node-id and --controller need --kind features_describe. --node-id is "
+                "the node of `kafka-features.sh describe --node-id`. Correct the option or leave "
+                "it out."
             )
         return Role.CONTROLLER if self.controller else Role.BROKER, self.node_id
 
@@ -96,7 +97,7 @@ class ToolFile:
         for name, value in asdict(self).items():
             if value not in (None, "", False):
                 option = name.removeprefix("of_").replace("_", "-")
-                raise ConfigError(f"--{option}: expected beside --from FILE, found none.")
+                raise ConfigError(f"--{option} needs --from FILE. Add --from FILE.")
 
 
 def collect(
@@ -124,15 +125,15 @@ def collect(
         featurelib collect --prometheus http://prometheus.example:9090 --out landing
     """
     if not out:
-        raise ConfigError("--out: expected a folder for the landing files. Add --out FOLDER.")
+        raise ConfigError("The folder for the landing files is missing. Add --out FOLDER.")
     kind = given.kind
     if given.from_ is not None:
         if reading.probe:
-            raise ConfigError("--probe: expected a live cluster to ask, found --from. Keep one.")
+            raise ConfigError("--probe needs a live cluster. Remove --probe or --from.")
         if kind is None or clusters or (given.of_cluster is None and kind != STRIMZI):
             raise ConfigError(
-                f"--from {given.from_}: expected --kind KIND and --cluster CLUSTER beside it, and "
-                f"no other cluster. KIND is one of {', '.join(KINDS)}."
+                f"--from {given.from_} needs --kind KIND and --cluster CLUSTER, and no other "
+                f"cluster. KIND is one of {', '.join(KINDS)}."
             )
         source = ToolOutput(
             where=given.from_,
@@ -164,7 +165,8 @@ def _read_at(name: str, text: str | None, say: Say) -> int:
             ) from error
         if moment.tzinfo is None:
             raise ConfigError(
-                f"--observed-at {text}: expected a time with Z or an offset, found none."
+                f"--observed-at {text}: The time zone is missing. Add Z or an offset, such as "
+                "+01:00."
             )
         return int(moment.timestamp() * 1_000_000)
     if name == STDIN or name.startswith(PREFIX):
@@ -173,7 +175,7 @@ def _read_at(name: str, text: str | None, say: Say) -> int:
         at = os.stat(name).st_mtime_ns // 1000
     except OSError as error:
         raise ConfigError(
-            f"--from {name}: expected a file that can be read, found: {error.strerror}."
+            f"--from {name}: featurelib cannot read this file: {error.strerror}."
         ) from error
     say(f"{name}: read from the cluster at {write_time(at)}, the file's time (--observed-at)")
     return at
@@ -191,8 +193,8 @@ def _take(kind: str, source: ToolOutput, inventory: Fleet, out: Path, say: Say) 
     if entry is None and not KAFKA_ID.fullmatch(source.cluster_id):
         titles = [entry.title for entry in inventory.cluster]
         say(
-            f"--cluster {clean(source.cluster_id)}: expected a cluster of the inventory, or a "
-            "cluster id as Kafka makes them, found neither. It is taken as an id. "
+            f"--cluster {clean(source.cluster_id)}: The inventory has no such cluster, and Kafka "
+            "makes other ids. featurelib uses the text as a cluster id. "
             f"{nearest(source.cluster_id, titles, SHOWN) if titles else ''}".rstrip()
         )
     return answer
@@ -233,10 +235,11 @@ def _take_resources(source: ToolOutput, inventory: Fleet, out: Path, say: Say) -
         say(reason)
     chosen = [resource for resource in resources.clusters if only in ("", resource.cluster_id)]
     if not chosen:
-        ids_text = some([resource.cluster_id for resource in resources.clusters], SHOWN) or "none"
-        subject = f"cluster {only}" if only else "Kafka resources that can be taken"
+        ids_text = some([resource.cluster_id for resource in resources.clusters], SHOWN)
+        subject = f"no cluster {only}" if only else "no usable Kafka resource"
         raise ConfigError(
-            f"--from {source.where}: expected {subject}, found {ids_text}. Nothing was written."
+            f"--from {source.where} has {subject}. Its clusters: {ids_text or 'none'}. Nothing was "
+            "written."
         )
     now, done = datetime.now(UTC), []
     for resource in chosen:
@@ -259,11 +262,11 @@ def _reader_of(reading: LiveReading, options: Wanted, out: Path, say: Say) -> Re
     timeout, probe = options.timeout, reading.probe
     if reading.prometheus is not None:
         if probe:
-            raise ConfigError("--probe: expected a live cluster, found --prometheus. Keep one.")
+            raise ConfigError("--probe needs a live cluster. Remove --probe or --prometheus.")
         server = Prometheus(reading.prometheus, timeout=timeout, token=reading.token)
         return partial(scrape_one, out=out, describe=server.describe)
     if reading.token is not None:
-        raise ConfigError("--token: expected beside --prometheus URL, found none.")
+        raise ConfigError("--token needs --prometheus URL. Add --prometheus URL.")
     open_one = partial(open_backend, catalogue=load(), timeout=timeout)
     probing = partial(ask_to_validate, catalogue=load()) if probe else None
     if probe:
@@ -311,9 +314,9 @@ def _line(result: Collected, *, alone: bool) -> str:
     """Return the result of collecting one cluster as a line; `alone`: without permissions."""
     if result.error:
         number = len(result.not_answering)
-        text = f"{count(number, 'listener')} did not answer" if number else "no node could be read"
+        text = f"{count(number, 'listener')} did not respond" if number else "no node could be read"
         recorded = f"Recorded: {text}" if result.file else "Nothing is recorded"
-        nameless = "" if result.id else ", as nothing tells the cluster's id: give it in fleet.toml"
+        nameless = "" if result.id else ": the cluster's id is unknown. Set id in fleet.toml"
         error = result.error.removeprefix(f"{result.name}: ").rstrip(".")
         return f"{result.name}: NOT READ: {error}. {recorded}{nameless}."
     silent = ""
@@ -326,4 +329,4 @@ def _line(result: Collected, *, alone: bool) -> str:
     probe = f"; {result.probe}" if result.probe else ""
     missing, answered = () if alone else result.not_allowed, len(result.answered)
     rights = "".join(f"; {some(node.refused_by, SHOWN)}: {node.error}" for node in missing)
-    return f"{result.name}: {count(answered, 'listener')} answered{silent}{rights}{faults}{probe}"
+    return f"{result.name}: {count(answered, 'listener')} responded{silent}{rights}{faults}{probe}"

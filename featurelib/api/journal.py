@@ -118,13 +118,13 @@ def _verified(journal: str | None, kept: str | None, **other_parts: object) -> A
     have it. Raises ConfigError, also for an option of `other_parts`; JournalError."""
     if beside := [name for name, value in other_parts.items() if value]:
         raise ConfigError(
-            f"{'--verify' if kept is None else '--kept'}: expected no --{beside[0]} beside it, "
-            "found one: it is of the whole journal. Leave one of them out."
+            f"{'--verify' if kept is None else '--kept'} checks the whole journal, so it excludes "
+            f"--{beside[0]}. Leave one of them out."
         )
     if kept is not None and not _DIGEST.fullmatch(kept):
         raise ConfigError(
-            f"--kept {kept}: expected sha256: and 64 digits of 0-9 and a-f, as featurelib journal "
-            "--verify printed it, found none such."
+            f"--kept {kept}: This is not a digest: sha256: and 64 digits of 0-9 and a-f. Copy the "
+            "digest that `featurelib journal --verify` printed."
         )
     path, args = journal_path(journal), ClusterArgs(journal=journal)
     with closing(_open_journal(path)) as opened:
@@ -147,7 +147,7 @@ def _open_journal(path: Path) -> Journal:
             f"has another. To read that:\n  featurelib journal --journal FILE"
         )
     if path.is_file() and not path.stat().st_size:
-        raise ConfigError(f"{path} is empty, and no journal. Name another with --journal FILE.")
+        raise ConfigError(f"{path} is empty, so it is not a journal. Use another: --journal FILE.")
     return Journal(path)
 
 
@@ -160,7 +160,7 @@ def _id_of(text: str, names: Mapping[str, str], fleet: Fleet, source: str) -> st
     matches = [cluster for cluster, name in names.items() if name == text]
     if len(matches) == 1:
         return matches[0]
-    advice = f"name one of the journal's: {', '.join(sorted(names))}" if names else "leave it out"
+    advice = f"the journal has {', '.join(sorted(names))}" if names else "leave the name out"
     return fleet.find(text, source, advice=advice).id
 
 
@@ -288,8 +288,8 @@ def _settle(
     command: str,
     sender_ended: bool,
 ) -> Resumed:
-    """Settle the open requests of one cluster, and return `resumed` with the results. If `cluster`
-    is "", a query finds the id."""
+    """Find the outcome of each open request of a cluster, and return `resumed` with the outcomes.
+    If `cluster` is "", read the id from the cluster."""
     cluster = cluster or watcher.read().view.cluster_id
     settled = settle_open(watcher, journal, cluster, command=command, sender_ended=sender_ended)
     resumed = replace(resumed, cluster=cluster, settled=(*resumed.settled, *settled))

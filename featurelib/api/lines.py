@@ -34,7 +34,7 @@ def audit(
     `lines` is a table of Arrow, Polars, DuckDB or pandas with a column `raw` or `value`, a landing
     line a row. The result has the pyarrow tables clusters, readiness, incompatible_brokers, nodes,
     findings and plans. `fleet` are the expected clusters, `as_of` is the time to judge ages as of
-    (None = the newest line's). `landing`, the landing folder, and `listed_in`, the inventory's
+    (None means the newest line's). `landing`, the landing folder, and `listed_in`, the inventory's
     file, stand in the commands of findings. Raises InputError for another table, ConfigError
     without pyarrow.
     """

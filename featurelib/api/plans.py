@@ -36,8 +36,8 @@ from featurelib.words import clean
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class PlanAnswer(Answer[Planned]):
-    """The result of planning: a plan with requests (`is_made`), or the reasons in `refusals`, or
-    nothing to do."""
+    """The result of planning: a plan with requests (`is_made`), reasons in `refusals`, or
+    neither."""
 
     file: PlanFile | None
     path: str | None = None  # of the plan's file
@@ -55,7 +55,7 @@ class PlanAnswer(Answer[Planned]):
     def expect_made(self) -> PlanFile:
         """Return the plan's file. Raises RefusedError, with every reason, without a plan."""
         if self.file is None:
-            raise RefusedError(f"expected a plan to go on with, found none:\n{self.text}")
+            raise RefusedError(f"There is no plan:\n{self.text}")
         return self.file
 
     def content(self) -> str:
@@ -96,7 +96,7 @@ def plan(
     """
     if command not in tuple(Command):
         raise ConfigError(
-            f"plan: expected one of the commands {', '.join(Command)}, found {command!r}."
+            f"plan: There is no command {command!r}. Use one of {', '.join(Command)}."
         )
     intent = Intent(
         command=Command(command),
@@ -218,8 +218,8 @@ def _for_people(
 
 
 def _why_not(planned: Planned, source: Source) -> str:
-    """Return the arguments of why-not for the first refused level, each after a blank; "" = no such
-    level, or no node and no release knows it."""
+    """Return the arguments of why-not for the first refused level, each after a blank; "" if there
+    is no such level, or no node and no release knows it."""
     cluster, catalogue = source.view.cluster, source.inputs.catalogue
     for reason in planned.refusals:
         feature, level = reason.feature, reason.level
@@ -241,7 +241,7 @@ def _outcome(planned: Planned) -> str:
 
 def _of_replaced(path: str, plan: str) -> str:
     """Return a warning if the approval next to a plan's file is for another plan than the digest
-    `plan`; "" = it is not."""
+    `plan`; "" if it is not."""
     approval_path = Path(path).with_suffix(".approval.json")
     try:
         given = files.read_approval(read_limited(approval_path), str(approval_path)).approval

@@ -115,8 +115,8 @@ def range_plot(cluster: AnyCluster, features: Sequence[str] = ()) -> RangePlot:
     names = [plot.feature for plot in plots]
     if strange := sorted(set(features) - set(names)):
         raise ConfigError(
-            f"range_plot: expected features of {drawn.name} ({', '.join(names) or 'none'}), found "
-            f"{', '.join(strange)}."
+            f"range_plot: {drawn.name} does not have the features {', '.join(strange)}. Its "
+            f"features: {', '.join(names) or 'none'}."
         )
     plots_shown = tuple(plot for plot in plots if not features or plot.feature in features)
     return RangePlot(title=f"{drawn.name}: {drawn.summary}", plots=plots_shown)

@@ -50,8 +50,8 @@ QUARANTINED = 3  # the most quarantined lines that a report lists
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditInputs:
-    """The inputs of questions about a fleet: inventory, chosen clusters (None = all), settings with
-    mutes, catalogue. `ways`: options, each after a blank, of commands about a cluster."""
+    """The inputs of questions about a fleet: inventory, chosen clusters (None means all), settings
+    with mutes, catalogue. `ways`: options, each after a blank, of commands about a cluster."""
 
     fleet: Fleet
     part: FleetPart | None

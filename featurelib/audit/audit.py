@@ -53,7 +53,7 @@ class Judged:
     incompatible: TableRows
     readiness: TableRows
     plans: TableRows
-    nodes: TableRows | None = None  # None = no output table needs node rows
+    nodes: TableRows | None = None  # None if no output table needs node rows
     evidence: Evidence | None = None  # the columns that were judged, if still in memory
     # Position of a cluster → the updates its controller accepted in a probe, feature → (from, to).
     probed: dict[int, dict[str, tuple[int, int]]] = field(default_factory=dict)
@@ -201,8 +201,8 @@ def _blockers(judge: Judge, target: Int, sink: BatchFindings) -> Int:
 
 
 def _beyond_catalogue(judge: Judge, target: Int, report: BatchFindings) -> Bool:
-    """Report features with levels above the catalogue; return those with no known level left to
-    reach."""
+    """Report features with levels above the catalogue. Return those without a higher known
+    level."""
     highest = np.maximum(judge.bounds.seen, judge.asked.current)
     mask = level_newer_than_catalogue(highest, judge.bounds.newest_known)
     report.of_questions("level_newer_than_catalogue", mask, level=highest[mask])
@@ -264,8 +264,8 @@ def _unrecorded(judge: Judge, report: BatchFindings) -> None:
 
 
 def _report_unlisted(report: BatchFindings, conditions: Conditions) -> None:
-    """Report clusters that have data but no entry in the inventory; an empty inventory reports
-    none."""
+    """Report clusters that have data but no entry in the inventory, if the inventory is not
+    empty."""
     names, listed = report.evidence.clusters, conditions.inventory
     missing = np.array([bool(listed) and name not in listed for name in names], dtype=bool)
     clusters = np.flatnonzero(missing & report.evidence.landed)

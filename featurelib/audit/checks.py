@@ -144,9 +144,9 @@ def _own_answers(evidence: Evidence, question: Int, subject: Int) -> tuple[dict[
 
 
 def levels_of_clusters(evidence: Evidence, level: Int, tables: Tables) -> tuple[Levels, Int, Bool]:
-    """Return the level of each feature [clusters, features of the tables], 0 = not finalized; the
-    column of each question in it, -1 = no column; and a mask of clusters with a finalized feature
-    that has no column. A KRaft cluster without metadata.version has its first level."""
+    """Return the level of each feature [clusters, features of the tables], 0 if not finalized; the
+    column of each question in it, -1 if there is no column; and a mask of clusters with a finalized
+    feature that has no column. A KRaft cluster without metadata.version has its first level."""
     query, clusters = evidence.questions, len(evidence.clusters)
     codes = np.array([tables.feature_code(name) for name in query.names], dtype=np.int64)
     column = codes[query.feature] if len(codes) else query.feature

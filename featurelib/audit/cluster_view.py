@@ -44,7 +44,7 @@ _REGISTER_FROM = load(STRICT).can.controllers_register_from
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterView:
-    """The evidence and the judgement of one cluster. `newest`: the time of its newest line in
+    """The evidence and the judgement of one cluster. `newest`: time of its newest line,
     microseconds."""
 
     cluster_id: str
@@ -78,9 +78,10 @@ class ClusterView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """The inputs of a verdict besides the lines. Times are microseconds; `as_of` None = the time of
-    the newest line. `controller_decides`: assume that every node that the controller requires was
-    read. The controller then validates the request before it is sent (`ValidateOnly`)."""
+    """The inputs of a verdict besides the lines. Times are microseconds; `as_of` None means the
+    time of the newest line. `controller_decides`: assume that every node that the controller
+    requires was read. The controller then validates the request before it is sent
+    (`ValidateOnly`)."""
 
     catalogue: Catalogue
     as_of: int | None
@@ -120,10 +121,9 @@ class Inputs:
         """Judge the clusters with the ids `expected` as the nightly judges a fleet: a cluster
         without a line is UNKNOWN. With `every`, also judge all other clusters in `lines`.
 
-        Return the judgement, its time (`as_of` None = the newest line), and number and reason of
-        each quarantined line. Raises NoEvidenceError if no cluster is expected and no line is
-        accepted.
-        """
+        Return the judgement, its time (`as_of` None means the newest line), and number and reason
+        of each quarantined line. Raises NoEvidenceError if no cluster is expected and no line is
+        accepted."""
         accepted, unread, rejected = _gather(lines)
         landed = [name for name in accepted if every or name in expected]
         if not (landed or expected):
@@ -183,17 +183,16 @@ class Inputs:
         """
         if len(row) != 1:
             raise InputError(
-                f"expected one row of silver.cluster_snapshot, found {len(row)}; "
-                "choose one by its cluster id."
+                f"A cluster is one row of silver.cluster_snapshot, and these are {len(row)} rows. "
+                "Select the row by its cluster id."
             )
         [cluster_id], [waiting] = (row[name].to_pylist() for name in ("cluster", "waiting"))
         newest = int(row.numbers("observed_at")[0])
         if newest == NONE and waiting:
             until = f"{moment(self.as_of or 1):%Y-%m-%dT%H:%M:%SZ}"
             raise NoEvidenceError(
-                f"cluster {cluster_id}: expected lines of before {until}, found later ones only, "
-                "so nothing can be said. Judge as of another time (--as-of), or set the clock of "
-                "the collector right."
+                f"cluster {cluster_id}: All lines are later than {until}, so all features are "
+                "unknown. Use a later time with --as-of, or correct the collector's clock."
             )
         if newest == NONE:
             raise NoEvidenceError(
@@ -242,19 +241,19 @@ def _choose(
     """Return the id of the cluster to judge: `own_id`, or the only cluster with accepted lines."""
     if own_id is None and len(ids) > 1:
         raise InputError(
-            f"expected lines of one cluster, found {len(ids)}: {_list_of(sorted(ids))}. {choosing}"
+            f"These are lines of {len(ids)} clusters: {_list_of(sorted(ids))}. {choosing}"
         )
     if ids and (own_id is None or own_id in ids):
         return next(iter(ids)) if own_id is None else own_id
-    hint = f"; there are lines of {_list_of(sorted(ids))}" if ids else ""
-    if rejected and not ids:
-        number, reason = rejected[0]
-        hint = f" in {count(len(rejected), 'line')}, so this is no landing file. Line {number}: "
-        hint += f"{reason}. collect --from FILE makes one of the output of a Kafka tool"
-    cluster_text = "" if own_id is None else f" of cluster {own_id}"
-    raise NoEvidenceError(
-        f"expected landing lines{cluster_text}, found none that is accepted{hint}. {NEXT}"
-    )
+    of_cluster = "" if own_id is None else f" of cluster {own_id}"
+    text = f"There is no landing line{of_cluster}"
+    if ids:
+        text += f", only lines of {_list_of(sorted(ids))}"
+    elif rejected:
+        (number, reason), lines = rejected[0], count(len(rejected), "line")
+        text = f"None of {lines} is a valid landing line{of_cluster}. Line {number}: {reason}. "
+        text += "`collect --from FILE` makes landing lines from the output of a Kafka tool"
+    raise NoEvidenceError(f"{text}. {NEXT}")
 
 
 def _list_of(texts: Sequence[str]) -> str:
@@ -272,7 +271,7 @@ class PlainCluster:
         catalogue: Catalogue,
         probed: Mapping[int, Features] | None = None,
     ) -> None:
-        """Prepare plain values. `release`: the inventory's, "" = none; `probed`: by node, levels
+        """Prepare plain values. `release`: the inventory's, "" if none; `probed`: by node, levels
         that its controller accepted in a probe, used as ranges in place of the node's own."""
         self._evidence, self._probed, self._tables = evidence, probed or {}, catalogue.tables
         self._zookeeper = bool(evidence.membership.on_zookeeper[0])
@@ -313,8 +312,8 @@ class PlainCluster:
         )
 
     def _configured(self, nodes: tuple[Node, ...]) -> tuple[int, ...] | None:
-        """Return the controller ids that the active controller's configuration requires; None = the
-        configuration was not read. A node that was never seen is only included if a list of
+        """Return the controller ids that the active controller's configuration requires; None means
+        the configuration was not read. A node that was never seen is only included if a list of
         controllers shows that it is gone."""
         read, every = self._evidence.configured.get(0), self._software.fleet.nodes
         if read is None:
@@ -385,7 +384,7 @@ class PlainCluster:
         return tuple(self._as_in_inventory(name, spoken[name]) for name in order)
 
     def _as_in_inventory(self, release: str, dialect: str = "") -> str:
-        """Return a release as the inventory writes it (4.1.2 for 4.1), if both are the same
+        """Return a release as the inventory writes it (4.1.2 for 4.1), if it is the same
         software."""
         generation = generation_of(self._told, "zk", "") if self._zookeeper else self._named
         return self._told if generation == (dialect if self._zookeeper else release) else release

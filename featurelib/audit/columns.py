@@ -18,8 +18,7 @@ _DENSE = 16  # a table is faster than a search up to 16 possible keys for each k
 
 
 def node_key(cluster: Int, role: Int | int, node_id: Int) -> Int:
-    """Return one number for (cluster position, role, node id); the numbers sort as these tuples
-    do."""
+    """Return one number for (cluster position, role, node id). The numbers sort like the tuples."""
     return (cluster << _CLUSTER) | (role << _ROLE) | node_id
 
 
@@ -39,7 +38,7 @@ def other_half(keys: Int) -> Int:
 
 
 def find(keys: Int, keys_sought: Int) -> Int:
-    """Return positions of `keys_sought` in the sorted, distinct `keys`; -1 = absent."""
+    """Return positions of `keys_sought` in the sorted, distinct `keys`; -1 if absent."""
     if len(keys) == 0:
         return np.full(len(keys_sought), -1, dtype=np.int64)
     if np.array_equal(keys, keys_sought):  # all nodes responded: no search needed
@@ -79,7 +78,7 @@ def firsts(keys: Int, *order: Int | Bool) -> Int:
 
 
 def place(keys: Int, order: Int, sought: Int) -> Int:
-    """Return positions of `sought` in the unsorted `keys`, which `order` sorts; -1 = absent."""
+    """Return positions of `sought` in the unsorted `keys`, which `order` sorts; -1 if absent."""
     return pick(order, find(keys[order], sought), -1)
 
 

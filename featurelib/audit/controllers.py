@@ -41,7 +41,7 @@ class Software:
     """
 
     def __init__(self, evidence: Evidence, texts: Sequence[str], catalogue: Catalogue) -> None:
-        """Read the nodes' releases. `texts`: the inventory's release by cluster, "" = none."""
+        """Read the nodes' releases. `texts`: the release in the inventory by cluster, or ""."""
         self._evidence, self._catalogue, self._tables = evidence, catalogue, catalogue.tables
         self._told, self.fleet = texts, FleetColumns(evidence, catalogue.tables)
         # A node that lists an uncatalogued feature, or a cluster that finalized it, is no stock
@@ -88,8 +88,7 @@ class Software:
 
     @cached_property
     def beyond(self) -> Bool:
-        """Return a mask of nodes whose maximum metadata.version is higher than that of every known
-        release."""
+        """Return a mask of nodes with a maximum metadata.version above all known releases."""
         names, profile = self._evidence.questions.names, self._evidence.answering.of_subject
         if METADATA_VERSION not in names:
             return np.zeros(len(profile), dtype=bool)
@@ -154,7 +153,7 @@ class Software:
         return offers, offered_at
 
     def _inventory_codes(self) -> Int:
-        """Return, by cluster, the catalogue position of the release in the inventory; -1 = none."""
+        """Return, by cluster, the catalogue position of the inventory's release, or -1."""
         codes = {text: self._tables.release_code(text) for text in set(self._told)}
         return np.array([codes[text] for text in self._told], dtype=np.int64)
 
@@ -187,7 +186,7 @@ class Software:
 
     @cached_property
     def _release(self) -> Int:
-        """The catalogue position of each node's release; -1 = unknown."""
+        """The catalogue position of each node's release; -1 if unknown."""
         evidence, kind = self._evidence, self._kind
         size, release = self._kinds.sum(axis=1)[kind], self._kinds.argmax(axis=1)[kind]
         several = np.flatnonzero(size > 1)
@@ -236,8 +235,8 @@ class Software:
         return spoken
 
     def spoken_in(self, cluster: int, by: str | None = None) -> list[str]:
-        """Return the dialects that the controllers of one cluster may use; with `by`, only those of
-        that release."""
+        """Return the possible dialects of a cluster's controllers; with `by`, only of that
+        release."""
         pairs = (pair for pair, clusters in self.spoken.items() if clusters[cluster])
         return [name for name, release in pairs if by in (None, release)]
 
@@ -313,8 +312,8 @@ def _distinct_dialects(names: tuple[str, ...]) -> tuple[str, ...]:
 def blind_leaders(evidence: Evidence) -> Int:
     """Return per cluster a broker that is or may be the controller and does not see `/feature`.
 
-    ZooKeeper mode only; -1 = there is none. Its newest response has no finalized features, although
-    /feature was read before. A broker that saw the znode deleted never sees a new one
+    ZooKeeper mode only; -1 if none. Its newest response has no finalized features,
+    although /feature was read before. A broker that saw the znode deleted never sees a new one
     (FinalizedFeatureChangeListener). As controller it writes its old levels, and reports a failure.
     """
     node, levels = evidence.subjects, evidence.levels

@@ -72,8 +72,8 @@ class Expected:
     # True if every node that the controller requires was read, and it validates before sending.
     controller_decides: bool = False
     generation: Generation | None = None  # the software generation of a ZooKeeper-mode cluster
-    release: str = ""  # of the running software, such as 3.9; "" = not known
-    managed_by: str = ""  # who finalizes levels; "" = we, or not known
+    release: str = ""  # of the running software, such as 3.9; "" if not known
+    managed_by: str = ""  # who finalizes levels; "" means we, or not known
 
 
 UNEXPECTED = Expected()
@@ -83,7 +83,7 @@ class Waiting(NamedTuple):  # a NamedTuple, because workers get tens of thousand
     """The last run's judgement of a feature. Times in microseconds: `since` = READY since, also
     through UNKNOWN; `verdict_since` = verdict and target unchanged since.
 
-    `level`: the finalized level then; None = no trustworthy source.
+    `level`: the finalized level then; None if there is no trustworthy source.
     """
 
     level: int | None
@@ -108,7 +108,7 @@ class Conditions:
     waiting: dict[str, dict[str, Waiting]] = field(default_factory=dict)
     # Cluster → time of the newest line that an earlier run judged.
     newest_lines: Mapping[str, int] = field(default_factory=dict)
-    forgotten: int = 0  # a feature READY for this long is forgotten; 0 = never
+    forgotten: int = 0  # a feature READY for this long is forgotten; 0 if never
     min_ready: int = 0  # a plan is offered after this time of READY
     up_to: int = (
         0  # the policy's highest metadata.version, which limits all maximum levels; 0 = no limit
@@ -148,13 +148,12 @@ class Configurations:
         self._records = records
 
     def of(self, cluster: int, role: Role, node_id: int, key: str) -> ConfiguredValue | None:
-        """Return the value that a node itself has for a key; None = the node was not queried, or
-        did not respond."""
+        """Return a node's own value of a key; None without a response of the node."""
         return self._values.get((cluster, int(role), node_id, str(node_id), key))
 
     def default(self, cluster: int, key: str) -> ConfiguredValue | None:
-        """Return the cluster-wide default of a broker key, from the newest response; None = no
-        response. A `value` of None = no default is set, so each node's file or Kafka's own default
+        """Return the cluster-wide default of a broker key, from the newest response; None means no
+        response. A `value` of None if no default is set, so each node's file or Kafka's own default
         applies."""
         return self._defaults.get((cluster, key))
 
@@ -201,7 +200,7 @@ class Configurations:
 
 @cache
 def voter_ids(value: str | None) -> tuple[int, ...] | None:
-    """Return the distinct ids in `ID@HOST:PORT,…`, in that order; None = another format."""
+    """Return the distinct ids in `ID@HOST:PORT,…`, in that order; None means another format."""
     if value is None:
         return None
     entries = [entry.strip() for entry in value.split(",") if entry.strip()]
@@ -223,7 +222,7 @@ class Evidence:
     snapshots: Snapshots  # the snapshot rows from which the columns are made
     subjects: Subjects
     membership: Membership
-    controller: Int  # by cluster: the node id of the active controller, -1 = not known
+    controller: Int  # by cluster: the node id of the active controller, -1 if not known
     levels: Levels
     answering: Answering
     questions: Questions
@@ -501,7 +500,7 @@ class BatchFindings(Findings):
     def of_questions(
         self, code: str, rows_at: Int | Bool, detail: Details | None = None, **columns: Int | Texts
     ) -> Int:
-        """Add a finding for each (cluster, feature) question, citing the line with the finalized
+        """Add a finding for each (cluster, feature) question with the line of the finalized
         levels."""
         query, rows = self.evidence.questions, _positions(rows_at)
         cluster, columns = query.cluster[rows], {**columns, "feature": self.evidence.features(rows)}

@@ -49,8 +49,8 @@ class Questions:
     """The questions of a batch, sorted: one row per cluster and feature that is finalized or that a
     node supports.
 
-    `current` 0 = not finalized. Pairs (rows of `pair_…`) are (question, distinct profile that must
-    answer); those of one question lie together from `pair_first`.
+    `current` is 0 if not finalized. Pairs (rows of `pair_…`) are (question, distinct profile that
+    must answer); those of one question lie together from `pair_first`.
     """
 
     cluster: Int
@@ -74,8 +74,7 @@ class Questions:
         return self.feature == (self.names.index(name) if name in self.names else -1)
 
     def listed(self, ends: Int, pair: Int) -> Int:
-        """Return one range end of each pair (profile, feature); NONE if the profile does not list
-        it."""
+        """Return one range end of each pair (profile, feature), or NONE if it is not listed."""
         return np.where(self.pair_listed[pair], ends[pair], NONE)
 
 
@@ -87,14 +86,13 @@ class Answering:
     partial: Bool  # true if the response may leave out features with minimum 0
     first: Int  # by cluster: the row of its first profile
     count: Int
-    of_subject: Int  # by node: its row here; -1 = no known range that is new enough
+    of_subject: Int  # by node: its row here; -1 if no known range that is new enough
     subject_order: Int  # nodes ordered by their answering profile
     subject_first: Int
 
 
 def answer(subjects: Subjects, profiles: Profiles) -> tuple[Answering, Int]:
-    """Return the distinct (cluster, profile, partial) of nodes with a usable range, and their
-    maps."""
+    """Return the distinct (cluster, profile, partial) of nodes with a usable range, and maps."""
     counts = (subjects.profile >= 0) & ~subjects.too_old & ~subjects.expected_only
     # Each cluster has a place for each of its profiles, and one more for the empty profile.
     clusters = len(profiles.first)
@@ -188,8 +186,8 @@ def ask(
 
 
 def _feature_codes(profiles: Profiles, finalized: Texts) -> tuple[Int, Int, list[str]]:
-    """Return the position of each supported and of each finalized feature in the sorted names, and
-    these names."""
+    """Return the positions of supported and of finalized features in the sorted names, and the
+    names."""
     used, of_entry = positions(profiles.entry_feature, len(profiles.names))
     of_profiles = [profiles.names[code] for code in used.tolist()]
     finalized_used, at = positions(finalized.codes, len(finalized.words))

@@ -42,10 +42,9 @@ Rows = list[tuple[str, int, int]]  # (feature, minimum level, level)
 class Levels:
     """The finalized levels of a batch.
 
-    `kind` is the source of the levels (featurelib.feature.Witness, -1 = none); `trusted`: the
-    source can be trusted. Entries (`entry_…`, `names`) are (cluster, feature, minimum, level).
-    `disputed` holds (cluster, feature, detail).
-    """
+    `kind` is the source of the levels (featurelib.feature.Witness, -1 if none); `trusted`:
+    the source can be trusted. Entries (`entry_…`, `names`) are (cluster, feature, minimum, level).
+    `disputed` holds (cluster, feature, detail)."""
 
     kind: Int
     epoch: Int
@@ -63,7 +62,7 @@ class Levels:
     disputed: list[tuple[int, str, str]] = field(default_factory=list)
     damaged: dict[int, str] = field(default_factory=dict)  # cluster → why its znode cannot be read
     ambiguous: dict[int, str] = field(default_factory=dict)  # cluster → its possible meanings
-    # The last text of a deleted znode by cluster, and its levels; "" = none was valid.
+    # The last text of a deleted znode by cluster, and its levels; "" if none was valid.
     absent: dict[int, tuple[str, Rows]] = field(default_factory=dict)
     modern: list[int] = field(default_factory=list)  # clusters whose znode only 3.3 and later write
 
@@ -107,8 +106,7 @@ class _Maps:
 
 
 def witness_text(witness: int) -> str:
-    """Return the text for a source of levels (featurelib.feature.Witness), such as `metadata
-    log`."""
+    """Return the text for a source of levels (feature.Witness), such as `metadata log`."""
     return Witness(witness).name.lower().replace("_", " ")
 
 
@@ -116,7 +114,7 @@ def read_levels(
     snapshots: Snapshots, fresh: Callable[[Int], Bool], generations: Sequence[Generation | None]
 ) -> Levels:
     """Return the finalized levels of each cluster. `fresh` is true for times that are recent
-    enough; `generations`: the software generation of each cluster, None = unknown."""
+    enough; `generations`: the software generation of each cluster, None if unknown."""
     clusters, maps = len(snapshots), _Maps(snapshots)
     witnesses, listeners = snapshots["witnesses"], snapshots["listeners"]
     kind, too_old = witnesses.field("kind"), ~fresh(witnesses.field("at"))
@@ -210,7 +208,7 @@ def _says(
     levels: Levels, maps: _Maps, listeners: Records, cluster: int
 ) -> Iterator[tuple[int, str, str]]:
     """Yield features for which nodes of the trusted kind show different levels at the trusted
-    epoch, with each node's levels (0 = not finalized) in both roles."""
+    epoch, with each node's levels (0 if not finalized) in both roles."""
     local = listeners.field("levels")
     begin, end = listeners.start[cluster] + (0, listeners.lengths[cluster])
     rows = begin + np.flatnonzero(local[begin:end] >= 0)
@@ -263,7 +261,7 @@ def _newer_reads(
 def _differences(
     cluster: int, first: dict[str, int], right: dict[str, int], text: str
 ) -> Iterator[tuple[int, str, str]]:
-    """Yield features for which two sources show different levels (0 = not finalized)."""
+    """Yield features for which two sources show different levels (0 if not finalized)."""
     for name in sorted({*first, *right}):
         level, right_level = first.get(name, 0), right.get(name, 0)
         if level != right_level and UNSEEN not in (level, right_level):
@@ -302,8 +300,9 @@ def _as_brokers_read(node: DecodedNode) -> DecodedNode:
     for name, _, level in node.levels:
         if level < 1:
             fault = (
-                f"Features node, features[{json.dumps(name)}]: expected a level of 1 or above, "
-                f"found one that brokers cut to 16 bits and read as {level}."
+                f"Features node, features[{json.dumps(name)}]: The level must be 1 or above. "
+                "Brokers "
+                f"cut it to 16 bits and read {level}."
             )
             return DecodedNode(reading=ZnodeReading.INCOMPATIBLE, fault=fault)
     return node
@@ -319,7 +318,7 @@ def _read_features_nodes(
     generations: Sequence[Generation | None],
     fresh: Callable[[Int], Bool],
 ) -> dict[int, Rows]:
-    """Return the levels stored in `/feature` by cluster; fill in `kind`, `trusted` and `too_old` of
+    """Return the levels in `/feature` by cluster; set `kind`, `trusted` and `too_old` of
     `levels`."""
     read_at = snapshots.scalar("features_node_at")
     rows_read, rows = read_at > 0, dict[int, Rows]()

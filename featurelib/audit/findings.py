@@ -170,7 +170,7 @@ class InForce:
         node_id: int | None = None,
         feature: str | None = None,
     ) -> SetAside | None:
-        """Return the mute of a finding, as the column `set_aside` shows it; None = none."""
+        """Return the mute of a finding, as the column `set_aside` shows it, or None."""
         texts = {"cluster": self.cluster, "code": code, "feature": feature}
         node = np.array([NONE if node_id is None else node_id])
         columns: dict[str, Column | Int] = {name: texts_of([text]) for name, text in texts.items()}
@@ -262,7 +262,7 @@ _DATED_LEVEL = re.compile(rf"\b{re.escape(METADATA_VERSION)} (\d{{1,5}})\b(?![.-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
     """The facts about a cluster for the remedies of its findings: its name, the addresses of
-    brokers and ZooKeeper, the manager ("" = unknown), the inventory and the landing folder."""
+    brokers and ZooKeeper, the manager ("" if unknown), the inventory and the landing folder."""
 
     name: str = ""
     address: str = ""
@@ -285,8 +285,7 @@ class Site:
 
     @property
     def bootstrap(self) -> str:
-        """The inventory's line `bootstrap = […]` as a quoted shell argument; "" without
-        addresses."""
+        """The inventory's line `bootstrap = […]` as a quoted shell argument, or ""."""
         addresses = ", ".join(map(toml_text, self.address.split(",")))
         return f" {shlex.quote(f'bootstrap = [{addresses}]')}" if self.address else ""
 
@@ -365,7 +364,7 @@ class FindingWords:
         kinds: dict[object, int] = {}
         unnamed = (_UNNAMED(sites.get(name, NO_SITE)) for name in clusters.words)
         kind = np.array([kinds.setdefault(key, len(kinds)) for key in unnamed], dtype=np.int64)
-        # -1 = no site; other negative numbers = a kind of site without a name.
+        # -1 if there is no site; other negative numbers = a kind of site without a name.
         site = np.where(sited[codes.codes], -2 - pick(kind, clusters.codes, -1), -1)
         site = np.where(named[codes.codes], clusters.codes, site)
         minute = np.where(dated[codes.codes] & (at != NONE), at // _MINUTE * _MINUTE, NONE)
@@ -501,7 +500,7 @@ def ghosts(findings: TableRows) -> dict[tuple[str, str | None, int | None], int]
 
 
 def _stale_rows(findings: TableRows) -> Int:
-    """Return, for each finding about a range, the row that calls the node stale; -1 = none."""
+    """Return, for each finding about a range, the row that calls the node stale, or -1."""
     dead = np.flatnonzero(_is_one_of(findings, tagged("stale")))
     keys = node_key(*(_numbers(findings[name]) for name in ("cluster", "role", "node_id")))
     place_of = pick(dead, place(keys[dead], np.argsort(keys[dead]), keys), -1)
@@ -522,8 +521,7 @@ def _numbers(column: Column) -> Int:
 
 
 def _kinds(columns: Sequence[Int]) -> tuple[Int, Int]:
-    """Return the first row of each group of rows that are equal in all columns, and each row's
-    group."""
+    """Return the first row of each group of equal rows, and the group of each row."""
     kind, room, rows = np.zeros_like(columns[0]), 1, len(columns[0])
     for column in columns:
         low, high = int(column.min(initial=0)), int(column.max(initial=0))

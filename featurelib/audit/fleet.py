@@ -41,8 +41,7 @@ class Proposed:
         return self.questions[self.judged.offends[rows].any(axis=0)]
 
     def by_row(self) -> Iterator[tuple[int, RuleRow, Int]]:
-        """Yield (position, rule, refused questions) for each rule of the dialect that refuses
-        any."""
+        """Yield (position, rule, refused questions) for each violated rule of the dialect."""
         for update in np.flatnonzero(self.judged.offends.any(axis=1)).tolist():
             yield update, self.dialect.rules[update], np.flatnonzero(self.judged.offends[update])
 
@@ -77,7 +76,7 @@ class FleetColumns:
         release: str = ANY,
     ) -> Proposed:
         """Evaluate the `level` of each question by `dialect`. `other`: the levels of the other
-        features of the cluster; None = they are at `level`, too, and an unknown level satisfies
+        features of the cluster; None if they are at `level`, too, and an unknown level satisfies
         every dependency. `release`: the controllers' release. For the policy, a KRaft node without
         metadata.version supports the first level (KIP-778); Kafka reads 0-0."""
         if other is None:
@@ -175,8 +174,7 @@ class FleetColumns:
 
     @cached_property
     def _code(self) -> Int:
-        """Return, for each node, a number for its profile (without one, its cluster) and
-        registration."""
+        """Return, for each node, a number for its profile (or its cluster) and registration."""
         nodes, behind = self.nodes, self.nodes.profile - self._profiles
         shared = self._profiles + behind * self._clusters + nodes.cluster
         return np.where(behind < 0, nodes.profile, shared) << 1 | nodes.registered
@@ -210,8 +208,7 @@ class FleetColumns:
 
     @cached_property
     def ranges(self) -> Ranges:
-        """The ranges of all profiles [P + 2, features], as Kafka reads them: 0-0 for a feature that
-        is not listed."""
+        """The ranges of all profiles [P + 2, features] as Kafka reads them: 0-0 if not listed."""
         query = self.evidence.questions
         low, high = np.zeros((2, self._profiles + 2, max(len(self._names), 1)), dtype=np.int32)
         lists = np.zeros(low.shape, dtype=bool)
@@ -233,8 +230,7 @@ class FleetColumns:
         return replace(ranges, min_version=low, max_version=high)
 
     def _places(self, pairs: Int) -> tuple[Int, Int]:
-        """Return the positions of these (profile, feature) pairs in a table [profiles,
-        features]."""
+        """Return the positions of (profile, feature) pairs in a table [profiles, features]."""
         query = self.evidence.questions
         return query.pair_profile[pairs], query.feature[query.pair_question[pairs]]
 

@@ -17,8 +17,8 @@ NOBODY = -1
 
 
 class Answers(NamedTuple):
-    """The range that each node itself reported: its profile (-1 = none), a flag for a partial
-    response, time and line."""
+    """The range that each node itself reported: its profile (-1 if none), a flag for a
+    partial response, time and line."""
 
     profile: Int
     partial: Bool
@@ -26,7 +26,7 @@ class Answers(NamedTuple):
     line: Int
 
     def of(self, positions: Int) -> Answers:
-        """Return the responses of the listeners at the positions `positions`; -1 = no response."""
+        """Return the responses of the listeners at `positions`, or -1 without a response."""
         return Answers(
             profile=pick(self.profile, positions, NOBODY),
             partial=pick(self.partial.astype(np.int64), positions, 0) > 0,

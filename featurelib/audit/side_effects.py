@@ -22,8 +22,8 @@ _SET_DEFAULT = (
 
 
 def say_more(catalogue: Catalogue, feature: str, level: int) -> str:
-    """Return the clause about side effects up to `level`: changed keys, and if a downgrade undoes
-    them."""
+    """Return the clause about side effects up to `level`: changed keys, and whether they can be
+    undone."""
     rows = [row for row in catalogue.side_effects(feature) if row.level <= level]
     keys = ", ".join(dict.fromkeys(row.key for row in rows if row.key)) or "more than its level"
     suffix = "" if all(row.restored for row in rows) else ", and going back does not restore that"
@@ -76,7 +76,7 @@ def _values(evidence: Evidence, cluster: int, key: str) -> tuple[ValueChange, ..
 def _value_after(evidence: Evidence, cluster: int, key: str) -> str | None:
     """Return the value of `key` after the update: an existing cluster default; else the active
     controller's own value, from its file or Kafka's default
-    (ConfigurationControlManager.maybeGenerateElrSafetyRecords). None = unknown, also if all other
+    (ConfigurationControlManager.maybeGenerateElrSafetyRecords). None if unknown, also if all other
     nodes have the same value."""
     default = evidence.configurations.default(cluster, key)
     if default is None or default.value is not None:

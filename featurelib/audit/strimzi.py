@@ -32,7 +32,7 @@ NOT_CARRIED_OUT = "strimzi_not_carried_out"
 
 
 class Resources(msgspec.Struct, frozen=True, kw_only=True):
-    """The fields of a cluster's Strimzi resources, and their time; None = not set."""
+    """The fields of a cluster's Strimzi resources, and their time; None if not set."""
 
     resource: str
     version: str | None
@@ -48,8 +48,7 @@ class Resources(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _View:
-    """The Strimzi resources of one cluster, and the metadata.version its nodes show (None =
-    unknown)."""
+    """The Strimzi resources of a cluster, and the metadata.version of its nodes, or None."""
 
     cluster: int
     resources: Resources
@@ -91,7 +90,7 @@ def report_strimzi(
 def _report_views(
     report: BatchFindings, code: str, rows: Sequence[tuple[_View, str]], catalogue: Catalogue
 ) -> None:
-    """Add a finding with code `code` and its text for each of these clusters."""
+    """Add the finding `code` for each cluster in `rows`, with the text in the row."""
     columns = [(v.cluster, v.resources.at, v.resources.line, v.finalized or NONE) for v, _ in rows]
     ids, at, line, resource_level = np.array(columns, dtype=np.int64).T
     # If the resource already requests the level, no further request is needed.
@@ -167,8 +166,8 @@ def _undone(resources: Resources, catalogue: Catalogue) -> Iterator[str]:
 
 
 def _other_level(view: _View, evidence: Evidence, catalogue: Catalogue) -> Iterator[str]:
-    """Yield the metadata.version in the resource's status if it differs from that of the nodes and
-    is not older."""
+    """Yield the metadata.version of the resource's status if it differs from the nodes' and is not
+    older."""
     levels, status = evidence.levels, view.resources.status_metadata_version
     level = catalogue.whole.level_of(status) if status else None
     if level is None or view.finalized is None or not levels.believed[view.cluster]:

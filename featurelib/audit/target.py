@@ -168,7 +168,7 @@ class Judge:
 
     def propose(self, level: Int, questions: Bool, other: Int | None = None) -> Proposed:
         """Evaluate `level` of these questions with the policy. `other`: the levels of the other
-        features of their clusters, None = `level`."""
+        features of their clusters, None means `level`."""
         return self.fleet.propose(np.flatnonzero(questions), level, self.dialect, other=other)
 
     def rests_on(self, level: Int, unsure: Bool) -> Bool:
@@ -201,8 +201,8 @@ class Judge:
 
 
 def search(judge: Judge, ceiling: Int) -> Int:
-    """Return the highest level of each question, up to `ceiling`, that passes every rule now; the
-    current level if no level does.
+    """Return for each (cluster, feature) the highest level that all rules accept, at most
+    `ceiling`. If no level is accepted, return the current level.
 
     Below a refused level, only the lowest of the nodes' maximum levels can pass the node rules: a
     higher level is above the range of some node, and a lower level helps no node. Other rules count
@@ -327,12 +327,12 @@ def _who(judge: Judge, proposed: Proposed, place: int, update: int) -> str:
 
 class Validated(msgspec.Struct, frozen=True, kw_only=True):
     """An update that the controller validated, with code and message of its response. `from_level`
-    -1 = unknown: kafka-features.sh printed the refusal."""
+    -1 if unknown: kafka-features.sh printed the refusal."""
 
     feature: str
     from_level: int
     to_level: int
-    code: int  # the error code of the response; 0 = the controller agrees
+    code: int  # the error code of the response; 0 means the controller agrees
     message: str
 
 

@@ -57,8 +57,7 @@ READY = list(Verdict).index(Verdict.READY)
 
 
 def _choose(choices: list[tuple[Choice, Bool]], otherwise: Choice) -> Int:
-    """Return, for each row, the first choice in `choices` whose mask is true, as position in its
-    enum."""
+    """Return, for each row, the enum position of the first choice whose mask is true."""
     order = list(type(otherwise))
     return np.select(
         [mask for _, mask in choices], [order.index(w) for w, _ in choices], order.index(otherwise)
@@ -269,8 +268,7 @@ def who_may_join(
 
 
 def least_software(judge: Judge, clusters: Int) -> Texts:
-    """Return, by cluster, the oldest release that can register now and at the ceilings; "" =
-    none."""
+    """Return, by cluster, the oldest release that can register now and at the ceilings, or ""."""
     levels = judge.asked.current, judge.bounds.ceiling
     releases, after = (who_may_join(judge.evidence, judge.catalogue, level) for level in levels)
     kinds, codes = np.unique(clusters, return_inverse=True)
@@ -379,9 +377,9 @@ def remember(
 def _ready_since(
     verdict: str, level: int | None, target: int | None, before: Waiting | None, as_of: int
 ) -> tuple[int, int]:
-    """Return two times of a feature, microseconds: since when it is READY (NONE = not READY), and
-    since when it has its verdict and target. `level` None = no trustworthy source; a level other
-    than `before`'s was finalized in between."""
+    """Return two times of a feature, microseconds: since when it is READY (NONE if not READY), and
+    since when it has its verdict and target. `level` is None if there is no trustworthy source; a
+    level other than `before`'s was finalized in between."""
     ready = as_of if verdict == Verdict.READY else NONE
     if before is None:
         return ready, as_of
@@ -426,8 +424,7 @@ def find_forgotten(
     soaking: Bool,
     report: BatchFindings,
 ) -> None:
-    """Report features whose offered plan has been READY longer than the limit `forgotten` in
-    conf/audit.toml."""
+    """Report features that were READY for longer than the setting `forgotten`, and have a plan."""
     if conditions.forgotten <= 0:
         return
     since = rows.numbers("ready_since")

@@ -34,8 +34,8 @@ TIMEOUT_SECONDS = 10.0  # seconds to connect to a node, and again for its respon
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Abilities:
-    """The guarantees of a backend. `validate_only`: the cluster never applies a request that only
-    validates."""
+    """The guarantees of a backend. `validate_only`: the cluster never applies a validation
+    request."""
 
     mode: str  # kraft or zk
     validate_only: bool
@@ -64,7 +64,7 @@ class Backend(Protocol):
 
     def passed(self, sent: Recipient | None, features: Collection[str]) -> Passed | NotPassed:
         """Return the proof that every node that may hold a request has handled all earlier ones, or
-        what is missing. `sent`: its receiver, None = unknown (of an earlier release); `features`:
+        what is missing. `sent`: its receiver, None if unknown (of an earlier release); `features`:
         those in the request. Nothing is written. Raises no BackendError."""
 
     def update(self, step: Step, *, validate_only: bool = False, last_check: Check = None) -> Reply:
@@ -112,7 +112,7 @@ def validate(backend: Backend, step: Step, say: Say | None = None) -> Reply:
         return backend.update(step, validate_only=True)
     except OutcomeUnknownError as error:  # a request to validate writes nothing
         raise UnreachableError(
-            f"the controller did not answer a request to validate: {error} Nothing was written."
+            f"the controller did not respond to a validation request: {error} Nothing was written."
         ) from error
 
 

@@ -125,9 +125,9 @@ class TokenEndpoint:
             self._fail(late or plain(str(reason)) or type(error).__name__)
         token = granted.access_token
         if token is None:
-            self._fail("an answer without access_token in JSON")
+            self._fail("the response has no access_token in JSON")
         if not token or not token.isascii() or not token.isprintable() or " " in token:
-            self._fail("an access_token that is no token")
+            self._fail("the access_token is not a token")
         return token, LIFE_SECONDS if granted.expires_in is None else granted.expires_in
 
     def _opener(self) -> urllib.request.OpenerDirector:
@@ -136,8 +136,8 @@ class TokenEndpoint:
 
     def _fail(self, fault: str) -> NoReturn:
         raise UnreachableError(
-            f"the token endpoint {self._url}: expected a token for the client "
-            f"{self._known.oauth_client_id}, found: {fault}."
+            f"The token endpoint {self._url} gave the client {self._known.oauth_client_id} no "
+            f"token: {fault}."
         ) from None
 
 
@@ -179,8 +179,7 @@ class Credentials:
 
     @property
     def principal(self) -> str:
-        """The user's name as Kafka's principal; "" = it depends on a certificate, a token or a
-        ticket."""
+        """The user's name as Kafka's principal; "" for a certificate, a token or a ticket."""
         security = self.security
         if security.mechanism in _PLAIN:
             return f"User:{security.username}"
@@ -189,11 +188,10 @@ class Credentials:
     @property
     def advice(self) -> str:
         """The advice after a refused login: which settings to check."""
-        return f"Look at [cluster.{self._key}] of the inventory ({self.summary})."
+        return f"Check [cluster.{self._key}] of the inventory ({self.summary})."
 
     def settings(self) -> dict[str, object]:
-        """Return kafka-python's connection settings, with secrets. Raises ConfigError for a missing
-        secret."""
+        """Return kafka-python's connection settings with secrets. Raises CredentialsError."""
         security = self.security
         settings: dict[str, object] = {"security_protocol": security.protocol}
         if security.is_sasl:
@@ -209,8 +207,8 @@ class Credentials:
         return settings
 
     def sasl_options(self) -> dict[str, str] | None:
-        """Return kazoo's SASL options for ZooKeeper: user and password; None = no SASL. Raises
-        ConfigError for a missing secret."""
+        """Return kazoo's SASL options for ZooKeeper: user and password; None if there is no SASL.
+        Raises ConfigError for a missing secret."""
         if self.security.mechanism != DIGEST:
             return None
         self._expect("puresasl", "pure-sasl", f"Install it, {install_line('zookeeper')}")
@@ -235,8 +233,8 @@ class Credentials:
         return self._context
 
     def token(self, limit: float) -> str | None:
-        """Return the OAUTHBEARER token for a new connection, within `limit` seconds; None = another
-        mechanism. Raises ConfigError, UnreachableError."""
+        """Return the OAUTHBEARER token for a new connection, within `limit` seconds; None means
+        another mechanism. Raises ConfigError, UnreachableError."""
         if self._endpoint is not None:
             token = self._endpoint.token(self._fetch("oauth_client_secret"), limit)
             self._fetched.add(token)
@@ -270,8 +268,8 @@ class Credentials:
     def _expect(self, module: str, package: str, advice: str) -> None:
         if find_spec(module) is None:
             raise ConfigError(
-                f"{self._key}.mechanism: {self.security.mechanism} needs the package {package}, "
-                f"found none. {advice}"
+                f"{self._key}.mechanism: {self.security.mechanism} needs the package {package}. "
+                f"{advice}"
             )
 
     def _fetch(self, name: str) -> str:
@@ -280,29 +278,29 @@ class Credentials:
         if scheme == "env":
             secret = self._environment.get(location, "")
             if not secret:
-                expected = f"a secret in the environment variable {location}"
-                raise self._lacks(name, expected, " none. Set it and start again.")
+                fault = f"The environment variable {location} is not set. Set {location}"
+                raise self._lacks(name, f"{fault} and run the command again.")
         else:
             try:
                 secret = Path(location).read_text(encoding="utf-8").rstrip("\r\n")
             except UnicodeDecodeError:  # the message would contain bytes of the secret
-                raise self._lacks(name, f"text in UTF-8 in {location}", " none.") from None
+                raise self._lacks(name, f"The file {location} is not UTF-8 text.") from None
             except OSError as error:
-                expected = f"a file to read at {location}"
-                raise self._lacks(name, expected, f": {error.strerror}.") from error
+                fault = f"featurelib cannot read the file {location}: {error.strerror}."
+                raise self._lacks(name, fault) from error
             if not secret:
-                raise self._lacks(name, f"a secret in {location}", " an empty file.")
+                raise self._lacks(name, f"The file {location} is empty. Write the secret there.")
         self._fetched.add(secret)
         return secret
 
-    def _lacks(self, name: str, expected: str, actual: str) -> CredentialsError:
-        return CredentialsError(f"{self._key}.{name}: expected {expected}, found{actual}")
+    def _lacks(self, name: str, fault: str) -> CredentialsError:
+        return CredentialsError(f"{self._key}.{name}: {fault}")
 
     def _key_password(self) -> str:
         """Return the password of an encrypted key. Without it OpenSSL would ask at the terminal."""
         if not self.security.key_password:
-            expected = "one beside a key that is encrypted"
-            raise self._lacks("key_password", expected, " none. Add 'env:NAME' or 'file:PATH'.")
+            fault = "The key is encrypted. Add its password as 'env:NAME' or 'file:PATH'."
+            raise self._lacks("key_password", fault)
         return self._fetch("key_password")
 
     def _load(self, name: str, *paths: str, into: ssl.SSLContext) -> None:
@@ -311,13 +309,13 @@ class Credentials:
         files = [path for path in paths if path]
         for path in files:
             if not os.access(path, os.R_OK):
-                raise self._lacks(name, f"a file to read at {path}", " none.")
+                raise self._lacks(name, f"featurelib cannot read the file {path}.")
         try:
             if name == "ca_file":
                 into.load_verify_locations(paths[0])
             else:
                 into.load_cert_chain(paths[0], paths[1] or None, self._key_password)
         except ssl.SSLError as error:
-            actual = f": {error.reason or 'no PEM at all'}. A wrong key_password reads the same."
-            expected = f"PEM that fits together in {' and '.join(files)}"
-            raise self._lacks(name, expected, actual) from error
+            fault = f"{' and '.join(files)} cannot be loaded: {error.reason or 'no PEM at all'}."
+            advice = " Check that the files belong together, and key_password."
+            raise self._lacks(name, f"{fault}{advice if name != 'ca_file' else ''}") from error

@@ -31,13 +31,13 @@ _LONGEST = 200  # the most characters of the server's message
 
 
 def list_resources(context: str) -> Iterator[object]:
-    """Yield every Kafka, KafkaNodePool and StrimziPodSet resource; `context` "" = the current
+    """Yield every Kafka, KafkaNodePool and StrimziPodSet resource; `context` "" means the current
     context.
 
     Raises ConfigError if no settings reach the server, UnreachableError if it does not respond or
     refuses.
     """
-    need = f"{PREFIX}{context}: expected the package kubernetes, found none"
+    need = f"{PREFIX}{context} needs the package kubernetes"
     with needing(need, "kubernetes"):
         client, config = (import_module(f"kubernetes.{name}") for name in ("client", "config"))
     settings = _settings(context, client, config)
@@ -54,7 +54,7 @@ def list_resources(context: str) -> Iterator[object]:
         except Exception as error:  # of urllib3, or about a response that is not Kubernetes'
             reason = show(str(error.__cause__ or getattr(error, "reason", None) or error))
             raise UnreachableError(
-                f"{PREFIX}{context}: expected Kubernetes' API server at {settings.host}, found: "
+                f"{PREFIX}{context}: The Kubernetes API server at {settings.host} did not respond: "
                 f"{reason}. Nothing was written."
             ) from error
 
@@ -73,8 +73,8 @@ def _settings(context: str, client: Any, config: Any) -> Any:
             config.load_incluster_config(client_configuration=settings)
     except (config.ConfigException, OSError, ValueError, TypeError, AttributeError) as error:
         raise ConfigError(
-            f"{PREFIX}{context}: expected a kubeconfig with that context, or a pod with a service "
-            f"account, found: {show(str(error))}. kubectl config get-contexts lists the contexts."
+            f"{PREFIX}{context}: No kubeconfig has this context, and this is no pod with a service "
+            f"account: {show(str(error))}. `kubectl config get-contexts` lists the contexts."
         ) from error
     settings.retries = False  # a failed reading must end soon
     return settings
@@ -100,10 +100,10 @@ def _refused(context: str, error: Any) -> UnreachableError:
         401: "Log in again: the credentials of this context are not taken.",
         403: "It needs the right to list kafkas, kafkanodepools and strimzipodsets in all "
         "namespaces: docs/how-to/strimzi.md has the role.",
-        410: "The list changed while it was read. Start again.",
+        410: "The list changed during the reading. Run the command again.",
     }
     help_text = helps.get(error.status, "Try kubectl get kafka -A with the same context.")
     return UnreachableError(
-        f"{PREFIX}{context}: expected lists of Strimzi's resources, found {error.status} "
-        f"{clean(str(words), _LONGEST)}. Nothing was written. {help_text}"
+        f"{PREFIX}{context}: The Kubernetes API server refused to list Strimzi's resources: "
+        f"{error.status} {clean(str(words), _LONGEST)}. Nothing was written. {help_text}"
     )

@@ -61,13 +61,13 @@ class Prometheus:
         parts = urllib.parse.urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
             secret = parts.scheme in ("http", "https") and "@" in parts.netloc
-            actual = "one with a user in it" if secret else repr(url)
+            fault = "The URL has a user or password" if secret else f"{url!r} is not a URL"
             raise ConfigError(
-                "--prometheus: expected the URL of a Prometheus server, as "
-                f"http://prometheus.example:9090, found {actual}. A secret is given by --token."
+                f"--prometheus: {fault}. Use a URL such as http://prometheus.example:9090, and "
+                "--token for a secret."
             )
         if token is not None and not token.startswith(("env:", "file:")):
-            raise ConfigError("--token: expected env:NAME or file:PATH, found something else.")
+            raise ConfigError("--token must be env:NAME or file:PATH, not the secret itself.")
         self.where, self._timeout = url.rstrip("/"), timeout
         security = Security(oauth_token=token or "")
         self._credentials = Credentials(security, _KEY) if token else None
@@ -131,8 +131,8 @@ class Prometheus:
     def _fail(self, fault: str) -> NoReturn:
         hidden = self._credentials.hide(fault) if self._credentials else fault
         raise NoEvidenceError(
-            f"{self.where}: expected the answer of a Prometheus server to a query, found: "
-            f"{plain(hidden)}. Look at --prometheus."
+            f"{self.where}: The Prometheus server did not answer the query: {plain(hidden)}. Check "
+            "the URL of --prometheus."
         ) from None
 
 
@@ -160,7 +160,7 @@ def _number(text: str) -> float:
 def metrics_lines(lines: Iterable[bytes], source: ToolOutput) -> Iterator[bytes]:
     """Yield landing lines from a scrape in Prometheus' text format. Raises LandingError, and
     ConfigError if the parser is not installed."""
-    with needing("--kind metrics: expected the package prometheus-client, found none", "metrics"):
+    with needing("--kind metrics needs the package prometheus-client", "metrics"):
         import prometheus_client  # noqa: F401
     try:
         nodes = nodes_of(_parsed(lines, source), source.where)
@@ -188,6 +188,6 @@ def _parsed(lines: Iterable[bytes], source: ToolOutput) -> Iterator[Sample]:
                 source.left_out += metric_of(sample) is None
                 yield sample
     except (ValueError, IndexError, KeyError, TypeError, OverflowError) as error:
-        actual = plain(str(error)) or "a line that is none of it"
-        expected = "expected metrics in Prometheus' text format"
-        raise source.fault(f"{expected}, found: {actual}.", source.lines or 1) from None
+        actual = plain(str(error)) or "the line has another form"
+        fault = f"This is not Prometheus' text format: {actual}."
+        raise source.fault(fault, source.lines or 1) from None

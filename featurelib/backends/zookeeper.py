@@ -27,7 +27,7 @@ from featurelib.errors import ConfigError, UnreachableError, needing
 from featurelib.landing.kinds import BROKER_IDS
 from featurelib.words import REFUSED_LOGIN
 
-with needing("Clusters in ZooKeeper mode need the client kazoo, found none", "zookeeper"):
+with needing("Clusters in ZooKeeper mode need the client kazoo", "zookeeper"):
     from kazoo.client import KazooClient
     from kazoo.exceptions import ConnectionClosedError, KazooException, NoNodeError
     from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
@@ -44,18 +44,18 @@ _REFUSED = {
     "SessionClosedRequireSaslError",
 }
 _NO_RIGHT = {
-    "NoAuthError": "a node that may not be read by whoever this is",
-    "SessionClosedRequireSaslError": "a server that lets nobody in without SASL",
+    "NoAuthError": "the permission to read a znode is missing",
+    "SessionClosedRequireSaslError": "the server requires SASL",
 }
 _NO_ANSWER = (
-    "a connection and no answer, as where TLS or a client's certificate is wanted and none is "
-    "given, or where something else listens"
+    "the server accepted the connection and gave no answer: it may require TLS or a client "
+    "certificate, or it is not ZooKeeper"
 )
 
 
 class Door:
     """The connections of one ZooKeeper client, one after another; its secrets are never shown.
-    `sasl`: the user's settings by kazoo's names; None = no SASL."""
+    `sasl`: the user's settings by kazoo's names; None if there is no SASL."""
 
     def __init__(self, credentials: Credentials, timeout: float) -> None:
         """Read the secrets for connections. `timeout`: seconds. Raises ConfigError."""
@@ -85,8 +85,7 @@ class Door:
         return connection
 
     def spawn(self, work: Callable[..., object], *args: object, **kwargs: object) -> Thread:
-        """Run `work` in a thread. An error ends the wait, and is raised in the thread that waits
-        for a response."""
+        """Run `work` in a thread. An error is raised in the thread that waits for a response."""
 
         def run() -> None:
             with suppress(Exception):
@@ -144,7 +143,7 @@ PLAINTEXT = Security()
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
     """The read of one znode: the content of its landing line without kind, cluster and time; `data`
-    None = the znode does not exist."""
+    None if the znode does not exist."""
 
     path: str
     at: datetime
@@ -161,7 +160,7 @@ class Znodes:
 
     @property
     def cluster_id(self) -> str:
-        """The cluster id in `/cluster/id`; "" = none."""
+        """The cluster id in `/cluster/id`; "" if none."""
         return next((_read_json(read).id for read in self.reads if read.path == "/cluster/id"), "")
 
     @property
@@ -214,15 +213,16 @@ def read_znodes(ensemble: str, timeout: float, security: Security = PLAINTEXT) -
         door.is_in = True
         if stat is None:
             raise ConfigError(
-                f"zookeeper {ensemble}: expected the chroot to exist, found no such node. "
-                "Fix the path behind the slash; it is Kafka's zookeeper.connect."
+                f"zookeeper {ensemble}: The chroot /{below} does not exist. Copy the path from "
+                "Kafka's zookeeper.connect."
             )
         return Znodes(reads=tuple(_round(client, chroot)))
     except (KazooException, KazooTimeoutError, OSError) as error:
         reason = door.why(error).rstrip(".").removeprefix(f"{hosts}: ")
         limit = f" within {timeout:g} s" if reason == "none" or "no answer" in reason else ""
         raise UnreachableError(
-            f"zookeeper {ensemble}: expected an answer{limit}, found: {reason}. Nothing was read."
+            f"ZooKeeper {ensemble} did not respond{limit}: {reason}. Check the address in "
+            "`zookeeper`."
         ) from error
     finally:
         client.stop()

@@ -65,8 +65,7 @@ class FeatureLevel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseCatalogue:
-    """The levels that one release's software has, also unstable ones; `stable` marks production
-    levels."""
+    """The levels of one release's software. `stable` marks production levels."""
 
     release: str
     based_on: str  # the Apache release whose version mapping applies
@@ -156,7 +155,7 @@ class Tables:
     """The levels of all releases as arrays, for judging clusters of many releases at once.
 
     Axis 0 is the release, axis 1 the feature, the last axis a level. Use `release_code` and
-    `feature_code` once per distinct name. -1 = the release does not know the feature; the caller
+    `feature_code` once per distinct name. -1 if the release does not know the feature; the caller
     must mask it, because index -1 is the last element. `width`: the first level that the arrays do
     not have.
     """
@@ -172,7 +171,7 @@ class Tables:
     dependencies: Levels  # a row each: in `release`, `feature` at `level` needs `other` at `least`
 
     def release_code(self, release: str) -> int:
-        """Return the position of a version's release (`4.1.2` is 4.1); -1 = unknown."""
+        """Return the position of a version's release (`4.1.2` is 4.1); -1 if unknown."""
         names = [text for text in (release, release_line(release)) if text]
         return next((self.releases.index(n) for n in names if n in self.releases), UNKNOWN)
 
@@ -292,7 +291,7 @@ class Catalogue:
         return self._of[release]
 
     def release_named(self, text: str) -> str | None:
-        """Return the release of a version (`4.1.2` is 4.1); None = not in the catalogue."""
+        """Return the release of a version (`4.1.2` is 4.1); None if not in the catalogue."""
         releases = self._of.keys() - {ANY}
         return next((name for name in (text, release_line(text)) if name in releases), None)
 
@@ -327,8 +326,7 @@ class Catalogue:
         return frozenset(v.level for v in self.levels if v.feature == feature and v.irreversible)
 
     def only_by_name(self, feature: str) -> frozenset[int]:
-        """Return the opt-in levels of `feature`: irreversible levels, and levels with side
-        effects."""
+        """Return the opt-in levels of `feature`: irreversible ones, and those with side effects."""
         return self.irreversible(feature) | {row.level for row in self.side_effects(feature)}
 
     def side_effects(self, feature: str) -> tuple[SideEffectRow, ...]:

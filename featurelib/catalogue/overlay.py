@@ -77,7 +77,7 @@ class _Known:
         ] = {}  # metadata.version by name; of two equal names the first counts
         self.levels: dict[str, set[int]] = {METADATA_VERSION: set()}
         self.releases = [row.release for row in rows.release]
-        # Release ("" = the level's own row), feature, level and column of facts about levels.
+        # Release ("" means the level's own row), feature, level and column of facts about levels.
         self.cells: dict[tuple[str, str, int, str], str] = {}
         for version in rows.metadata_version:
             self.names.setdefault(version.name, version.level)
@@ -334,8 +334,8 @@ def _unique(placed: list[tuple[str, str, Row]]) -> Keyed:
         earlier, duplicate = first.setdefault((table, key_of(row)), (position, row))
         if duplicate != row:
             raise ConfigError(
-                f"{position}: expected one row for {_key_text(row)}, found another that says "
-                f"something else ({earlier}). Keep one of them."
+                f"{position}: {earlier} has another row for {_key_text(row)} with different "
+                "values. Keep one of the two rows."
             )
     return {key: row for key, (_, row) in first.items()}
 

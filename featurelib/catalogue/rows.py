@@ -91,7 +91,7 @@ class SideEffectRow(_Row, frozen=True, kw_only=True):
     """The side effect of a level; such a level must be requested by name.
 
     `from_controller`: the configuration `key` follows a rule: the active controller's own value
-    becomes the cluster's default if there is none, and values set per broker are deleted
+    becomes the cluster's default if none, and values set per broker are deleted
     (ConfigurationControlManager.maybeGenerateElrSafetyRecords).
     """
 
@@ -119,8 +119,7 @@ TABLES: dict[str, type[Row]] = {
 
 
 class Rows(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The rows of a catalogue, or of an overlay, which has some of these tables; an overlay's new
-    rows come last."""
+    """The rows of a catalogue, or of an overlay, which has fewer tables. New rows come last."""
 
     metadata_version: tuple[VersionRow, ...] = ()
     feature_level: tuple[LevelRow, ...] = ()
@@ -184,7 +183,7 @@ ApiKeys = tuple[tuple[int, int, int], ...]  # (api_key, min_version, max_version
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """The versions of a request that nodes of one release offer; -1 = not offered.
+    """The versions of a request that nodes of one release offer; -1 if not offered.
 
     A node with `unstable.api.versions.enable` goes up to `newest_unstable`. `may_be_less`: a broker
     offers what it forwards no further than the active controller does, which may be older, and

@@ -70,7 +70,7 @@ def several(
             "an address: --bootstrap HOST:PORT, --file PATH."
         )
     if every and (ids or options.addresses):
-        raise ConfigError("--all: expected no cluster named beside it, found one. Keep one.")
+        raise ConfigError("--all excludes the name or address of a cluster. Remove one of them.")
     if not options.is_stored:
         entries = choose_entries(clusters or [], choice, options, say)
         ids = [entry.id or None for entry in entries]
@@ -101,9 +101,8 @@ def _split(words: list[str]) -> tuple[str | None, str, str]:
     feature, sign, level = words[-1].partition("=")
     if not (sign and feature and level) or len(words) > 2:
         raise ConfigError(
-            f"{' '.join(words)}: expected [CLUSTER] FEATURE=LEVEL, as payments-eu "
-            f"metadata.version=4.1, found {words[-1] if len(words) < 3 else len(words)!r}"
-            f"{' words' if len(words) > 2 else ''}."
+            f"{' '.join(words)}: Use the form [CLUSTER] FEATURE=LEVEL, such as payments-eu "
+            "metadata.version=4.1."
         )
     return words[0] if len(words) == 2 else None, feature, level
 
@@ -130,9 +129,9 @@ def _levels_of(words: list[str], given: LevelOptions) -> RequestedLevels:
     for option in ("feature", "metadata", "upgrade", "downgrade", "delete"):
         if getattr(given, option) and option not in _LEVEL_OPTIONS.get(command, ()):
             raise ConfigError(
-                f"{command}: expected no --{option}, found it. --feature and --metadata are for "
-                "upgrade and downgrade, --feature also for disable; --upgrade, --downgrade and "
-                "--delete are for update."
+                f"{command} has no --{option}. upgrade and downgrade have --feature and "
+                "--metadata, "
+                "disable has --feature, update has --upgrade, --downgrade and --delete."
             )
     if command is Command.UPDATE:
         up = read_pairs("--upgrade", given.upgrade or (), "NAME:LEVEL", sign=":")
@@ -169,15 +168,15 @@ def _named(texts: list[str], metadata: str | None) -> dict[str, str]:
     levels = read_pairs("--feature", texts)
     if metadata is not None and METADATA_VERSION in levels:
         raise ConfigError(
-            f"--metadata {metadata}: expected {METADATA_VERSION} once, found it in --feature too. "
-            "Keep one of them."
+            f"--metadata {metadata}: --feature names {METADATA_VERSION}, too. Leave one of them "
+            "out."
         )
     return levels if metadata is None else {METADATA_VERSION: metadata, **levels}
 
 
 def _plan_file(out: str = "", as_json: bool = False) -> str:
     if as_json and out == STANDARD_OUTPUT:
-        raise ConfigError("--out -: expected it or --json, found both. Leave one of them out.")
+        raise ConfigError("--out - and --json exclude each other. Leave one of them out.")
     return out or PLANS
 
 

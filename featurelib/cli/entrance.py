@@ -247,7 +247,7 @@ def _say_error(error: Exception, *, as_json: bool) -> int:
 
 
 def _kept(error: Exception) -> str:
-    """Return a note with the file that has Spark's messages about an error; "" = no note."""
+    """Return a note with the file that has Spark's messages about an error, or ""."""
     cause = error.__cause__ or error
     if not type(cause).__module__.startswith(("pyspark", "py4j")) or "\n" not in str(cause):
         return ""
@@ -269,8 +269,8 @@ def _say_unexpected(error: Exception, *, as_json: bool) -> int:
     fault = f"{type(error).__name__}: {first}" if first else type(error).__name__
     source = f"{Path(traced[-1].filename).name}:{traced[-1].lineno}"
     text = (
-        f"a fault in featurelib: {clean(fault, MOST_OF_A_FAULT)} ({source}). Run it again with "
-        f"{TRACE}=1 to see all of it, and report it.{_kept(error)}"
+        f"a fault in featurelib: {clean(fault, MOST_OF_A_FAULT)} ({source}). Run the command again "
+        f"with {TRACE}=1 for the whole error, and report the error.{_kept(error)}"
     )
     say(f"error: {text}")
     if as_json:

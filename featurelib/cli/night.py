@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
-    """The places and settings of a run. `as_of` None = the newest line's time."""
+    """The places and settings of a run. `as_of` None means the newest line's time."""
 
     landing: str
     tables: str
@@ -91,16 +91,16 @@ def choose_places(
     samples = landing is None
     if samples and not (tables is None or are_samples(tables)):
         raise ConfigError(
-            f"--tables {tables}: expected --landing beside tables that are not the samples', found "
-            "none. Add --landing FOLDER, the folder of your clusters' landing files."
+            f"--tables {tables}: These are not the tables of the samples, so --landing is missing. "
+            "Add --landing FOLDER, the folder of your clusters' landing files."
         )
     if samples and tables is None:
         build = relative(SAMPLE_BUILD)  # relative, so that pages do not show this machine's folders
         tables, out = str(build / "tables"), out or str(build / "out")
     if tables is None:
         raise ConfigError(
-            f"--tables: expected a folder or URI beside --landing {landing}, found none. "
-            "Add --tables FOLDER; it is made if it is not there."
+            f"--landing {landing} needs --tables. Add --tables FOLDER. The job makes a missing "
+            "folder."
         )
     if landing:
         expect_landing(landing)
@@ -149,8 +149,8 @@ def expect_landing(landing: str) -> None:
         is_empty = os.path.isdir(path) and next(walk(path, lambda line: None), None) is None
     if is_empty:
         raise NoEvidenceError(
-            f"landing {landing}: expected files *.{', *.'.join(ENDINGS)}, found none; nothing "
-            "was written. Put the landing files there, or name another folder with --landing."
+            f"landing {landing}: The folder has no files *.{', *.'.join(ENDINGS)}. Nothing was "
+            "written. Put the landing files there, or use another folder with --landing."
         )
 
 
@@ -160,8 +160,9 @@ def expect_folder(option: str, uri: str) -> None:
     while path is not None and not os.path.isdir(path):
         if os.path.exists(path):
             raise ConfigError(
-                f"{option} {uri}: expected a folder or URI, found the file {path}; nothing was "
-                f"written. Name a folder with {option} FOLDER; it is made if it is not there."
+                f"{option} {uri}: {path} is a file, not a folder. Nothing was written. Use a "
+                "folder "
+                f"with {option} FOLDER. The job makes a missing folder."
             )
         path = os.path.dirname(path)
 
@@ -198,8 +199,8 @@ def judge_and_publish(
     limit: int,
     last: LastRun | None = None,
 ) -> int:
-    """Judge all clusters, write and print the reports, and return the exit code. `last`: the last
-    run, whose unchanged pages stay; this run is recorded there."""
+    """Judge all clusters, write and print the reports, and return the exit code. `last` holds the
+    state of the previous run: its unchanged pages stay, and this run's state replaces it."""
     from featurelib.spark.auditing import audit
     from featurelib.spark.judging import CORE_COLUMNS
 

@@ -69,7 +69,7 @@ FLAGS = {
 
 
 def _words(name: str, command: str) -> OptionWords | str | bool | None:
-    """Return the texts of a parameter in options.toml; None = no row, False = no option."""
+    """Return the row of a parameter in options.toml, or None. False means: not an option."""
     rows = (f"{part}.{name}" for part in reversed(command.split()))
     row = OPTIONS.get(next((part for part in rows if part in OPTIONS), name))
     return OPTIONS[row] if isinstance(row, str) else row
@@ -178,7 +178,7 @@ def read_pairs(
         if not (name and value and fits(name, value)):
             raise ConfigError(f"{option} {text}: expected {expected}, found {text!r}.{advice}")
         if name in pairs:
-            raise ConfigError(f"{option} {text}: expected {name} once, found it twice. Keep one.")
+            raise ConfigError(f"{option} {text}: {name} is given twice. Remove one of the two.")
         pairs[name] = value
     return pairs
 
@@ -195,8 +195,8 @@ def confirm(question: str, *, yes: bool) -> None:
         return
     if not at_terminal():
         raise ConfigError(
-            f"{question} Expected a terminal to ask at, found none. Read what is shown and start "
-            "again with --yes."
+            f"{question} Without a terminal featurelib cannot ask. Read the text above, and run "
+            "the command again with --yes."
         )
     text = paint(question, "bold") if has_styles(sys.stderr) else question
     print(f"{text} [y/N] ", end="", file=sys.stderr, flush=True)
@@ -214,7 +214,7 @@ def print_answer(answer: Answer[Any], *, as_json: bool) -> int:
 
 
 def print_page(page: Page, *, on_errors: bool = False) -> None:
-    """Print a page on standard output or standard error, with styles if it is a terminal that shows
-    them."""
+    """Print a page on standard output or standard error, with styles if the terminal shows
+    styles."""
     stream = sys.stderr if on_errors else sys.stdout
     print(page.painted if has_styles(stream) else page, file=stream, flush=True)

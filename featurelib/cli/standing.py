@@ -77,7 +77,7 @@ class LastRun:
 
     def find(self) -> RunRecord | None:
         """Return the last run's record if a new run would judge equal data by equal rules, and its
-        report still exists; None = a run is needed."""
+        report still exists; None if a run is needed."""
         record = self._record
         if record is None or record.inputs != self._inputs or self._is_as_of_now:
             return None

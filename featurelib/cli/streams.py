@@ -27,7 +27,7 @@ OUTPUT, ERRORS = 1, 2  # numbers of file descriptors
 OUTPUT_LOST = 74  # EX_IOERR of sysexits.h
 READER_GONE = 141  # the shell's exit code for SIGPIPE
 INTERRUPTED = 130
-MESSAGE = "error: interrupted; run it again, nothing is done twice"
+MESSAGE = "error: interrupted; run the command again, nothing is done twice"
 ONLY_READ = "error: interrupted; no cluster was changed"
 _says = [MESSAGE]
 _interrupted = threading.RLock()
@@ -66,8 +66,8 @@ class Sink(io.FileIO):
 
 
 class CleanText(io.TextIOWrapper):
-    """A text stream that escapes control characters; it keeps line ends and, with `has_styles`,
-    styles."""
+    """A text stream that escapes control characters. It keeps line ends, and styles if
+    `has_styles`."""
 
     has_styles = False
 

@@ -58,7 +58,7 @@ def find_settings(config: str | None) -> tuple[Settings, str]:
 
 def find_place(name: str, option: str | None) -> tuple[str | None, str]:
     """Return a path, and where it was set: by the option, by the variable FEATURELIB_NAME, or in
-    the settings file; None and "" = not set. Raises ConfigError."""
+    the settings file; None and "" if not set. Raises ConfigError."""
     variable = f"FEATURELIB_{name.upper()}"
     if option is not None:
         return option, f"--{name}"
@@ -89,7 +89,7 @@ def read_limited(path: Path) -> bytes:
 
 def read_file(option: str, path: Path) -> str:
     """Return the text of settings or an inventory. Raises ConfigError with the option."""
-    content = read_bytes(f"{path}", "a file", f"Name another with {option} FILE.", option)
+    content = read_bytes(f"{path}", "this file", f"Use another file: {option} FILE.", option)
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -101,8 +101,8 @@ def _places(option: str) -> Iterator[Path]:
     if folder:
         if not Path(folder).is_dir():
             raise ConfigError(
-                f"{VARIABLE} {folder}: expected a folder with {SETTINGS} and {INVENTORY}, found "
-                f"none. Name the folder they stand in, or one file with {option} FILE."
+                f"{VARIABLE} {folder}: There is no such folder. Use the folder of {SETTINGS} and "
+                f"{INVENTORY}, or one file with {option} FILE."
             )
         yield Path(folder)
     yield from (SYSTEM, HERE, CHECKOUT)
@@ -116,8 +116,8 @@ def _is_there(path: Path) -> bool:
         return False
     except OSError as error:
         raise ConfigError(
-            f"{path}: expected to see whether it is there, found: {error.strerror}. Fix its "
-            "rights: it may hold the rule."
+            f"featurelib cannot read {path}, which may require signatures: {error.strerror}. Fix "
+            "the permissions of the file."
         ) from error
     return True
 
@@ -175,8 +175,8 @@ def open_catalogue(overlay: str | None, say: Callable[[str], None] = quietly) ->
         text = read_limited(shipped if shipped.is_file() and not path.exists() else path)
     except OSError as error:
         raise ConfigError(
-            f"--overlay {overlay}: expected a TOML file, found: {error.strerror}. "
-            f"Copy {example('catalogue-overlay.toml')} and name the copy."
+            f"--overlay {overlay}: featurelib cannot read this file: {error.strerror}. Copy "
+            f"{example('catalogue-overlay.toml')}, and use the copy."
         ) from error
     catalogue = with_overlay(load(), text, overlay)
     say(f"catalogue {catalogue.label}")
@@ -213,17 +213,17 @@ def write_whole(path: str, content: bytes | Iterable[bytes], option: str = "--ou
     return number
 
 
-def read_bytes(path: str, expected: str, next_step: str = "", option: str = "") -> bytes:
-    """Return a file's bytes. Raises ConfigError with the option and the `expected` kind."""
+def read_bytes(path: str, kind: str, next_step: str = "", option: str = "") -> bytes:
+    """Return a file's bytes. Raises ConfigError with the option and the `kind` of file."""
     try:
         return read_limited(Path(path))
     except OSError as error:
-        text = f"{option} {path}: expected {expected}, found: {error.strerror}. {next_step}"
+        text = f"{option} {path}: featurelib cannot read {kind}: {error.strerror}. {next_step}"
         raise ConfigError(text.strip()) from error
 
 
 def digest_code(package: str = "featurelib") -> str:
-    """Return a digest of the release and of the package's files, also in an archive; "" = the
+    """Return a digest of the release and of the package's files, also in an archive; "" means the
     modules are not available as source."""
     digests, folders = {"": __version__}, [resources.files(package)]
     for folder in folders:

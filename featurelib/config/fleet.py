@@ -55,7 +55,7 @@ def is_controller_address(text: str) -> bool:
 
 
 def split_id(text: str) -> tuple[int | None, str]:
-    """Return the node id in `ID@HOST:PORT` (None = no id), and the address."""
+    """Return the node id in `ID@HOST:PORT` (None if there is no id), and the address."""
     match = _WITH_ID.fullmatch(text)
     assert match is not None  # the pattern matches any text
     return (None if match[1] is None else int(match[1])), match[2]
@@ -71,7 +71,7 @@ _SHOWN = 5  # the most names in an error
 ADDRESSES = "say how it is reached (--bootstrap HOST:PORT, --zookeeper HOST:PORT, --file PATH)"
 _SECURED = ("security", "controller_security", ZOOKEEPER)  # the keys with security settings
 _NO_ID = (
-    'expected an id, found none. Add the cluster\'s id, id = "…": kafka-cluster.sh cluster-id '
+    'The id is missing. Add the cluster\'s id, id = "…": kafka-cluster.sh cluster-id '
     "--bootstrap-server HOST:PORT prints it, and featurelib inventory import --bootstrap HOST:PORT "
     "--fleet /dev/null prints the whole entry"
 )
@@ -85,8 +85,8 @@ class FleetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """An entry [[cluster]] of the inventory: a cluster that is expected in the fleet."""
 
     id: Name  # the cluster id in the landing lines
-    name: str = ""  # the name for people; "" = the id
-    release: str = ""  # of the running software, such as 3.9 or 4.1.2; "" = unknown
+    name: str = ""  # the name for people; "" means the id
+    release: str = ""  # of the running software, such as 3.9 or 4.1.2; "" if unknown
     brokers: tuple[NodeId, ...] = ()  # the expected node ids
     controllers: tuple[NodeId, ...] = ()
     registrations_complete: bool = False  # the owner declares that no fenced broker is hidden
@@ -101,7 +101,7 @@ class FleetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     owner: str = ""
     contact: str = ""
     managed_by: str = ""  # who finalizes levels instead of us: strimzi, msk, …
-    managed_features: tuple[str, ...] | None = None  # its features; None = see `managed`
+    managed_features: tuple[str, ...] | None = None  # its features; None means see `managed`
     managed_as: str = ""  # its name for the cluster: NAMESPACE/NAME with strimzi, an ARN with msk
     labels: dict[str, str] = {}
     metrics: dict[str, str] = {}  # the labels of the cluster's series in Prometheus
@@ -119,7 +119,7 @@ class FleetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @property
     def address(self) -> str:
-        """The brokers' addresses as one text for Kafka's tools; "" = unknown."""
+        """The brokers' addresses as one text for Kafka's tools; "" if unknown."""
         return ",".join(self.bootstrap)
 
     @property
@@ -137,7 +137,7 @@ class FleetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @property
     def managed(self) -> tuple[str, ...] | None:
-        """The features that `managed_by` finalizes, sorted; None = all features.
+        """The features that `managed_by` finalizes, sorted; None means all features.
 
         Strimzi upgrades metadata.version and nothing else (its KRaftMetadataManager). For other
         managers that is not known, so featurelib finalizes nothing unless the inventory says so.
@@ -233,8 +233,8 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return tuple(sorted({entry.owner for entry in self.cluster if entry.owner}))
 
     def choose(self, choice: Choice, source: str, *, named: bool = False) -> FleetPart | None:
-        """Return the chosen clusters; None = no choice was made. Raises ConfigError, with the
-        nearest name, for an unknown owner, label or view, if no cluster matches all, and if a
+        """Return the chosen clusters; None if no choice was made. Raises ConfigError, with
+        the nearest name, for an unknown owner, label or view, if no cluster matches all, and if a
         cluster is `named`, too."""
         parts: list[str] = []
         rows: list[tuple[str, Sequence[str], Sequence[str]]]
@@ -265,14 +265,9 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         ]
         text = ", ".join(parts)
         if named:
-            raise ConfigError(
-                f"{text}: expected no cluster named beside it, found one. Keep one of the two."
-            )
+            raise ConfigError(f"{text} excludes the name of a cluster. Leave one of the two out.")
         if not chosen:
-            raise ConfigError(
-                f"{text}: expected a cluster of {source} that has all of it, found none. Leave a "
-                "part of it out."
-            )
+            raise ConfigError(f"No cluster of {source} matches {text}. Leave a part out.")
         selected = [("view", choice.view)] if choice.view is not None else []
         selected += [("owner", owner) for owner in choice.owner or ()]
         selected += [("label", label) for label in choice.label or ()]
@@ -461,7 +456,7 @@ def known_releases(catalogue: Catalogue) -> tuple[str, ...]:
 
 
 def zookeeper_generation(release: str) -> Generation | None:
-    """Return the generation of ZooKeeper-mode brokers of a release; None = unknown."""
+    """Return the generation of ZooKeeper-mode brokers of a release; None if unknown."""
     match = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", release)
     if match is None:
         return None
@@ -485,5 +480,5 @@ def _anchored(entry: FleetEntry, folder: str) -> FleetEntry:
 
 
 def _repeated(values: Sequence[Value]) -> Value | None:
-    """Return the first value that occurs twice; None = all are distinct."""
+    """Return the first value that occurs twice; None means all are distinct."""
     return next((value for i, value in enumerate(values) if value in values[:i]), None)

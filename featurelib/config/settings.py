@@ -45,7 +45,7 @@ def mute_faults(entries: Iterable[MuteEntry], codes: Collection[str]) -> Iterato
         elif entry.code not in codes:
             yield f"{which}: no finding is called {entry.code!r}. {nearest(entry.code, codes)}"
         elif not entry.reason.strip():
-            yield f"{which} ({entry.code}): expected a reason, found none. Say why, for others."
+            yield f'{which} ({entry.code}): The reason is missing. Add reason = "…".'
 
 
 def mutes_of(entries: Iterable[MuteEntry], fleet: Fleet, source: str) -> tuple[Mute, ...]:
@@ -87,8 +87,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     require_signature: bool = False  # true: approvals need a signature
     allowed_signers: Name = "allowed_signers"  # accepted signers; beside the settings' file
     longest_approval_hours: Hours = 168.0  # the longest validity; a week has 168 hours
-    forgotten_nights: Nights = 14  # days of READY until an upgrade counts as forgotten; 0 = never
-    min_ready_days: Nights = 0  # days of READY before a plan is offered; 0 = at once
+    forgotten_nights: Nights = 14  # days of READY until an upgrade counts as forgotten; 0 if never
+    min_ready_days: Nights = 0  # days of READY before a plan is offered; 0 means at once
     severities: dict[str, Severity] = {}  # finding code → severity
     mute: tuple[MuteEntry, ...] = ()
     places: NamedPlaces = NamedPlaces()

@@ -50,12 +50,10 @@ NO_PLAN = "none"  # in the journal: no plan digest, or no approval
 TIMEOUT_MS = 60_000  # UpdateFeaturesRequest's default
 
 _DECIDES = (
-    "not every node that the controller asks can be seen from here, and nothing else is missing: "
-    "the controller knows them all, so its answer decides"
+    "some nodes that the controller checks are unknown here, and nothing else is missing: the "
+    "controller knows all of them, so its response decides"
 )
-_ASK = (
-    "Only the controller knows every node that it asks: --validate-only asks, and writes nothing."
-)
+_ASK = "Only the controller knows every node that it checks. --validate-only asks the controller."
 
 
 class Mode(Enum):
@@ -129,8 +127,9 @@ def check_clearance(order: ApplyOrder, journal: Journal) -> Clearance:
     for item in journal.withdrawals():
         if item.approval == clearance.approval:
             raise ApprovalError(
-                f"{journal.path}: expected an approval that holds, found one that was {item.text}. "
-                "Nothing was sent. If the plan is to be sent, approve it again."
+                f"{journal.path}: The approval was {item.text}. Nothing was sent. To apply the "
+                "plan, "
+                "approve the plan again."
             )
     return clearance
 
@@ -170,7 +169,7 @@ class _Run:
                 return self._end(str(error) if is_told else "interrupted")
             # The outcome is not recorded; only this process knows it.
             if cause := self._sender.unwritten:
-                text = f"what became of the last request could not be written down: {cause}"
+                text = f"featurelib could not save the outcome of the last request: {cause}"
                 is_unsent = result.fate is Fate.NOT_APPLIED and not result.proof
                 return self._end(text, kind=None if is_unsent else EndingKind.UNKNOWN)
             position += 1
@@ -200,16 +199,13 @@ class _Run:
         return decision
 
     def _validate(self, reading: Reading, step: Step, position: int) -> StepOutcome | None:
-        """Let the controller validate a step without writing; return its refusal. None = it
+        """Let the controller validate a step without writing; return its refusal. None if it
         accepts, or it cannot validate."""
         backend = self._watcher.backend
         if not is_honoured(backend, reading.view.dialects):
-            text = "This controller would apply a request to validate, so it is not asked to."
+            text = "This controller would apply a request that should only be validated."
             if self._order.mode is Mode.VALIDATE:
-                raise RefusedError(
-                    f"--validate-only: expected a controller that validates without writing. "
-                    f"{text} Nothing was sent. Use --dry-run."
-                )
+                raise RefusedError(f"--validate-only: {text} Nothing was sent. Use --dry-run.")
             if not self._steps:
                 self._watcher.say(text)
             return None
@@ -281,7 +277,7 @@ def decide_next(
     watcher: Watcher, reading: Reading, plan: Plan, position: int, *, asks: bool
 ) -> tuple[Decision, str]:
     """Return the decision about the step at `position`; for a refusal, also a better remedy than a
-    new plan, "" = none.
+    new plan, "" if none.
 
     A node that the controller checks and that no source shows blocks a plan like other missing
     evidence. With `asks` the controller, which knows all nodes, validates the request. Then a step
@@ -304,8 +300,7 @@ def decide_next(
 def _expect_cluster(
     reading: Reading, order: ApplyOrder, watcher: Watcher, journal: Journal
 ) -> None:
-    """Raise RefusedError if the cluster that was read is not the plan's. Then no other difference
-    matters."""
+    """Raise RefusedError if `reading` is of another cluster than the plan. Check this first."""
     actual, expected = reading.view.cluster_id, order.plan.cluster
     if actual != expected:
         raise RefusedError(
@@ -316,7 +311,7 @@ def _expect_cluster(
 
 def _by_inventory(order: ApplyOrder, watcher: Watcher) -> str:
     """Return a text with the options by which the inventory reaches the plan's cluster, if other
-    addresses were given; "" = the inventory lacks it."""
+    addresses were given; "" means the inventory lacks it."""
     cluster, reach = order.plan.cluster, order.way.reach
     entry = watcher.fleet.of(cluster, FleetEntry(id=cluster))
     if not (entry.is_reachable and reach.startswith("--")):
@@ -351,10 +346,11 @@ def _expect_clock(journal: Journal) -> None:
     newest, number = max(times, default=(0.0, 0))
     if newest > (now + SKEW).timestamp():
         raise ApprovalError(
-            f"{journal.path}: expected entries of before now, {say_time(now)}, found that entry "
-            f"{number} was written at {say_seconds(newest)}: this clock is behind, or it was ahead "
-            "then, and whether the approval has expired cannot be told. Nothing was sent. Set the "
-            "clock right; if it is, go on in another journal: --journal FILE"
+            f"{journal.path}: Entry {number} was written at {say_seconds(newest)}, and this clock "
+            f"shows {say_time(now)}: one of the two clocks is wrong, so the approval may have "
+            "expired. "
+            "Nothing was sent. Correct the clock. If the clock is right, use another journal: "
+            "--journal FILE"
         )
 
 
@@ -376,9 +372,7 @@ class FeatureUpdate:
         elif not isinstance(self.upgrade_type, UpgradeType):
             expected = f"one of the upgrade types {', '.join(kind.name for kind in UpgradeType)}"
         elif self.level < 1 and self.upgrade_type is UpgradeType.UPGRADE:
-            expected = (
-                "SAFE_DOWNGRADE or UNSAFE_DOWNGRADE for level 0, which takes the feature away"
-            )
+            expected = "SAFE_DOWNGRADE or UNSAFE_DOWNGRADE for level 0, which removes the feature"
             actual = "UPGRADE"
         if expected:
             raise ConfigError(f"FeatureUpdate: expected {expected}, found {actual}.")
@@ -386,8 +380,9 @@ class FeatureUpdate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeatureResult:
-    """The outcome of an update. `code` and `message` are the controller's, None = no response;
-    `level` is the present one, None = unknown; `fate` None = a validation, which writes nothing."""
+    """The outcome of an update. `code` and `message` are the controller's, None if there is no
+    response; `level` is the present one, None if unknown; `fate` None means a validation, which
+    writes nothing."""
 
     feature: str
     fate: Fate | None
@@ -407,7 +402,7 @@ class FeatureResult:
         result = validated if self.fate is None else self.fate.value
         code = f" (error {self.code})" if self.code not in (None, NO_ERROR) else ""
         words = f": {self.message}" if self.message and not self.is_ok else ""
-        level = "nobody says its level" if self.level is None else f"it is at {self.level}"
+        level = "its level is unknown" if self.level is None else f"it is at {self.level}"
         return f"{result}{code}{words}; {level}"
 
 
@@ -439,7 +434,8 @@ class UpdateResult:
             return
         text = "; ".join(f"{result.feature}: {result.text}" for result in failed)
         if any(result.fate is Fate.UNKNOWN for result in failed):
-            raise OutcomeUnknownError(f"cluster {self.cluster_id}: {text}. Look: {self.resume}")
+            how = f"Run `{self.resume}` to find out whether the update was applied."
+            raise OutcomeUnknownError(f"cluster {self.cluster_id}: {text}. {how}")
         raise RejectedError(f"cluster {self.cluster_id}: {text}.")
 
 
@@ -470,8 +466,8 @@ def update_features(
         outcome = sender.send(step, 0, reading, lambda: Clearance(approval=NO_PLAN, signed=None))
     if sender.unwritten:
         raise OutcomeUnknownError(
-            f"cluster {cluster}: {outcome.fate.value}, which could not be written down: "
-            f"{sender.unwritten}. Look: {choice.resume}"
+            f"cluster {cluster}: {outcome.fate.value}, but featurelib could not save this outcome: "
+            f"{sender.unwritten}. Run `{choice.resume}`."
         )
     return _result(cluster, outcome, choice, validate_only=False)
 
@@ -517,9 +513,8 @@ def _step(reading: Reading, updates: Mapping[str, FeatureUpdate], timeout_ms: in
     levels = reading.seen(updates)
     if unknown := sorted(levels.unknown & updates.keys()):
         raise NoEvidenceError(
-            f"cluster {reading.view.cluster_id}: expected a node that says at which level "
-            f"{', '.join(unknown)} is finalized, found none. Nothing was sent. See who answers: "
-            "describe_features."
+            f"cluster {reading.view.cluster_id}: No node reports the finalized level of "
+            f"{', '.join(unknown)}. Nothing was sent. describe_features shows which nodes respond."
         )
     return Step(
         updates=tuple(

@@ -115,14 +115,13 @@ def _state(expected: Requirements, situation: Situation) -> Iterator[Mismatch]:
     if versions[0] != versions[1]:
         then, level = ("none (KRaft)" if state is None else str(state) for state in versions)
         if is_unseen := versions[1] is None and not situation.dialects:
-            level = "not seen (ZooKeeper tells it: --zookeeper HOST:PORT/CHROOT)"
+            level = "unknown (read it from ZooKeeper: --zookeeper HOST:PORT/CHROOT)"
         yield Mismatch("version of the features node", then, level, is_unseen)
     yield from _nodes(expected.nodes, situation.requirements.nodes)
 
 
 def _unseen(plan: Plan, done: int, situation: Situation) -> Iterator[Mismatch]:
-    """Yield side effects of the steps to send that the approver has not seen, and missing
-    evidence."""
+    """Yield side effects that the approver did not see, and missing evidence."""
     moved = {move.feature for step in plan.steps[done:] for move in step.updates}
     effects = [effect for effect in plan.side_effects if effect.feature in moved]
     for subject, (expected, value) in differences(effects, situation.side_effects).items():

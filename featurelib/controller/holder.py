@@ -29,8 +29,7 @@ def elapsed() -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """A process with user and host. `started` tells it from a later one with its id; "" =
-    unknown."""
+    """A process with user and host. `started` identifies it among processes with its id; or ""."""
 
     user: str
     host: str
@@ -38,7 +37,7 @@ class Holder:
     started: str
     since: float
     command: str
-    namespace: str = ""  # of the process id, such as a container's; "" = unknown
+    namespace: str = ""  # of the process id, such as a container's; "" if unknown
 
     @property
     def text(self) -> str:
@@ -92,7 +91,7 @@ def myself(command: str) -> Holder:
 
 
 def _namespace() -> str:
-    """Return the name of this process's process-id namespace; "" = unknown."""
+    """Return the name of this process's process-id namespace; "" if unknown."""
     try:
         return os.readlink("/proc/self/ns/pid")
     except OSError:  # not Linux
@@ -100,7 +99,7 @@ def _namespace() -> str:
 
 
 def _started(pid: int) -> str:
-    """Return the start time of a process in clock ticks after this boot; "" = unknown."""
+    """Return the start time of a process in clock ticks after this boot; "" if unknown."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8")

@@ -64,7 +64,7 @@ Row = TypeVar("Row")
 class ClusterArgs:
     """The options by which a cluster was chosen. With them, the commands in a message reach the
     cluster and its journal from any folder. `reach`: its addresses or file as options, or its name;
-    `fleet`, `journal`: None = not given; `intent`: of a plan."""
+    `fleet`, `journal`: None if not given; `intent`: of a plan."""
 
     reach: str = ""
     intent: str = ""
@@ -83,7 +83,7 @@ class ClusterArgs:
 
     @property
     def kept_in(self) -> str:
-        """The option that names the journal; "" = the default journal."""
+        """The option that names the journal; "" means the default journal."""
         return _option("journal", self.journal)
 
     @property
@@ -101,13 +101,12 @@ def _option(name: str, value: str | None) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clearance:
-    """A verified approval of a plan. `approval`: its id, "" = none was needed; `signed`: `by`
-    signed it."""
+    """A verified approval of a plan. `approval`: its id, or "". `signed`: `by` signed it."""
 
     approval: str
     by: str = ""
     reason: str = ""
-    signed: bool | None = False  # None = no signature was needed
+    signed: bool | None = False  # None if no signature was needed
     key: str = ""  # type and fingerprint of the signing key
 
     @property
@@ -178,7 +177,7 @@ class JournalEntry:
 
     @property
     def fate(self) -> Fate:
-        """The newest recorded outcome of the request; UNKNOWN if there is none."""
+        """The newest recorded outcome of the request; UNKNOWN if none."""
         return self.outcomes[-1].result.fate if self.outcomes else Fate.UNKNOWN
 
     @property
@@ -199,8 +198,8 @@ class JournalEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Withdrawal:
-    """A withdrawn approval: its identity, plan, cluster and approver; and the user, time and reason
-    of the withdrawal."""
+    """A withdrawn approval: its identity, plan, cluster and approver; and who withdrew it, when,
+    why."""
 
     approval: str
     plan: str
@@ -219,8 +218,9 @@ class Withdrawal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verified:
-    """The result of verifying a journal: number of records, faults, newest digest ("" = none).
-    `kept`: the record with the digest to find, "" = no record has it, None = not requested."""
+    """The result of verifying a journal: number of records, faults, newest digest ("" if there is
+    none). `kept`: the record with the digest to find, "" if no record has it, None if not
+    requested."""
 
     records: int
     digest: str
@@ -286,10 +286,10 @@ class Journal:
         if {"about", "intent"} <= tables:
             form = self._row("SELECT value FROM about WHERE name = 'form'")
         if form != (FORM,):
+            fault = "is not a journal" if form is None else f"is a journal of form {form[0]}"
             raise InputError(
-                f"{self.path}: expected a journal of form {FORM}, found "
-                f"{'another file' if form is None else f'form {form[0]}'}. Nothing was sent. "
-                "Name another with --journal FILE."
+                f"{self.path} {fault}, and this featurelib reads form {FORM}. Nothing was sent. "
+                "Use another journal: --journal FILE."
             )
 
     def close(self) -> None:
@@ -314,10 +314,9 @@ class Journal:
                 ):
                     until = "" if is_local else f", or at {say_seconds(expires)}"
                     raise BusyError(
-                        f"cluster {cluster}: expected nobody else at work, found {holder.text}; "
-                        f"the lock ends with that process{until}. Nothing was sent. "
-                        + ("Wait for it or end it" if is_local else "Wait for it")
-                        + ", then run this again."
+                        f"cluster {cluster} is locked by {holder.text}. The lock ends with that "
+                        f"process{until}. Nothing was sent. Wait for it{' or end it' * is_local}, "
+                        "then run the command again."
                     )
             self._put(lock, seconds)
         try:
@@ -347,12 +346,12 @@ class Journal:
         if row != (msgspec.json.encode(intent),) or self._identity() != self._file:
             raise JournalError(
                 f"{self.path}: the journal was removed or replaced while this run held it. Nothing "
-                "was sent. Put it back, then run this again."
+                "was sent. Put the journal back, then run the command again."
             )
         return number
 
     def _identity(self) -> tuple[int, int] | None:
-        """Return device and number of the file at the journal's path; None = no file."""
+        """Return device and number of the file at the journal's path; None if there is no file."""
         try:
             status = self.path.stat()
         except OSError:
@@ -501,10 +500,10 @@ class Journal:
     def _expect_mine(self, lock: Lock) -> None:
         row = self._row("SELECT holder FROM lock WHERE cluster = ?", lock.cluster)
         if row is None or row[0] != lock.holder:
-            other = "nobody" if row is None else self._holder(lock.cluster, row[0]).text
+            now = "" if row is None else f", and {self._holder(lock.cluster, row[0]).text} holds it"
             raise BusyError(
-                f"cluster {lock.cluster}: expected to hold its lock, found that {other} does: ours "
-                "had expired. The request was not sent. Run this again."
+                f"The lock of cluster {lock.cluster} expired{now}. The request was not sent. Run "
+                "the command again."
             )
 
     def _holder(self, cluster: str, content: object) -> Holder:
@@ -514,14 +513,14 @@ class Journal:
         try:
             return msgspec.json.decode(content, type=kind)
         except (msgspec.MsgspecError, TypeError, ValueError, RecursionError) as error:
-            raise self._damaged(subject, "what was written down", str(error)) from error
+            raise self._damaged(subject, "an entry that featurelib wrote", str(error)) from error
 
     def _damaged(self, subject: str, expected: str, actual: str = "another") -> JournalError:
         return JournalError(
-            f"{self.path}: {subject}: expected {expected}, found {actual}: the journal is damaged, "
-            "and what is open cannot be told from it. Nothing was sent. Keep the file; put a copy "
-            "from before in its place, or name another with --journal FILE once you know by "
-            "featurelib describe what is true."
+            f"{self.path}: {subject}: expected {expected}, found {actual}. The journal is damaged, "
+            "so "
+            "its open requests are unknown. Nothing was sent. Keep the file. Restore a backup, or "
+            "check the levels with `featurelib describe` and use another journal: --journal FILE"
         )
 
     @contextmanager
@@ -544,12 +543,12 @@ class Journal:
         is_none = isinstance(error, sqlite3.DatabaseError)
         if (is_none and not isinstance(error, sqlite3.OperationalError)) or "decode" in str(error):
             return JournalError(
-                f"{self.path}: expected a journal, found a file that is none, or is damaged: "
-                f"{error}. Name the right one with --journal FILE."
+                f"{self.path} is not a journal, or it is damaged: {error}. Use the right file: "
+                "--journal FILE."
             )
-        remedy = "Make room or fix its rights, or name another with --journal FILE."
+        remedy = "Make room or fix the permissions of the file, or use another: --journal FILE."
         if "locked" in str(error):
-            remedy = "Another process writes to it and may stand still. Wait for it or end it."
+            remedy = "Another process holds the file. Wait for the process or end it."
         return JournalError(f"{self.path}: the journal cannot {action}: {error}. {remedy}")
 
 

@@ -63,7 +63,7 @@ class Reading:
 
     def seen_after(self, passed: Passed, features: Collection[str]) -> LevelsSeen | None:
         """Return the levels by a source that has applied everything before `passed`, in ZooKeeper
-        mode the `/feature` znode; None = no such source."""
+        mode the `/feature` znode; None if there is no such source."""
         if passed.offset is not None:
             nodes = [node for node, epoch in self.epochs.items() if epoch >= passed.offset]
             levels = next((report for node in nodes if (report := self.reports[node])), None)
@@ -169,9 +169,9 @@ def late_nodes(before: Reading, after: Reading, expected: Levels) -> tuple[list[
         node_ids.add(node[1])
         reason = ""
         if not answers:
-            reason = "it answers no longer"
+            reason = "it no longer responds"
         elif levels is None:
-            reason = "it says nothing is finalized"
+            reason = "it reports no finalized level"
         elif odd := [name for name, level in expected.items() if levels.get(name, 0) != level]:
             reason = ", ".join(f"{name} {levels.get(name, 0)}" for name in odd)
         if reason:

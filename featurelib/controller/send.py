@@ -99,9 +99,8 @@ class Sender:
         with journal.lock(cluster, command, seconds=LOCK_SECONDS) as lock:
             if waiting := journal.entries(cluster=cluster, only_open=True):
                 raise OutcomeUnknownError(
-                    f"cluster {cluster}: expected every earlier request to be settled, found "
-                    f"the outcome of journal entry {_numbers(waiting)} unknown. Nothing was sent. "
-                    f"Look first: {choice.resume}"
+                    f"cluster {cluster}: The outcome of journal entry {_numbers(waiting)} is "
+                    f"unknown. Nothing was sent. First run `{choice.resume}`."
                 )
             yield cls(journal=journal, lock=lock, cluster=cluster, way=choice, **fields)
 
@@ -148,7 +147,7 @@ class Sender:
         except KeyboardInterrupt as error:
             raise OutcomeUnknownError(
                 f"interrupted while request {position + 1} of {self.total} was being sent: it may "
-                f"have been applied. Look: {self.way.resume}"
+                f"have been applied. Run `{self.way.resume}`."
             ) from error
         return self.steps[-1]
 
@@ -171,7 +170,7 @@ class Sender:
         if (age := self.waits.monotonic() - at) > limit:
             raise RefusedError(
                 f"cluster {self.cluster}: {subject} {age:.0f} s old, because this process stood "
-                "still or the controller was slow. Nothing was sent. Run it again."
+                "still or the controller was slow. Nothing was sent. Run the command again."
             )
 
     def _check(self, before: Reading, began: float, clearance: Callable[[], Clearance]) -> None:
@@ -303,7 +302,7 @@ def _judge(
     after, reason = _read(watcher, dispatch.cluster)
     state = None if after is None else after.seen_after(passed, features)
     if state is None:
-        reason = reason or "no node answers that surely has every change that was committed"
+        reason = reason or "no responding node surely has all committed changes"
         return replace(result, unproven=reason), reading
     result = settle(step, position, delivery, state, proven=True)
     return replace(result, proof=passed.how), after
@@ -351,8 +350,8 @@ def _expect_ended(cluster: str, entries: Sequence[JournalEntry]) -> None:
         if entry.intent.who.is_running_here():
             raise BusyError(
                 f"cluster {cluster}: the process of journal entry {entry.number} still runs and "
-                f"may send its request: {entry.intent.who.text}. Nothing was sent. Wait for it or "
-                "end it, then run this again."
+                f"may send its request: {entry.intent.who.text}. Nothing was sent. Wait for the "
+                "process or end it, then run the command again."
             )
 
 
@@ -366,9 +365,9 @@ def _expect_cluster(watcher: Watcher, cluster: str, entries: Sequence[JournalEnt
         used = [entry.intent.reach for entry in entries if entry.intent.reach.startswith("--")]
         how = f"It was reached with {used[-1]}" if used else "Fix its address."
         raise RefusedError(
-            f"{watcher.backend.where}: this is cluster {actual}, expected cluster {cluster}, of "
-            f"which the outcome of journal entry {_numbers(entries)} is unknown. Nothing was sent. "
-            f"{how}"
+            f"{watcher.backend.where}: This is cluster {actual}, and journal entry "
+            f"{_numbers(entries)}, whose outcome is unknown, is of cluster {cluster}. Nothing was "
+            f"sent. {how}"
         )
 
 
@@ -391,8 +390,9 @@ def _settle(
         journal.settle(entry.number, outcome)
     except JournalError as error:
         raise OutcomeUnknownError(
-            f"journal entry {entry.number}: {result.fate.value}, and that could not be written "
-            f"down, so the entry stays open: {error}"
+            f"The outcome of journal entry {entry.number} is: {result.fate.value}. featurelib "
+            "could "
+            f"not save it, so the entry stays open: {error} Run resume again."
         ) from error
     return replace(entry, outcomes=(*entry.outcomes, outcome))
 
@@ -406,14 +406,14 @@ def _delivery(entry: JournalEntry) -> Delivery:
     )
     if not results:
         words = (move.message for move in entry.updates if move.message)
-        return Delivery(why=next(words, "no answer was written down"))
+        return Delivery(why=next(words, "the journal has no response"))
     return Delivery(reply=Reply(code=NO_ERROR, message=None, results=results))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unexplained:
-    """A finalized level that no applied request explains. `entry` requested it, and was closed as
-    not applied."""
+    """A finalized level that no applied request explains. `entry` requested it, and was not
+    applied."""
 
     feature: str
     level: int

@@ -54,7 +54,7 @@ def check_approval(
             key = verify(approval, signature, settings.allowed_signers, advice)
         elif demand := why_signed(plan, settings):
             raise ApprovalError(
-                f"expected a signature ({demand}), found none. Nothing was sent. Sign it: {advice} "
+                f"The approval needs a signature ({demand}). Nothing was sent. Sign it: {advice} "
                 "--key FILE"
             )
     except ApprovalError as error:
@@ -74,7 +74,7 @@ def needs_none(now: datetime) -> Clearance:
 
 
 def why_signed(plan: PlanFile, settings: Settings) -> str:
-    """Return the setting that requires a signature, from settings or plan; "" = none."""
+    """Return the setting that requires a signature, from settings or plan; "" if none."""
     if settings.require_signature:
         return "require_signature in conf/audit.toml"
     guards = plan.plan.guards
@@ -83,7 +83,7 @@ def why_signed(plan: PlanFile, settings: Settings) -> str:
 
 def sign(message: bytes, key: str | None, *, agent: bool, terminal: bool) -> str:
     """Return the signature of `message` by an SSH key. `key`: its file (private, or public with an
-    agent), None = the agent's only key.
+    agent), None means the agent's only key.
 
     `agent`: the private half must be in ssh-agent. `terminal`: ssh-keygen may ask there for a
     passphrase or a touch. Raises ApprovalError with ssh-keygen's message.
@@ -102,12 +102,12 @@ def sign(message: bytes, key: str | None, *, agent: bool, terminal: bool) -> str
     hint = (
         "Put the key into an agent (ssh-add), or name another with --key FILE."
         if terminal
-        else "Without a terminal nobody is asked for a passphrase: put the key into an agent "
-        "(ssh-add) and name its public half with --key FILE.pub."
+        else "Without a terminal ssh-keygen cannot ask for a passphrase. Add the key to an agent "
+        "with ssh-add, and use the public half: --key FILE.pub."
     )
     option = "--agent" if key is None else f"--key {key}"
     raise ApprovalError(
-        f"{option}: expected a key that signs, found: {_last(done)}. Nothing was written. {hint}"
+        f"{option}: ssh-keygen did not sign: {_last(done)}. Nothing was written. {hint}"
     )
 
 
@@ -116,10 +116,12 @@ def agent_key() -> str:
     done = _run([AGENT_PROGRAM, "-L"], seconds=_VERIFY_SECONDS)
     keys = done.stdout.decode("utf-8", "replace").splitlines() if done.returncode == 0 else []
     if len(keys) != 1:
-        actual = f"{len(keys)} keys" if keys else _last(done)
+        fault = (
+            f"ssh-agent has {len(keys)} keys" if keys else f"ssh-agent has no key: {_last(done)}"
+        )
         raise ApprovalError(
-            f"--agent: expected one key in ssh-agent, found: {actual}. Nothing was written. "
-            "Name the one to sign with: --agent --key FILE.pub"
+            f"--agent: {fault}. Nothing was written. Choose the key that signs: "
+            "--agent --key FILE.pub"
         )
     return keys[0] + "\n"
 
@@ -142,8 +144,8 @@ def verify(
         )
     if not os.access(signers, os.R_OK):
         raise ApprovalError(
-            f"expected the signers in the file {signers}, found none that can be read. "
-            "Set allowed_signers = FILE in a settings file, and name that one with --config"
+            f"featurelib cannot read {signers}, the file of signers. Set allowed_signers = FILE in "
+            "a settings file, and use that file with --config"
         )
     if writable := find_writable(Path(signers)):
         raise ApprovalError(
@@ -184,22 +186,22 @@ def _refusal(
     by = approval.approved_by
     if bare.returncode:
         return (
-            f"expected {by}'s signature over this approval in the namespace {NAMESPACE}, found "
-            f"another ({_last(bare)}). Nothing was sent. Sign it again: {again} --key FILE"
+            f"The signature is not one of this approval in the namespace {NAMESPACE} "
+            f"({_last(bare)}). Nothing was sent. Have {by} sign again: {again} --key FILE"
         )
     key = bare.stdout.decode("utf-8", "replace").strip().rpartition(" with ")[2]
     known = names.stdout.decode("utf-8", "replace").replace(",", "\n").splitlines()
     if known and by not in known:
         return (
-            f"expected {by}'s signature, found that of {', '.join(known)} ({key}). Nothing was "
-            f"sent. Give the name that {signers} has for the key: "
+            f"The approval names {by}, and {', '.join(known)} ({key}) signed it. Nothing was sent. "
+            f"Use the name that {signers} has for the key: "
             f"{again} --key FILE --by {quote(known[0])}"
         )
-    detail = _last(done) if done.stderr.strip() else "it has no such key"
+    detail = _last(done) if done.stderr.strip() else "the file does not have the key"
     return (
-        f"expected {by}'s signature, by a key that {signers} allows at "
-        f"{files.say_time(approval.approved_at)}, found {key} ({detail}). Nothing was sent. "
-        "Have it allowed there, or sign with another key."
+        f"{signers} does not allow the key {key} of {by} at "
+        f"{files.say_time(approval.approved_at)} ({detail}). Nothing was sent. "
+        f"Add the key to {signers}, or sign with another key."
     )
 
 
@@ -228,13 +230,13 @@ def _run(
         )
     except FileNotFoundError as error:
         raise ApprovalError(
-            f"expected the program {command[0]} (OpenSSH 8.8 or newer), found none. Nothing was "
-            "sent. Install it (on Debian: openssh-client)."
+            f"The program {command[0]} (OpenSSH 8.8 or newer) is not installed. Nothing was sent. "
+            "Install it (on Debian: openssh-client)."
         ) from error
     except subprocess.TimeoutExpired as error:
         raise ApprovalError(
-            f"expected {command[0]} to end within {seconds:g} s, found it waiting. "
-            "Nothing was sent. Start again, and touch the key if it is one of hardware."
+            f"{command[0]} did not end within {seconds:g} s. Nothing was sent. Run the command "
+            "again. Touch the key if it is a hardware key."
         ) from error
 
 

@@ -57,7 +57,7 @@ class ClusterColumns:
     """The state of each cluster before its request."""
 
     release: Ints  # [R] of the controller, a position in the catalogue's tables; -1 unknown
-    finalized: Levels  # [R, F] 0 = not finalized
+    finalized: Levels  # [R, F] 0 if not finalized
     minimum: Levels  # [R, F] finalized minimum, 0 where none is stored
     cached: Levels  # [R, F] the levels in the controller's cache (ZooKeeper mode)
     cached_min: Levels  # [R, F]
@@ -91,7 +91,7 @@ class Batch:
     """The columns from which a dialect judges R requests."""
 
     names: tuple[str, ...]  # [F]
-    catalogued: Ints  # [F] a position in the catalogue's tables; -1 = not a catalogued feature
+    catalogued: Ints  # [F] a position in the catalogue's tables; -1 if not a catalogued feature
     ranges: Ranges
     groups: dict[Asks, NodePairs]
     state: ClusterColumns
@@ -112,7 +112,7 @@ class Batch:
         return requests_hit
 
     def code(self, name: str) -> int:
-        """Return the position of a feature's name; -1 = not in the batch."""
+        """Return the position of a feature's name; -1 if not in the batch."""
         return self.names.index(name) if name in self.names else NOT_HERE
 
 
@@ -300,7 +300,7 @@ class UpdateColumns:
         return NodeColumns(self, self._batch, Asks.LOCAL_CONTROLLER)
 
     def _least(self, values: Levels) -> Levels:
-        """Return the least value of each update's possible active controllers; 0 = none."""
+        """Return the least value of each update's possible active controllers, or 0."""
         size = self._local.size
         filled = np.flatnonzero(size)
         least = np.zeros(len(size), dtype=values.dtype)

@@ -83,7 +83,7 @@ class Cluster:
     cached: dict[str, Range] | None = None  # None: the controller's cache is up to date
     kraft_record: int = 0
     raft_level: int = 0
-    # The ids in the active controller's own controller.quorum.voters, in that order; None = the
+    # The ids in the active controller's own controller.quorum.voters, in that order; None means the
     # default: the voters of a static quorum, none in a dynamic one.
     configured_voters: tuple[int, ...] | None = None
     off: bool = False
@@ -97,7 +97,7 @@ class Cluster:
         return {name: level for name, (_, level) in self.finalized.items()}
 
     def level(self, feature: str) -> int:
-        """Return the finalized level of `feature`; 0 = not finalized."""
+        """Return the finalized level of `feature`; 0 if not finalized."""
         return self.finalized.get(feature, (0, 0))[1]
 
     @property
@@ -317,7 +317,7 @@ def _state(cases: Sequence[Case], at: dict[str, int], tables: Tables) -> Cluster
 
 def _stable_metadata(cluster: Cluster, tables: Tables) -> int:
     """Return the metadata.version above which some node's own software calls levels unstable; the
-    number of levels if there is none. target.py does this for a fleet."""
+    number of levels if none. target.py does this for a fleet."""
     column = tables.feature_code(METADATA_VERSION)
     codes = {name: tables.release_code(name) for name in {node.release for node in cluster.nodes}}
     ends = [tables.width]
@@ -400,7 +400,7 @@ def name_order(names: Iterable[str], least: int = 16) -> list[int]:
 
 
 def table_order(ids: Iterable[int]) -> list[int]:
-    """Return positions of node ids in the order of a timeline hash table: slot, then newest
+    """Return the positions of node ids in a timeline hash table's order: slot, then newest
     first."""
     keys = list(ids)
     size = 2

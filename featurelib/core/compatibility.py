@@ -124,7 +124,7 @@ class _LevelsAndNode:
     own: Dialect  # the dialect of the node's own generation
     guarded: bool  # true if it checks the finalized levels (ZooKeeper mode: protocol 2.7 or later)
     names: tuple[str, ...]  # [F]
-    level: Levels  # [F] 0 = not finalized
+    level: Levels  # [F] 0 if not finalized
     minimum: Levels  # [F] the finalized minimum; the level if none is stored
     stored: Flags  # [F] it is finalized, and the feature system is on
     low: Levels  # [F] the minimum that the node advertises
@@ -170,7 +170,7 @@ def _levels_and_node(
 
 
 def _ends(ranges: Mapping[str, Range], names: Sequence[str]) -> tuple[Levels, Levels]:
-    """Return minimum and maximum of these features [F]; 0 = not listed."""
+    """Return minimum and maximum of these features [F]; 0 if not listed."""
     low, high = np.array([ranges.get(name, (0, 0)) for name in names], dtype=np.int32).T
     return low, high
 

@@ -121,8 +121,8 @@ def floors(tables: Tables, release: int, at: Position, capability: Capability) -
 
 def no_returns(tables: Tables, release: int, at: Position, target: Ints, can: Capability) -> Levels:
     """Return [R] the first metadata.version of the upgrade to `target` from which no downgrade to
-    the present one is possible; -1 = none. Levels that `release` does not know are skipped
-    (KIP-778, Downgrades)."""
+    the present one is possible; -1 if none. Levels that `release` does not know are
+    skipped (KIP-778, Downgrades)."""
     levels = np.arange(tables.width, dtype=np.int32)
     steps = (at.level[:, None] < levels) & (levels <= target[:, None])
     steps &= tables.level_known[release, 0]
@@ -138,9 +138,9 @@ def no_returns(tables: Tables, release: int, at: Position, target: Ints, can: Ca
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaysBack:
-    """The possible downgrades of a feature, one row each; -1 = no such level, or unknown.
+    """The possible downgrades of a feature, one row each; -1 if there is no such level, or unknown.
 
-    `floor`: the lowest level, 0 = not finalized, of a lossless downgrade from the present one.
+    `floor`: the lowest level, 0 if not finalized, of a lossless downgrade from the present one.
     `no_return`: the first level of the upgrade from which no downgrade to the present one is
     possible.
     """
@@ -211,9 +211,9 @@ def loss_of(update: Move, plan: Plan, catalogue: Catalogue) -> UpdateLoss:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Return:
-    """The safe downgrade of a feature after a plan; -1 = no such level, or not known.
+    """The safe downgrade of a feature after a plan; -1 if there is no such level, or not known.
 
-    `floor`: the lowest level, 0 = not finalized, of a lossless downgrade then. `no_return`: the
+    `floor`: the lowest level, 0 if not finalized, of a lossless downgrade then. `no_return`: the
     first level of the plan from which no downgrade to today's level is possible.
     """
 
@@ -273,7 +273,8 @@ def lowest_metadata(
 
 def _points(moved: Sequence[tuple[Plan, Move]], catalogue: Catalogue) -> list[int]:
     """Return, for each update of a plan, the first level of its upgrade from which no lossless
-    downgrade to the present one is possible, by the strictest of the plan's dialects; -1 = none."""
+    downgrade to the present one is possible, by the strictest of the plan's dialects; -1 if there
+    is none."""
     # Other features may change in the same request, so their dependencies block nothing.
     present = [({METADATA_VERSION: update.from_level}, _ends(plan)) for plan, update in moved]
     rows = [i for i, (_, update) in enumerate(moved) if update.feature == METADATA_VERSION]
@@ -296,8 +297,7 @@ def _ends(plan: Plan) -> list[Range]:
 
 
 def _judges(plans: Sequence[Plan], rows: Iterable[int]) -> list[tuple[str, str, Ints]]:
-    """Return (dialect, release, plans) for every dialect that a plan's controllers may use. A plan
-    names no release, so the release is ANY."""
+    """Return one (dialect, ANY, plan rows) for each dialect that a plan's controllers may use."""
     speaking: dict[str, list[int]] = defaultdict(list)
     for row in rows:
         for name in plans[row].own_dialects or (STRICT,):

@@ -58,8 +58,9 @@ def answer(cluster: Cluster, request: Request, dialect: Dialect, tables: Tables)
     if dialect.can.wire_versions and request.version not in dialect.can.wire_versions:
         spoken = ", ".join(map(str, dialect.can.wire_versions))
         raise ProtocolError(
-            f"{dialect.title}: expected UpdateFeatures version {spoken}, found {request.version}; "
-            "the controller closes the connection. Ask in a version it lists in ApiVersions."
+            f"{dialect.title}: The controller closes the connection: its UpdateFeatures versions "
+            "are "
+            f"{spoken}, not {request.version}. Use a version of its ApiVersions response."
         )
     requests = JudgedRequests(build([(cluster, request)], dialect, tables), dialect, tables)
     wrote = bool(requests.outcome.writes[0])

@@ -322,7 +322,7 @@ class ElectionResult:
     unfit: tuple[str, ...] = ()  # features that this broker does not support
 
     def version(self, before: int | None) -> int | None:
-        """Return the znode's data version (epoch) after the election; `before` None = absent."""
+        """Return the znode's data version (epoch) after the election; `before` None: no znode."""
         if self.change is ZnodeChange.CREATED:
             return 0
         return before + 1 if before is not None and self.change is ZnodeChange.REWRITTEN else before
@@ -334,7 +334,7 @@ def elect(
     """Predict the effect on the znode if a broker of `dialect`'s generation is elected controller.
 
     `text` is the stored text, None if the znode is absent; `protocol_version` the broker's
-    inter.broker.protocol.version; `supported` the ranges it advertises. None = it supports every
+    inter.broker.protocol.version; `supported` the ranges it advertises. None if it supports every
     level of the znode; without a znode, levels that only its broker knows are left out.
     """
     table = dialect.election

@@ -50,13 +50,13 @@ class Offences:
     """The refusals of a batch: every rule for every update; K rules in order, U updates."""
 
     offends: Flags  # [K, U]
-    named: Ints  # [K, U] the pair of the first offending node; -1 = the rule names none
+    named: Ints  # [K, U] the pair of the first offending node; -1 means the rule names none
     columns: UpdateColumns
-    door: Ints  # [R] the first check that refuses the whole request; -1 = none
+    door: Ints  # [R] the first check that refuses the whole request; -1 if none
 
     @property
     def first(self) -> Ints:
-        """The first violated rule of each update [U]; -1 = none."""
+        """The first violated rule of each update [U]; -1 if none."""
         mask = self.offends.any(axis=0)
         return np.where(mask, self.offends.argmax(axis=0), NOT_HERE)
 
@@ -65,7 +65,7 @@ class Offences:
 class Consequences:
     """The effects of each request and update on its cluster."""
 
-    failed_by: Ints  # [R] the update that refuses the whole request; -1 = none
+    failed_by: Ints  # [R] the update that refuses the whole request; -1 if none
     applied: Flags  # [U] the update and its request are accepted, and it is no dry run
     failed_write: Flags  # [R] results report a failure, because the write was not visible in time
     after: Levels  # [R, F]
@@ -89,8 +89,7 @@ def judge(batch: Batch, dialect: Dialect, tables: Tables) -> Offences:
 
 
 def _ask(row: RuleRow, columns: UpdateColumns, batch: Batch) -> tuple[Mask, Ints | int]:
-    """Return the updates [U] that violate the rule in `row`, and each one's first offending
-    pair."""
+    """Return the updates [U] that violate the rule in `row`, and their first offending pairs."""
     if row.asks is None:
         return _scoped(row, row.rule.ask(columns), columns), NOT_HERE
     if row.rule.about_nodes:
@@ -114,7 +113,7 @@ def _scoped(row: RuleRow, mask: Mask, columns: UpdateColumns, update: Ints | Non
 
 
 def _first_pair(nodes: NodeColumns, mask: Mask) -> Ints:
-    """Return [U] the first offending pair of each update; -1 = none."""
+    """Return [U] the first offending pair of each update; -1 if none."""
     first = np.full(len(nodes.size), NOT_HERE)
     at = np.flatnonzero(mask)[::-1]  # backwards: the first pair overwrites later ones
     first[nodes.update[at]] = nodes.pair[at]

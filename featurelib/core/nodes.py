@@ -38,7 +38,7 @@ class Nodes:
     voter: Flags
     live: Flags
     reachable: Flags
-    configured: Ints  # place in the active controller's controller.quorum.voters; -1 = not in it
+    configured: Ints  # place in the active controller's controller.quorum.voters; -1 if not in it
     leads: Flags
     is_active: Flags  # true for the active controller itself
 

@@ -45,7 +45,7 @@ class Delivery:
     why: str = ""  # the reason for a missing reply
 
     def of(self, feature: str) -> tuple[int | None, str | None]:
-        """Return code and message of the response about one update; None = no response."""
+        """Return code and message of the response about one update, or None."""
         return self.reply.of(feature) if self.reply else (None, self.why or None)
 
 
@@ -57,13 +57,13 @@ class LevelsSeen:
     unknown: frozenset[str] = frozenset()
 
     def level(self, feature: str) -> int | None:
-        """Return the present level of a feature; 0 = not finalized, None = unknown."""
+        """Return the present level of a feature; 0 if not finalized, None if unknown."""
         return None if feature in self.unknown else self.levels.get(feature, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveOutcome:
-    """The outcome of one update, its response, and the level now (None = unknown)."""
+    """The outcome of one update, its response, and the level now (None if unknown)."""
 
     update: Move
     fate: Fate
@@ -75,7 +75,8 @@ class MoveOutcome:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepOutcome:
     """The outcome of one request. `late`: the nodes that do not report its levels yet. `proof`: why
-    no part of it can still be applied; `unproven`: why some part may; "" = this decided nothing."""
+    no part of it can still be applied; `unproven`: why some part may; "" means this decided
+    nothing."""
 
     position: int
     updates: tuple[MoveOutcome, ...]
@@ -100,7 +101,8 @@ class StepOutcome:
 def settle(
     step: Step, position: int, delivery: Delivery, levels: LevelsSeen | None, *, proven: bool
 ) -> StepOutcome:
-    """Return the outcome of a request from its response and the present levels (None = unreadable).
+    """Return the outcome of a request from its response and the present levels (None if
+    unreadable).
 
     `proven`: no node could apply the request any more when `levels` was read.
     """

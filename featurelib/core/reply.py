@@ -39,7 +39,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """An UpdateFeatures response; `results` None = the wire version has no results."""
+    """An UpdateFeatures response; `results` is None if the wire version has no results."""
 
     code: int
     message: str | None
@@ -52,7 +52,7 @@ class Reply:
         if not self.results:  # wire version 2 has no results on success
             return NO_ERROR, None
         results = {result.feature: (result.code, result.message) for result in self.results}
-        return results.get(feature, (None, "the answer does not mention it"))
+        return results.get(feature, (None, "the response does not mention it"))
 
     @property
     def is_good(self) -> bool:
@@ -65,7 +65,7 @@ class Reply:
 
 
 class Refuser(NamedTuple):
-    """A node named in a refusal, with its range; None = it does not support the feature."""
+    """A node named in a refusal, with its range; None if it does not support the feature."""
 
     role: Role
     node_id: int
@@ -73,8 +73,7 @@ class Refuser(NamedTuple):
 
 
 def read_refusal(message: str | None, feature: str) -> Refuser | None:
-    """Return the node that the refusal of a feature names as not supporting a level; None = no
-    node."""
+    """Return the node that, by the refusal of a feature, does not support a level, or None."""
     pattern = re.compile(_REFUSER % re.escape(feature), re.ASCII | re.IGNORECASE)
     if message is None or (match := pattern.search(message)) is None:
         return None

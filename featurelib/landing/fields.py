@@ -48,14 +48,14 @@ Text = Annotated[str, Meta(description="a text")]
 FilledText = Annotated[str, Meta(min_length=1, description="a text that is not empty")]
 Truth = Annotated[bool, Meta(description="true or false")]
 NodeId = Annotated[int, _from(0, INT32_MAX)]
-NodeIdOrNone = Annotated[int, _from(-1, INT32_MAX)]  # -1 = none
+NodeIdOrNone = Annotated[int, _from(-1, INT32_MAX)]  # -1 if none
 Level = Annotated[int, _from(0, INT16_MAX)]
 LevelOrNone = Annotated[int, _from(-1, INT16_MAX)]
 Int8 = Annotated[int, _from(-INT8_MAX - 1, INT8_MAX)]
 Int16 = Annotated[int, _from(-INT16_MAX - 1, INT16_MAX)]
 Int32 = Annotated[int, _from(-INT32_MAX - 1, INT32_MAX)]
 Int64 = Annotated[int, _from(-INT64_MAX - 1, INT64_MAX)]
-Epoch = Annotated[int, _from(-1, INT64_MAX)]  # -1 = unknown
+Epoch = Annotated[int, _from(-1, INT64_MAX)]  # -1 if unknown
 Count = Annotated[int, _from(0, INT64_MAX)]
 LineNumber = Annotated[int, _from(1, INT64_MAX)]
 ApiVersionsVersion = Annotated[int, _from(0, 5, "a version of ApiVersions")]
@@ -134,7 +134,7 @@ Ranges = tuple[tuple[str, int, int], ...]  # (feature, first, last), sorted by f
 
 
 def ordered(ranges: Iterable[tuple[str, int, int]], path: str) -> Ranges:
-    """Return `ranges` by feature. Raises FaultError for a wrong or repeated name, or min above
+    """Return `ranges` by feature. Raises FaultError for a bad or repeated name, or min above
     max."""
     by_name = sorted(ranges)
     before = None

@@ -55,7 +55,7 @@ _OBJECT = Meta(description="an object")
 
 def _require_once(path: str, kind: str, keys: Sequence[object]) -> None:
     if len(set(keys)) < len(keys):
-        raise FaultError(f"{path}: expected each {kind} once, found one more than once")
+        raise FaultError(f"{path}: a {kind} is in the list more than once")
 
 
 _supported = reader("supported_features", responses.SupportedFeature, ordered)
@@ -71,9 +71,10 @@ KNOWS_MINIMUM_ZERO = 4  # the first version whose client can read a minimum of 0
 class ApiVersionsAnswer(msgspec.Struct, frozen=True, gc=False):
     """An ApiVersions response; with an `error` only the queried node is known.
 
-    `supported` is (feature, min_version, max_version), None = not in the line; `finalized` is
-    (feature, min_level, max_level), both by feature. `epoch` -1 = unknown to this node. `offers`
-    are the requests it offers, (api_key, min_version, max_version) by key; () = not in the line.
+    `supported` is (feature, min_version, max_version), None if not in the line; `finalized` is
+    (feature, min_level, max_level), both by feature. `epoch` is -1 if unknown to this node.
+    `offers` are the requests it offers, (api_key, min_version, max_version) by key; () = not in the
+    line.
     """
 
     node_id: int
@@ -115,7 +116,7 @@ class ApiVersionsLine(Timed, tag="api_versions", frozen=True, gc=False, kw_only=
         if not self.supported_features or not self.finalized_features or epoch is None:
             self._require_silence()
         elif self.error is not None:
-            raise FaultError(f"error: expected none beside an answer, found {show(self.error)}")
+            raise FaultError(f"the line has an answer and an error: {show(self.error)}")
         else:
             supported = _supported(bytes(self.supported_features))
             finalized = _finalized(bytes(self.finalized_features))
@@ -144,12 +145,12 @@ class ApiVersionsLine(Timed, tag="api_versions", frozen=True, gc=False, kw_only=
         }
         names = [name for name, is_there in fields.items() if is_there]
         if names and self.error is not None:
-            raise FaultError(f"error: expected none beside an answer, found both it and {names[0]}")
+            raise FaultError(f"the line has both error and {names[0]}")
         if names:
             missing = next(name for name, is_there in fields.items() if not is_there)
-            raise FaultError(f"{missing} is missing: expected beside {names[0]}")
+            raise FaultError(f"{missing} is missing: a line with {names[0]} needs {missing}")
         if self.error is None and not self.error_code:
-            raise FaultError("neither an answer nor an error: expected supported_features or error")
+            raise FaultError("the line needs supported_features or error, and has neither")
 
 
 # A follower fetches twice a second (RaftClient, MAX_FETCH_WAIT_MS); a broker is fenced after 9 s.
@@ -180,18 +181,17 @@ class RequestLine(Line, frozen=True, gc=False, kw_only=True):
         """Raise FaultError if the line has both a response and an error, or neither."""
         if answer is None:
             if self.error is None and self.why is None:
-                raise FaultError("neither an answer nor an error: expected answer, error or why")
+                raise FaultError("the line needs answer, error or why, and has none of them")
             return
         if self.error is not None:
-            raise FaultError(f"error: expected none beside an answer, found {show(self.error)}")
+            raise FaultError(f"the line has an answer and an error: {show(self.error)}")
         for name, value in (("observed_at", self.observed_at), ("version", version)):
             if value is None:
-                raise FaultError(f"{name} is missing: expected beside an answer")
+                raise FaultError(f"{name} is missing: a line with an answer needs {name}")
 
 
 class NodeDescription(msgspec.Struct, frozen=True, gc=False):
-    """The result of a describe request: `error_code` of a refusal; 0 if it was `answered`, or
-    lost."""
+    """The result of a describe request. `error_code`: of a refusal, else 0."""
 
     request: RequestLine
     answered: bool
@@ -199,14 +199,14 @@ class NodeDescription(msgspec.Struct, frozen=True, gc=False):
 
 
 class ClusterDescription(NodeDescription, frozen=True, gc=False):
-    """A DescribeCluster response: (id, fenced) of each node, by id. `fenced` None = unknown: before
-    version 2 fenced brokers are left out."""
+    """A DescribeCluster response: (id, fenced) of each node, by id. `fenced` is None if unknown:
+    before version 2 fenced brokers are left out."""
 
     role: Role  # the role of the listed nodes
     fenced_shown: bool  # true if the list includes fenced brokers
     members: tuple[tuple[int, bool | None], ...]
-    active: int  # the active controller in this node's response; -1 = unknown
-    is_current: bool | None = None  # false: its copy of the metadata lagged; None = not checked
+    active: int  # the active controller in this node's response; -1 if unknown
+    is_current: bool | None = None  # false: its copy of the metadata lagged; None if not checked
 
 
 class QuorumDescription(NodeDescription, frozen=True, gc=False):
@@ -290,9 +290,7 @@ def _quorum(answer: responses.DescribeQuorum) -> responses.Partition:
         for partition in topic.partitions:
             if topic.topic_name == responses.METADATA_TOPIC and partition.partition_index == 0:
                 return partition
-    raise FaultError(
-        f"answer.topics: expected partition 0 of {responses.METADATA_TOPIC}, found none"
-    )
+    raise FaultError(f"answer.topics: partition 0 of {responses.METADATA_TOPIC} is missing")
 
 
 def _follows(replica: responses.Replica, fetched_at: int) -> bool:
@@ -349,8 +347,8 @@ class DescribeConfigsLine(RequestLine, tag="describe_configs", frozen=True, gc=F
             # A Kafka node returns only its own configuration: "Unexpected broker id"
             # (ConfigHelper).
             raise FaultError(
-                f'{path}.resource_name: expected "{self.asked_node}", which was asked, or "", '
-                f"found {show(name)}"
+                f'{path}.resource_name: expected "{self.asked_node}", the node of the request, or '
+                f'"", found {show(name)}'
             )
         _require_once(f"{path}.configs", "key", [config.name for config in result.configs])
         configs = {config.name: config for config in result.configs}
@@ -362,7 +360,7 @@ class DescribeConfigsLine(RequestLine, tag="describe_configs", frozen=True, gc=F
 
 
 class ProbedUpdate(msgspec.Struct, frozen=True, gc=False):
-    """An update in a request that only validates; `from_level` -1 = unknown."""
+    """An update in a request that only validates; `from_level` is -1 if unknown."""
 
     feature: FilledText
     from_level: LevelOrNone
@@ -370,7 +368,7 @@ class ProbedUpdate(msgspec.Struct, frozen=True, gc=False):
 
 
 class ProbeAnswer(NamedTuple):
-    """The response about one update in a probe; `code` None = no response."""
+    """The response about one update in a probe; `code` is None if there is no response."""
 
     feature: str
     from_level: int
@@ -380,7 +378,7 @@ class ProbeAnswer(NamedTuple):
 
 
 class ProbeReply(msgspec.Struct, frozen=True, gc=False):
-    """The controller's response to a probe; `code` of the whole request, None = none."""
+    """The controller's response to a probe; `code` of the whole request, None if none."""
 
     answers: tuple[ProbeAnswer, ...]
     code: int | None
@@ -398,7 +396,7 @@ class ProbeLine(Timed, tag="probe", frozen=True, gc=False, kw_only=True):
 
     def content(self) -> ProbeReply:
         if (self.answer is None) == (self.error is None):
-            raise FaultError("expected either an answer or an error, found both or neither")
+            raise FaultError("the line needs either answer or error, and has both or neither")
         _require_once("updates", "feature", [update.feature for update in self.updates])
         came = Delivery(reply=None if self.answer is None else self.answer.reply)
         answers = []
@@ -420,7 +418,7 @@ _BROKER = re.compile(r"/brokers/ids/(0|[1-9][0-9]{0,9})", re.ASCII)
 
 
 class Znode(Timed, tag="znode", frozen=True, gc=False, kw_only=True):
-    """A read of one znode; `version` and `data` None = the znode does not exist.
+    """A read of one znode; `version` and `data` is None if the znode does not exist.
 
     `version` is ZooKeeper's data version; that of `/feature` is the epoch. `children`, only of
     `/brokers/ids`: the ids of the registered brokers.
@@ -440,10 +438,10 @@ class Znode(Timed, tag="znode", frozen=True, gc=False, kw_only=True):
             expected = f"expected one relative to the chroot ({paths})"
             raise FaultError(f"wrong path: {expected}, found {actual}")
         if self.version is None and self.data is not None:
-            raise FaultError("version: expected a whole number beside data, found null")
+            raise FaultError("version is null: a line with data needs a number")
         if self.path == BROKER_IDS:
             if self.children is None and self.version is not None:
-                raise FaultError(f"children is missing: expected beside path {BROKER_IDS}")
+                raise FaultError(f"children is missing: a line of {BROKER_IDS} needs children")
             _require_once("children", "broker", self.children or ())
         return self
 
@@ -481,7 +479,7 @@ _DAMAGE = (msgspec.DecodeError, UnicodeError, RecursionError)
 
 
 def controller(data: str | None) -> int:
-    """Return the broker id in the text of `/controller`; -1 = none (ControllerZNode)."""
+    """Return the broker id in the text of `/controller`; -1 if none (ControllerZNode)."""
     try:
         return _CONTROLLER.decode(data or "").brokerid
     except _DAMAGE:
@@ -489,7 +487,7 @@ def controller(data: str | None) -> int:
 
 
 def registration(data: str) -> Ranges | None:
-    """Return the ranges in the text of a broker's registration; None = the text has no such key
+    """Return the ranges in the text of a broker's registration; None if the text has no such key
     (schemas 1 to 4), which is not an empty map. Raises FaultError.
 
     Source: Kafka, ZkData.scala, BrokerIdZNode: the version is not checked, `features` may be
@@ -498,7 +496,7 @@ def registration(data: str) -> Ranges | None:
     try:
         features = _REGISTRATION.decode(data).features
     except _DAMAGE as error:
-        raise FaultError(f"expected the registration of a broker, found {show(data)}") from error
+        raise FaultError(f"the data is not a broker's registration: {show(data)}") from error
     if features is None:
         return None
     ranges = ((name, ends.min_version, ends.max_version) for name, ends in features.items())
@@ -528,7 +526,7 @@ class ToolFeature(msgspec.Struct, frozen=True, gc=False):
     """A line of kafka-features.sh about one feature, from an unnamed node. Levels are as printed:
     names for metadata.version ("3.3-IV3"), "UNKNOWN 33" for an unknown level, "-" for none.
 
-    Only the layout of 2.7 to 3.2 has `min_level`. `epoch` None = unknown.
+    Only the layout of 2.7 to 3.2 has `min_level`. `epoch` is None if unknown.
     """
 
     feature: str

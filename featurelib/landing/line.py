@@ -45,8 +45,7 @@ class Landing(msgspec.Struct, frozen=True, gc=False):
 
 
 class Quarantined(msgspec.Struct, frozen=True, gc=False):
-    """A quarantined line: the reason, and the readable ones of kind, cluster, time and znode
-    path."""
+    """A quarantined line: the reason, and kind, cluster, time and znode path if readable."""
 
     reason: str
     kind: str | None
@@ -56,7 +55,8 @@ class Quarantined(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def unread(self) -> Landing | None:
-        """The part of a quarantined line that still counts: that a znode was read. None = nothing.
+        """The part of a quarantined line that still counts: that a znode was read. None means
+        nothing.
 
         A registration whose line is damaged must not count as a registration that is gone.
         """

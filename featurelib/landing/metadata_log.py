@@ -21,7 +21,7 @@ OTHER, DAMAGED, FOOTER = "other", "damaged", "footer"
 
 class Start(Struct, frozen=True, gc=False):
     """The start of a metadata log file: a segment of the "log" from `offset` on, a "checkpoint" of
-    the state below it, the "bootstrap" checkpoint of `format`; "" = an unknown kind."""
+    the state below it, the "bootstrap" checkpoint of `format`; "" means an unknown kind."""
 
     file: str
     offset: int
@@ -39,7 +39,7 @@ class LeftOut(Struct, frozen=True, gc=False):
     """The lines that a collector left out, because their records are not about features or nodes.
 
     `lines` of the dump, from this one's number on. `first` and `last` are the offsets of their
-    records, without a hole; both None = they held no record.
+    records, without a hole; both None if they held no record.
     """
 
     lines: int
@@ -48,7 +48,7 @@ class LeftOut(Struct, frozen=True, gc=False):
 
 
 class Record(Struct, frozen=True, gc=False):
-    """A record of the metadata log; `offset` None if the tool left it out, or if it is damaged."""
+    """A record of the metadata log. `offset` is None if it is damaged, or not in the output."""
 
     offset: int | None
     kind: str  # OTHER, DAMAGED, or one of the tables below
@@ -220,7 +220,7 @@ def left_out(item: LeftOut) -> str:
 
 
 def _record(line: str, start: int, offset: int | None) -> Record | None:
-    """Return the record after `start`, DAMAGED if unreadable; None = no record."""
+    """Return the record after `start`, DAMAGED if unreadable; None if there is no record."""
     at = line.find(PAYLOAD, start)
     text = at + len(PAYLOAD)
     if at >= 0 and line.startswith(_IDLE, text) and line.endswith("}}"):
@@ -236,7 +236,7 @@ def _record(line: str, start: int, offset: int | None) -> Record | None:
 
 
 def _control(text: str, offset: int | None) -> Record | None:
-    """Return the control record at the end of `text`; None = no such record."""
+    """Return the control record at the end of `text`; None if there is no such record."""
     if match := _CONTROL.search(text):
         return _CONTROLS[match[1]](match[2].encode(errors="replace"), offset)
     if match := _NAMED_CONTROL.search(text):

@@ -67,7 +67,7 @@ def needed(request: str, role: Role) -> str:
 
 
 def given(text: str | UnsetType | None) -> str | None:
-    """Return an optional text field; None = it was left out."""
+    """Return an optional text field; None if it was left out."""
     return None if text is UNSET else text
 
 
@@ -84,8 +84,7 @@ class SupportedFeature(Part, frozen=True, gc=False):
 
 
 class ShownLevel(Part, frozen=True, gc=False):
-    """The value of the metric FinalizedLevel of one node and feature; `name` as in the metric's
-    label."""
+    """A FinalizedLevel metric of one node and feature. `name` is the metric's label."""
 
     name: FilledText
     level: Level
@@ -118,7 +117,7 @@ class ListedNode(Part, frozen=True, gc=False):
 
 
 class DescribeCluster(Part, frozen=True, gc=False):
-    """The brokers or controllers that one node lists; `controller_id` -1 = unknown."""
+    """The brokers or controllers that one node lists; `controller_id` is -1 if unknown."""
 
     error_code: Int16
     controller_id: NodeIdOrNone

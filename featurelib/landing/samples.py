@@ -105,7 +105,7 @@ class _Target:
         feature = labels.get("featurename", "")
         if metric in _LEVELS:
             if not feature:
-                raise FaultError(f"{sample.name}: expected a label feature_name, found none")
+                raise FaultError(f"{sample.name}: the label feature_name is missing")
             self.times.append(sample.at)
         if not (sample.value.is_integer() and 0 <= sample.value <= INT16_MAX):
             actual = f"found {sample.value:g}"
@@ -113,7 +113,7 @@ class _Target:
         value = int(sample.value)
         if self.values.setdefault((metric, feature), value) != value:
             two = f"both {self.values[metric, feature]} and {value} of {self.text}"
-            raise FaultError(f"{sample.name} {show(feature)}: expected one value, found {two}")
+            raise FaultError(f"{sample.name} {show(feature)} has two values: {two}")
 
     def of(self, metric: str) -> dict[str, int]:
         """Return feature, in the metric's spelling → value of a metric."""
@@ -130,8 +130,8 @@ class _Target:
         most, least = self.of("most"), self.of("least")
         if lone := sorted(most.keys() ^ least.keys()):
             raise FaultError(
-                f"{self.text}: expected both ends of the range of {show(lone[0])}, found one. The "
-                "scrape was cut"
+                f"{self.text}: one end of the range of {show(lone[0])} is missing. The scrape was "
+                "cut"
             )
         if falls := sorted(name for name in most if least[name] > most[name]):
             raise FaultError(
@@ -141,9 +141,9 @@ class _Target:
         if len(self.ids) != 1 or not self.roles:
             actual = f"{count(len(self.ids), 'id')} and {count(len(self.roles), 'role')}"
             raise FaultError(
-                f"{self.text}: expected to see which node it is (app-info, with its label id) and "
-                f"whether broker or controller (BrokerState, ActiveControllerCount), found "
-                f"{actual}. {PAGE} has the exporter's rules"
+                f"{self.text}: the metrics must show one node id (app-info, with its label id) and "
+                f"the node's role (BrokerState, ActiveControllerCount), and show {actual}. {PAGE} "
+                "has the exporter's rules"
             )
         [node_id] = self.ids
         supported = [
@@ -183,31 +183,30 @@ def nodes_of(samples: Iterable[Sample], source: str) -> list[ScrapedNode]:
     if not speaking:
         kind = ", of Kafka without levels" if targets else ", none of Kafka" if number else ""
         raise FaultError(
-            "expected metrics of Kafka 4.2 or later (node-metrics and MetadataLoader, KIP-1180), "
-            f"found {count(number, 'sample')}{kind}. Older releases have none, and some rules of "
-            f"exporters leave them out: see {PAGE}"
+            "the metrics of levels (node-metrics and MetadataLoader, KIP-1180) are missing among "
+            f"{count(number, 'sample')}{kind}. They need Kafka 4.2 or later, and an exporter whose "
+            f"rules keep them: see {PAGE}"
         )
     leading = [target.text for target in speaking if any(target.of("active").values())]
     if len(leading) > 1:
         raise FaultError(
-            f"expected one active controller, found {len(leading)}: {some(leading, SHOWN)}. Two "
-            "clusters are mixed, unless an election just took place: then collect again"
+            f"expected one active controller, found {len(leading)}: {some(leading, SHOWN)}. The "
+            "scrape mixes two clusters, or an election just took place: then collect again"
         )
     nodes: dict[tuple[int, Role], tuple[str, ScrapedNode]] = {}
     for target in speaking:
         for half, node in target.nodes(source):
             if half in nodes:
                 raise FaultError(
-                    f"expected each node once, found {half[1].text} {half[0]} twice: "
-                    f"{nodes[half][0]} and {target.text}. Two clusters are mixed, or two "
-                    "Prometheus servers scrape it"
+                    f"{half[1].text} {half[0]} is there twice: {nodes[half][0]} and {target.text}. "
+                    "The scrape mixes two clusters, or two Prometheus servers scrape the node"
                 )
             nodes[half] = target.text, node
     return [node for _, (_, node) in sorted(nodes.items(), key=lambda item: item[0])]
 
 
 def metric_of(sample: Sample) -> str | None:
-    """Return the metric that a sample belongs to, a key of `_METRICS`; None = an unused metric."""
+    """Return the key of a sample's metric in `_METRICS`; None for an unused metric."""
     text = letters(sample.name + sample.labels.get("name", ""))
     return next((name for name, pattern in _METRICS.items() if pattern.search(text)), None)
 
@@ -250,5 +249,5 @@ class MetricsLine(Timed, tag="metrics", frozen=True, gc=False, kw_only=True):
         supported = _supported(bytes(self.supported_features)) if self.supported_features else ()
         levels = _levels(bytes(self.finalized_features)) if self.finalized_features else ()
         if not supported and not levels:
-            raise FaultError("neither supported_features nor finalized_features: expected some")
+            raise FaultError("supported_features and finalized_features are both missing")
         return NodeMetrics(self.node_id, Role[self.role.upper()], self.endpoint, supported, levels)

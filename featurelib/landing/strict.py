@@ -90,7 +90,7 @@ def require_strict(raw: bytes, depth: int = MAX_DEPTH) -> None:
     except json.JSONDecodeError as error:
         raise FaultError(_syntax(text, error)) from None
     if "\\u" in text and (lone := _LONE.search(json.dumps(value, ensure_ascii=False))):
-        raise FaultError(f"a lone surrogate escape: expected a pair, found {show(lone[0])}")
+        raise FaultError(f"a lone surrogate escape, which needs a pair: {show(lone[0])}")
 
 
 def require_size(raw: bytes) -> None:
@@ -117,9 +117,9 @@ def _text(raw: bytes) -> str:
     if not raw.strip():
         raise FaultError("the line is empty")
     if raw.startswith(b"\xef\xbb\xbf"):
-        raise FaultError("the line starts with a byte-order mark: expected {")
+        raise FaultError("the line starts with a byte-order mark and not with {")
     if (at := raw.find(b"\0")) >= 0:
-        raise FaultError(f"byte {at + 1} is NUL: expected JSON text")
+        raise FaultError(f"byte {at + 1} is NUL: the line is not JSON text")
     try:
         return raw.decode()
     except UnicodeDecodeError as error:
@@ -173,7 +173,7 @@ _type = cache(msgspec.inspect.type_info)  # cached: slow, and needed for each li
 def misfit(raw: bytes, shape: object, error: Exception, field: str = "") -> FaultError:
     """Return the FaultError about `raw`, which a parser rejected as a `shape` with `error`.
 
-    `field` is the name of the field with the value `raw`; "" = `raw` is a whole line.
+    `field` is the name of the field with the value `raw`; "" means `raw` is a whole line.
     """
     kind, path = _type(shape), field
     match = _WHERE.search(str(error))
@@ -192,8 +192,8 @@ def misfit(raw: bytes, shape: object, error: Exception, field: str = "") -> Faul
 
 
 def _inside(kind: Type, name: str) -> Type | None:
-    """Return the type of a field of `kind`, or of its list items; None = any type. Of a union with
-    null the other type counts."""
+    """Return the type of a field of `kind`, or of its list items; None means any type. Of a union
+    with null the other type counts."""
     if isinstance(kind, Metadata):
         kind = kind.type
     if isinstance(kind, UnionType):

@@ -78,7 +78,7 @@ class StrimziLine(Timed, tag=KIND, frozen=True, gc=False, kw_only=True):
             expected = "expected NAMESPACE/NAME of a Kafka resource"
             raise FaultError(f"resource: {expected}, found {show(self.resource)}")
         if len({(node.node_id, node.role) for node in self.nodes}) < len(self.nodes):
-            raise FaultError("nodes: expected each node and role once, found one more than once")
+            raise FaultError("nodes: a node is in the list more than once with the same role")
         return self
 
 
@@ -248,8 +248,8 @@ def objects_of(text: str, source: str) -> Iterator[object]:
             document, at = decoder.raw_decode(text, at)
         except (ValueError, RecursionError) as error:
             line = text.count("\n", 0, getattr(error, "pos", at)) + 1
-            actual = "something else" if isinstance(error, ValueError) else "something too deep"
-            raise _fault(f"{source}:{line}", f"JSON, as {COMMAND} prints it", actual) from None
+            actual = "another text" if isinstance(error, ValueError) else "JSON nested too deep"
+            raise _fault(f"{source}:{line}", f"the JSON of {COMMAND}", actual) from None
         items = document.get("items") if isinstance(document, dict) else None
         yield from items if isinstance(items, list) else [document]
 
@@ -268,8 +268,8 @@ def read_resources(objects: Iterable[object], source: str) -> StrimziFleet:
             halves = _of_pods(resource) if isinstance(resource, _PodSet) else _of_pool(resource)
             nodes.setdefault(cluster, {}).setdefault(metadata.name, []).extend(halves)
     if not kafkas:
-        expected = f"Kafka resources of Strimzi, as {COMMAND} prints them"
-        raise _fault(source, expected, f"none among {count} objects")
+        expected = f"Kafka resources of Strimzi, the output of {COMMAND}"
+        raise _fault(source, expected, f"{count} other objects")
     ids = Counter(kafka.status.cluster_id for kafka in kafkas if kafka.status)
     faults = [_unfit(kafka, ids) for kafka in kafkas]
     return StrimziFleet(
@@ -291,12 +291,12 @@ def _fault(source: str, expected: str, actual: str) -> LandingError:
 
 
 def _resource(item: object, source: str) -> _Kafka | _NodePool | _PodSet | None:
-    """Return an object as its typed resource; None = another kind or API group."""
+    """Return an object as its typed resource; None means another kind or API group."""
     keys = item if isinstance(item, dict) else {}
     kind, version = keys.get("kind"), keys.get("apiVersion")
     if not isinstance(kind, str) or not isinstance(version, str):
         actual = show(json.dumps(item, ensure_ascii=False))
-        raise _fault(source, "an object of Kubernetes, with apiVersion and kind", actual)
+        raise _fault(source, "a Kubernetes object with apiVersion and kind", actual)
     if kind == "Status":  # an error of the API server
         raise _fault(source, "resources", f"an error: {show(str(keys.get('message')))}")
     if kind not in _TYPES or not version.startswith(_GROUPS):
@@ -304,18 +304,18 @@ def _resource(item: object, source: str) -> _Kafka | _NodePool | _PodSet | None:
     try:
         return msgspec.convert(item, _TYPES[kind])
     except msgspec.ValidationError as error:
-        raise _fault(source, f"a {kind} as Strimzi defines it", str(error)) from None
+        raise _fault(source, f"a {kind} of Strimzi", str(error)) from None
 
 
 def _unfit(kafka: _Kafka, ids: Mapping[str | None, int]) -> str:
-    """Return why a Kafka resource is left out; "" = it is used."""
+    """Return why a Kafka resource is left out; "" if it is used."""
     own_id = kafka.status.cluster_id if kafka.status else None
     if not RESOURCE.fullmatch(kafka.name):
-        return "since Kubernetes has no such names"
+        return "because Kubernetes does not allow its name"
     if kafka.spec is None:
-        return "since it has no spec: nothing says what it asks for"
+        return "because it has no spec, so its requested software is unknown"
     if not own_id:
-        return "since its status has no clusterId: the operator has not brought it up yet"
+        return "because its status has no clusterId: the operator has not started the cluster yet"
     if len(own_id) > CLUSTER_LENGTH or not own_id.isprintable():
         return f"since Kafka has no such cluster id: {show(own_id)}"
     if ids[own_id] > 1:

@@ -82,11 +82,11 @@ def convert(kind: str, lines: Iterable[bytes], source: ToolOutput) -> Iterator[b
     An error may come after some lines, so the caller must be able to discard them.
     """
     if kind not in KINDS:
-        raise source.fault(f"--kind {kind}: expected one of {', '.join(KINDS)}.")
+        raise source.fault(f"--kind {kind}: Use one of {', '.join(KINDS)}.")
     reader = _READERS.get(kind, partial(_json_lines, kind))
     yield from reader(numbered(lines, source), source)
     if source.lines == 0:
-        raise source.fault("expected the output of a tool, found an empty file.")
+        raise source.fault("the file is empty.")
 
 
 def numbered(lines: Iterable[bytes], source: ToolOutput) -> Iterator[tuple[int, str]]:
@@ -97,8 +97,8 @@ def numbered(lines: Iterable[bytes], source: ToolOutput) -> Iterator[tuple[int, 
             encoding = "utf-8-sig" if number == 1 else "utf-8"  # Windows writes a mark before it
             yield number, raw.removesuffix(b"\n").removesuffix(b"\r").decode(encoding)
         except UnicodeDecodeError as error:
-            actual = f"found byte 0x{raw[error.start]:02x} at {error.start + 1}"
-            raise source.fault(f"expected UTF-8 text, {actual}.", number) from None
+            actual = f"byte 0x{raw[error.start]:02x} at {error.start + 1}"
+            raise source.fault(f"the line is not UTF-8 text: {actual}.", number) from None
 
 
 Numbered = Iterator[tuple[int, str]]
@@ -113,14 +113,14 @@ def _features_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
             features.append((number, feature))
         elif text.lstrip().startswith("Feature:"):
             raise source.fault(
-                "expected a whole line 'Feature: … Epoch: N', found one that is cut or wrapped, or "
-                f"has no Epoch: {show(text)}. Join what belongs to one line.",
+                f"the line 'Feature: … Epoch: N' is cut or wrapped, or has no Epoch: {show(text)}. "
+                "Join the parts of a wrapped line.",
                 number,
             )
         if text.strip():
             yield source.write_text("features_describe", number, text)
     if source.lines and not features:
-        raise source.fault(f"expected lines 'Feature: …', as of {FEATURES_TOOL}, found none.")
+        raise source.fault(f"the file has no line 'Feature: …' of {FEATURES_TOOL}.")
     if source.node is not None and features:
         yield _own_answer(*source.node, features, source)
 
@@ -134,8 +134,8 @@ def _own_answer(
     def level(number: int, text: str) -> int:
         parsed = load().level_of(text)
         if parsed is None:
-            expected = f"expected a level that the catalogue of {load().dated} knows"
-            raise source.fault(f"{expected}, found {show(text)}. Leave --node-id out.", number)
+            fault = f"the catalogue of {load().dated} has no level {show(text)}"
+            raise source.fault(f"{fault}. Leave --node-id out.", number)
         return parsed
 
     supported = [
@@ -243,8 +243,8 @@ def _log_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
     dump.close_run()
     yield from dump.kept
     if source.lines and not dump.read:
-        actual = f"{dump.records} that cannot be read" if dump.records else "none"
-        raise source.fault(f"expected records, as {DUMP_TOOL} shows them, found {actual}.")
+        actual = f"cannot read any of {dump.records} records" if dump.records else "found no record"
+        raise source.fault(f"featurelib {actual} of {DUMP_TOOL}.")
 
 
 _NODE = re.compile(r"(\S+:\d{1,5}) \(id: (\d{1,10}) rack: .*\) -> (?:(\()|ERROR: (.*))", re.ASCII)
@@ -278,15 +278,15 @@ def _request_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
                 ends = {"min_version": int(match[2]), "max_version": int(match[3] or match[2])}
                 offers.append({"api_key": int(match[1]), **ends})
         else:
-            expected = "expected a request as 'Produce(0): 0 to 13 [usable: 13]', or ')'"
-            raise source.fault(f"{expected}, found {show(text)}.", number)
+            fault = "this is not a request such as 'Produce(0): 0 to 13 [usable: 13]', or ')'"
+            raise source.fault(f"{fault}: {show(text)}.", number)
     if not nodes:
         raise source.fault(
-            f"expected one JSON object a line, or what {REQUESTS_TOOL} prints ('HOST:PORT (id: 1 "
-            "rack: null isFenced: false) -> ('), found neither."
+            f"the file has neither a JSON object in each line, nor the output of {REQUESTS_TOOL} "
+            "('HOST:PORT (id: 1 rack: null isFenced: false) -> (')."
         )
     if offers is not None:
-        raise source.fault("expected ')' after the requests of the last node, found the end.")
+        raise source.fault("the file ends before the ')' of its last node.")
     role = _role_of(answers, source)
     for number, keys in nodes:
         members = {"role": role.text, "asked_version": 0, **keys}
@@ -298,10 +298,10 @@ def _role_of(offers: list[Offers], source: ToolOutput) -> Role:
     of_brokers = {any(entry["api_key"] == _PRODUCE for entry in node) for node in offers}
     if len(of_brokers) == 1:
         return Role.BROKER if of_brokers.pop() else Role.CONTROLLER
-    actual = "both" if offers else "no answer of any node, which would show it"
+    if not offers:
+        raise source.fault("no node responded, so its role is unknown. Run the tool again.")
     raise source.fault(
-        f"expected all brokers or all controllers, found {actual}. Give it the output of one "
-        "command at a time."
+        "the file mixes brokers and controllers. Pass the output of each command in its own file."
     )
 
 
@@ -316,7 +316,7 @@ def _json_lines(kind: str, texts: Numbered, source: ToolOutput) -> Iterator[byte
             path = shlex.quote(source.where)
             aws = f" What aws kafka prints is for featurelib inventory import --from-msk {path}."
             hint = aws if text.lstrip()[:1] == "{" else ""
-            raise source.fault(f"expected one JSON object, found {show(text)}.{hint}", number)
+            raise source.fault(f"the line is not a JSON object: {show(text)}.{hint}", number)
         for name, expected in (("kind", kind), ("cluster_id", source.cluster_id)):
             if keys.pop(name, expected) != expected:
                 raise source.fault(f"{name}: expected {expected}, found another.", number)
@@ -347,10 +347,9 @@ def _shell_lines(lines: Numbered, source: ToolOutput) -> Iterator[bytes]:
             is_any = True
             yield line
     if not is_any:
-        raise source.fault("expected what 'get -s PATH' prints, found no stat (cZxid = …).")
+        raise source.fault("the file has no stat (cZxid = …). Use the output of 'get -s PATH'.")
     if shell.left:
-        expected = f"expected {', '.join(shell.left)} too (--path)"
-        raise source.fault(f"{expected}, found no more znodes.")
+        raise source.fault(f"the file ends before the znodes {', '.join(shell.left)} (--path).")
 
 
 class _Shell:
@@ -384,7 +383,7 @@ class _Shell:
         stat, self.stat = self.stat, {}
         missing = [name for name in ("cZxid", "dataVersion", "dataLength") if name not in stat]
         if missing:
-            raise self.fault(f"expected a whole stat, found none of {', '.join(missing)}.", number)
+            raise self.fault(f"the stat is cut: {', '.join(missing)} is missing.", number)
         keys: dict[str, object] = {
             "version": stat["dataVersion"],
             "czxid": stat["cZxid"],
@@ -399,15 +398,15 @@ class _Shell:
         path = given_path or (self.left[0] if self.left else "")
         if not path:
             raise self.fault(
-                "which znode this is does not show: expected a line 'get -s PATH' before it, or "
-                "one more --path PATH.",
+                "the path of this znode is unknown. Add a line 'get -s PATH' before it, or one "
+                "more --path PATH.",
                 number,
             )
         if self.left[:1] == [path]:
             self.left.pop(0)
         root, chroot = self.source.chroot.rstrip("/"), self.source.chroot
         if not path.startswith(f"{root}/"):
-            raise self.fault(f"expected a path below --chroot {chroot}, found {path}.", number)
+            raise self.fault(f"the path {path} is not below --chroot {chroot}.", number)
         return self.source.write("znode", {"path": path.removeprefix(root), **keys}, number)
 
     def _data(self, length: int, number: int) -> str:
@@ -420,8 +419,8 @@ class _Shell:
             if size == length:
                 return "\n".join(self.before[i:])
         raise self.fault(
-            f"expected {length} bytes of data before this stat (dataLength), found none that "
-            "fit: the output was cut or changed, or the data is no text.",
+            f"the {length} bytes of data before this stat (dataLength) are missing: the output was "
+            "cut or changed, or the data is not text.",
             number,
         )
 
@@ -460,14 +459,14 @@ def _quorum_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
     for number, text in texts:
         if match := _STATUS.fullmatch(text.strip()):
             if pairs.setdefault(match[1], match[2]) != match[2]:
-                raise source.fault(f"expected one {match[1]}, found a second.", number)
+                raise source.fault(f"{match[1]} is there twice with two values.", number)
         elif match := _REPLICA.fullmatch(text.strip()):
             ago, at, node = match[2], match[3], int(match[1])
             times[node] = source.observed_at // 1000 - int(ago) if ago else int(at)
             rows.setdefault(match[4], []).append(node)
         elif rows and text.lstrip()[:1].isdigit():
-            expected = "expected a whole row of --replication, found one that is cut or changed"
-            raise source.fault(f"{expected}: {show(text)}.", number)
+            fault = "the row of --replication is cut or changed"
+            raise source.fault(f"{fault}: {show(text)}.", number)
     if (cluster_id := pairs.pop("ClusterId", source.cluster_id)) != source.cluster_id:
         raise source.fault(f"expected cluster {source.cluster_id}, found {show(cluster_id)}.")
     voters = [*rows.get("Leader", []), *rows.get("Follower", [])]
@@ -478,15 +477,15 @@ def _quorum_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
         fields = ",".join(f'"{key}":{value}' for key, value in pairs.items())
         status = msgspec.json.decode(f"{{{fields}}}", type=_Status)
     except msgspec.DecodeError as error:
-        raise source.fault(f"expected all that {QUORUM_TOOL} prints: {error}.") from None
+        raise source.fault(f"this is not the whole output of {QUORUM_TOOL}: {error}.") from None
 
     if status.leader_id < 0:
-        raise source.fault("expected a leader, found LeaderId -1. Run the tool again in a minute.")
+        raise source.fault("LeaderId is -1: no leader. Run the tool again in a minute.")
 
     def listed(members: list[int | _Member]) -> list[dict[str, int]]:
         ids = [member if isinstance(member, int) else member.id for member in members]
         if len({*ids}) < len(ids):
-            raise source.fault(f"expected each node once, found {ids}.")
+            raise source.fault(f"a node is in the list twice: {ids}.")
         return [{"replica_id": n, "last_fetch_timestamp": times.get(n, -1)} for n in ids]
 
     partition = {
@@ -499,7 +498,7 @@ def _quorum_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
         "observers": listed(status.current_observers),
     }
     if rows and {row["replica_id"] for row in listed(status.current_voters)} != {*voters}:
-        raise source.fault("expected the same voters in both tables, found others. Run it again.")
+        raise source.fault("the two tables list different voters. Run the tool again.")
     topic = {"topic_name": METADATA_TOPIC, "partitions": [partition]}
     keys = {"asked_node": status.leader_id, "listener": Role.CONTROLLER.text, "version": 1}
     answer = {"error_code": NO_ERROR, "topics": [topic]}
@@ -530,10 +529,8 @@ def _refusal_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
         refusal = {"error_code": _INVALID_UPDATE_VERSION, "error_message": match[3]}
         results.append({"feature": match[1], **refusal})
     if not updates:
-        expected = (
-            "expected a controller's refusal, as 'Could not upgrade NAME to LEVEL. Invalid …'"
-        )
-        raise source.fault(f"{expected}, found none.")
+        example = "'Could not upgrade NAME to LEVEL. Invalid …'"
+        raise source.fault(f"the file has no refusal of a controller, such as {example}.")
     answer = {"error_code": NO_ERROR, "results": results}
     yield source.write("probe", {"updates": updates, "answer": answer}, 1)
 

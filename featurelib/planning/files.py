@@ -54,7 +54,7 @@ File = TypeVar("File")
 class ForPeople(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
-    """The part of a plan file for people. The digest does not cover it; `apply` never reads it.
+    """The part of a plan file for people. The digest does not cover it, and `apply` never reads it.
     `level_names` maps a feature to the names of its levels, by number.
     """
 
@@ -167,7 +167,7 @@ def _parsed(raw: bytes | str, kind: type[File], source: str, advice: str) -> tup
         return msgspec.convert(parsed, kind), parsed
     except (RecursionError, FaultError, ValueError) as error:
         if isinstance(error, json.JSONDecodeError):
-            raise PlanError(f"{source}: this is not {expected}: it is no JSON. {advice}") from error
+            raise PlanError(f"{source}: this is not {expected}: not JSON. {advice}") from error
         detail = "lists in lists" if isinstance(error, RecursionError) else msgspec_fault(error)[2]
         raise PlanError(f"{source}: this is not {expected}: {detail}. {advice}") from error
 
@@ -184,8 +184,8 @@ def _expect_form(stored: bytes, written: bytes, source: str, advice: str) -> Non
         number, (line, expected) = next((i, p) for i, p in enumerate(lines, 1) if p[0] != p[1])
         got, wish = (_short(x.decode("utf-8", "replace").strip()) for x in (line, expected))
         raise PlanError(
-            f"{source}:{number}: expected the form in which it is written, {wish}, found another "
-            f"(spaces, order, keys or escapes): {got}. {advice}"
+            f"{source}:{number}: featurelib writes this line as {wish}, and the file has other "
+            f"spaces, order, keys or escapes: {got}. {advice}"
         )
 
 
@@ -201,14 +201,14 @@ def read_plan(text: str | bytes, source: str) -> PlanFile:
         of_plan = parsed | {"meaning": plain(file.plan)}
         stored, expected = (pretty_json(value, order="sorted") for value in (parsed, of_plan))
     except ValueError as error:  # a lone surrogate in a text cannot be encoded
-        raise PlanError(f"{source}: expected a plan, found: {error}. {AGAIN}") from error
+        raise PlanError(f"{source}: this is not a plan: {error}. {AGAIN}") from error
     _expect_form(stored, expected, source, AGAIN)
     if fault := next(plan_faults(file.plan), None):
         raise PlanError(f"{source}: {fault}. {AGAIN}")
     if file.digest != (actual := digest(file.plan)):
         raise PlanError(
-            f"{source}: digest: expected {actual}, that of what the plan says, found "
-            f"{_short(file.digest)}. The plan was changed after it was made. {AGAIN}"
+            f"{source}: The plan was changed after it was made: its digest is {actual}, and the "
+            f"file has {_short(file.digest)}. {AGAIN}"
         )
     return file
 
@@ -245,8 +245,8 @@ def read_approval(
         raise PlanError(f"{source}: {fault}. {advice}")
     if file.digest != (expected := digest(file.approval)):
         raise ApprovalError(
-            f"{source}: expected the digest {expected}, found {file.digest}: the approval was "
-            f"changed after it was written. Nothing was sent. {advice}"
+            f"{source}: The approval was changed after it was written: its digest is {expected}, "
+            f"and the file has {file.digest}. Nothing was sent. {advice}"
         )
     _expect_form(raw, write_approval(file.approval, file.signature), source, advice)
     return file
@@ -278,27 +278,25 @@ def expect_approved(
 ) -> None:
     """Raise ApprovalError unless `approval` is for this plan and valid at `now`. `longest`: the
     longest permitted validity; `path`: the plan's file."""
-    expected, actual, advice = "", "", write_again(path, longest)
+    fault, advice = "", write_again(path, longest)
     lasts, ahead = approval.expires_at - approval.approved_at, approval.approved_at - now
     if approval.plan != digest(plan):
-        expected, actual = f"an approval of the plan {path}", "one of another plan"
-        advice = "Give the one of this plan with --approval FILE, or write it: "
+        fault = f"The approval is of another plan than {path}"
+        advice = "Use the approval of this plan with --approval FILE, or approve the plan: "
         advice += approve_command(quote(path), longest)
     elif approval.cluster != plan.cluster:
-        expected, actual = f"an approval for cluster {plan.cluster!r}", repr(approval.cluster)
+        fault = f"The plan is of cluster {plan.cluster!r}, and the approval of {approval.cluster!r}"
     elif lasts > longest:
-        expected = f"an approval for at most {say_span(longest)} (longest_approval_hours)"
-        actual = f"one for {say_span(lasts)}"
+        fault = f"The approval is for {say_span(lasts)}, and {say_span(longest)} are allowed"
+        fault += " (longest_approval_hours)"
     elif ahead > SKEW:
-        expected = f"an approval given before now, {say_time(now)}"
-        actual = f"{say_time(approval.approved_at)}, {say_span(ahead)} ahead"
-        actual += " (do both clocks go right?)"
+        fault = f"The approval was given at {say_time(approval.approved_at)}, {say_span(ahead)} "
+        fault += f"after this clock's {say_time(now)}: one of the two clocks is wrong"
     elif approval.expires_at <= now:
         over, end = say_span(now - approval.expires_at), say_time(approval.expires_at)
-        expected = f"an approval that holds now, {say_time(now)}"
-        actual = f"one that expired {over} ago, at {end}"
-    if expected:
-        raise ApprovalError(f"expected {expected}, found {actual}. Nothing was sent. {advice}")
+        fault = f"The approval expired {over} ago, at {end}. It is {say_time(now)} now"
+    if fault:
+        raise ApprovalError(f"{fault}. Nothing was sent. {advice}")
 
 
 def say_time(moment: datetime) -> str:
@@ -338,8 +336,8 @@ def _faults(approval: Approval) -> Iterator[str]:
             continue
         if not (0 < len(text) <= longest and text == text.strip() and text.isprintable()):
             yield (
-                f"{key}: expected 1 to {longest} letters that can be shown, no space around them, "
-                f"found {text!r}"
+                f"{key}: expected 1 to {longest} printable letters without a blank before or after "
+                f"them, found {text!r}"
             )
     for key in ("approved_at", "expires_at"):
         moment = getattr(approval, key)
@@ -365,7 +363,7 @@ def file_name(title: str, cluster: str = "", *, plain: bool = True, of: str = "c
     """Return a safe file name for a cluster's title: `<title>.json` if that is safe anywhere.
 
     Else, and if another cluster's title differs only in case (`plain` False), it is
-    `cluster-…-<hash>.json` with the hash of its id `cluster`, "" = the title is its id. No title
+    `cluster-…-<hash>.json` with the hash of its id `cluster`, "" if the title is its id. No title
     has this form itself. `of`: the kind of the named thing, also an owner or a view.
     """
     if plain and _PLAIN.fullmatch(title) and not _RESERVED.fullmatch(title):

@@ -39,15 +39,15 @@ class Command(StrEnum):
 
 _LOWERS = (Command.DOWNGRADE, Command.DISABLE, Command.UPDATE)
 _NAMES, _RELEASE = "names", "release"
-_NO_FEATURE = "expected a feature, found none."
+_NO_FEATURE = "The feature is missing. Name a feature."
 _NEEDS = {  # command → the options of which it needs any, and the error without one
     Command.DOWNGRADE_ALL: (
         {_RELEASE},
-        "expected --release-version RELEASE, the software to go back to, found none.",
+        "--release-version is missing. Add --release-version RELEASE, the older software.",
     ),
     Command.DOWNGRADE: (
         {_NAMES, _RELEASE},
-        "expected --release-version, --metadata or --feature, found none of them.",
+        "The level is missing. Add --release-version, --metadata or --feature.",
     ),
     Command.DISABLE: ({_NAMES}, _NO_FEATURE),
     Command.UPDATE: ({_NAMES}, _NO_FEATURE),
@@ -67,8 +67,7 @@ class RequestedLevels:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intent(RequestedLevels):
-    """The command and levels that a user requests. Raises ConfigError if no command accepts
-    them."""
+    """The command and levels that a user requests. Raises ConfigError for a wrong combination."""
 
     command: Command
     unsafe: bool = False  # UNSAFE_DOWNGRADE: lost metadata cannot be restored
@@ -109,16 +108,16 @@ class Intent(RequestedLevels):
             if is_given
         }
         if len(options) > 1:
-            yield "expected --release-version or features by name, found both. Leave one out."
+            yield "--release-version excludes features by name. Leave one of them out."
         needs, fault = _NEEDS.get(self.command, (options, ""))
         if options.isdisjoint(needs) and fault:
             yield fault
         if self.unsafe and self.command not in _LOWERS:
-            yield "--unsafe is for what goes down. Leave it out."
+            yield "--unsafe is for downgrades only. Leave --unsafe out."
         if not all(map(str.strip, features)):
-            yield "expected a feature's name, found an empty one."
+            yield "The name of a feature is empty."
         if twice := sorted({name for name in features if features.count(name) > 1}):
-            yield f"expected {twice[0]} once, found it twice. Keep one of them."
+            yield f"{twice[0]} is given twice. Remove one of the two."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,7 +264,7 @@ class _ClusterOfRequest:
         listed = {feature for node in cluster.nodes for feature in node.supported}
         listed |= {METADATA_VERSION, *cluster.finalized, *(software.features if software else ())}
         if name not in listed and cluster.nodes:  # without a node, the feature may exist
-            fault = f"Nobody knows a feature {name}: no node, and not the controller's release."
+            fault = f"No node and no release of the controller supports a feature {name}."
             if name not in self.catalogue.features:
                 fault += f" {nearest(name, self.catalogue.features)}"
             return _fault("unknown_feature", name, level, fault)
@@ -363,7 +362,7 @@ def _highest_stable(cluster: Cluster, catalogue: Catalogue, name: str) -> int:
 
 
 def only_by_name(catalogue: Catalogue, name: str, current: int, level: int) -> str:
-    """Return why upgrade-all omits `level`: `irreversible`, `side_effect`, or "" = it does not."""
+    """Return why upgrade-all omits `level`: `irreversible`, `side_effect`, or "" if it does not."""
     on_the_way = [n for n in catalogue.only_by_name(name) if current < n <= level]
     if any(n in catalogue.irreversible(name) for n in on_the_way):
         return "irreversible"
@@ -371,7 +370,7 @@ def only_by_name(catalogue: Catalogue, name: str, current: int, level: int) -> s
 
 
 def software_of(cluster: Cluster, catalogue: Catalogue) -> ReleaseCatalogue | None:
-    """Return the catalogue of the active controller's release; None = not in the catalogue."""
+    """Return the catalogue of the active controller's release; None if not in the catalogue."""
     release = catalogue.release_named(cluster.release)
     return None if release is None else catalogue.of(release)
 

@@ -38,7 +38,7 @@ Levels = Mapping[str, int]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeOutlook:
     """The effects of one update. `no_return`: the first level from which no lossless downgrade to
-    the level before the plan is possible; -1 = always possible."""
+    the level before the plan is possible; -1 means always possible."""
 
     update: Move
     brings: tuple[Note, ...]  # the notes about an upgrade to the level

@@ -81,7 +81,7 @@ def _without(features: set[str], steps: Iterable[Step]) -> Iterator[Step]:
 
 def owner_command(moves: Sequence[Move], entry: FleetEntry, catalogue: Catalogue) -> str:
     """Return the owner's command for these moves, filled in from the inventory and quoted for a
-    shell; "" = no command known."""
+    shell; "" if there is no command known."""
     write, moves_known = COMMANDS.get(entry.managed_by.casefold()), _known(moves, entry.managed_by)
     return write(moves_known[-1], entry, catalogue) if write and moves_known else ""
 
@@ -174,10 +174,10 @@ def expect_ours(
     )
     actions = (_owner_actions(owner, own, entry, catalogue) for (owner, _), own in owned.items())
     args = " ".join(map(option_of, moves_kept))
-    plan = f"\nThe rest is ours: featurelib plan {quote(entry.argument)} update {args}{options}"
+    plan = f"\nPlan the others: featurelib plan {quote(entry.argument)} update {args}{options}"
     raise RefusedError(
-        f"cluster {entry.title} ({cluster}): expected features that we finalize, found {words}. "
-        f"Nothing was sent. {' '.join(chain.from_iterable(actions))}{plan if moves_kept else ''}"
+        f"cluster {entry.title} ({cluster}): featurelib does not finalize {words}. Nothing was "
+        f"sent. {' '.join(chain.from_iterable(actions))}{plan if moves_kept else ''}"
     )
 
 

@@ -52,10 +52,10 @@ from featurelib.words import mend_first, metadata_first
 
 Levels = Mapping[str, int]
 _NOT_ASKED = "--probe: nothing was sent: "
-_WHOLE = "every node that the controller asks was seen; apply asks it before it sends."
+_WHOLE = "every node that the controller checks is known; apply asks the controller first."
 _DONE = "there is nothing to do."
 _MORE = "more is in the way than registrations, ranges and settings that were not seen."
-_WRITES = "this controller cannot be asked without writing, or kraft.version is to move."
+_WRITES = "this controller cannot validate without writing, or kraft.version would change."
 _TOLD = (
     "Not every node that the controller asks was seen. The plan rests on a probe: the controller "
     "was asked to validate only, and agreed. `featurelib apply` asks it again."
@@ -404,8 +404,8 @@ class Router:
     vendors: bool = False
 
     def route(self, moves: Sequence[Move]) -> Route:
-        """Return the requests for these moves. If all moves fail in one request, parts of them
-        fail, too."""
+        """Return the requests for `moves`. If one request with all moves fails, its parts fail,
+        too."""
         if not moves:
             return Route(after=self.cluster)
         [tried] = self._try(self.cluster, [moves])
@@ -427,8 +427,7 @@ class Router:
         return Step(updates=tuple(moves), timeout_ms=self.timeout_ms)
 
     def _split_into_known_levels(self, move: Move) -> list[Move]:
-        """Return the move; stepwise, one of metadata.version as moves over known levels
-        (KIP-778)."""
+        """Return the move; if stepwise, one move for each known metadata.version (KIP-778)."""
         software = software_of(self.cluster, self.catalogue)
         if not self.stepwise or move.feature != METADATA_VERSION or software is None:
             return [move]

@@ -107,14 +107,13 @@ class Reasons:
                 yield replace(self._of_finding(row), judge=PROBE)
 
     def of_codes(self, codes: Container[str], feature: str | None = None) -> Iterator[Reason]:
-        """Yield the findings with one of these codes about `feature`, None = no feature."""
+        """Yield the findings with one of `codes` about `feature`; None: about no feature."""
         for row in self._rows:
             if row["code"] in codes and row["feature"] == feature:
                 yield self._of_finding(row)
 
     def to_mend(self) -> Iterator[Reason]:
-        """Yield the findings to fix before any node restarts: critical ones, and a missing
-        majority."""
+        """Yield the findings to fix before a node restarts: critical ones, and no majority."""
         for row in self._rows:
             if row["severity"] == Severity.CRITICAL or row["code"] in tagged("no_majority"):
                 yield self._of_finding(row)
@@ -165,7 +164,7 @@ class Reasons:
 
     def _lossless(self, feature: str, current: int) -> str:
         """Return advice for a downgrade that would lose metadata: the lowest lossless level, by the
-        catalogue of the controller's release; "" = every level is lossless."""
+        catalogue of the controller's release; "" means every level is lossless."""
         software = software_of(self._view_of.cluster, self._catalogue) or self._catalogue
         below = [level for level in software.loses_metadata_below if level <= current]
         lowest = self._text(feature, max(below, default=0))
@@ -313,7 +312,7 @@ class Unlock:
 
     feature: str
     level: int
-    release: str  # the oldest release whose production software supports the levels; "" = unknown
+    release: str  # the oldest release whose production software supports the levels; "" if unknown
     fixes: tuple[Fix, ...]  # the nodes to fix; empty: only `remaining_rules` block the level
     needs: tuple[tuple[str, int], ...]  # dependencies that must be upgraded, and their levels
     remaining_rules: tuple[str, ...]  # the rules that still reject the level after the fixes
@@ -396,7 +395,7 @@ def _choices(cluster: Cluster, catalogue: Catalogue, moves: Moves) -> Iterator[M
 
 
 def _remedy_problem(cluster: Cluster, node: Node, codes: frozenset[str]) -> Issue | None:
-    """Return why the usual action for a node does not help; None = it helps."""
+    """Return why the usual action for a node does not help; None if it helps."""
     if node.gone and node.node_id in {other.node_id for other in cluster.nodes if other.running}:
         return Issue.HALF
     issue, tag = (Issue.VOTER, "voter") if node.voter else (Issue.CONFIGURED, "configured")

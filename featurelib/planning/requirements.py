@@ -146,7 +146,7 @@ def plan_faults(plan: Plan) -> Iterator[str]:
     yield from _lines_in(msgspec.to_builtins(plan), "")
     for name in ("cluster", "intent", "catalogue"):
         if not getattr(plan, name).strip():
-            yield f"{name}: expected a text, found none"
+            yield f"{name} is empty"
     if plan.dialect != STRICT:
         yield f"dialect: expected {STRICT!r}, found {plan.dialect!r}"
     if strange := sorted(set(plan.own_dialects) - set(GENERATIONS)):
@@ -162,7 +162,7 @@ def plan_faults(plan: Plan) -> Iterator[str]:
 def _lines_in(value: object, at: str) -> Iterator[str]:
     """Yield texts with a line end as faults: in messages they could pass for featurelib's lines."""
     if isinstance(value, str) and "\n" in value:
-        yield f"{at}: expected text in one line"
+        yield f"{at}: the text has a line end"
     elif isinstance(value, dict):
         for name, inner in value.items():
             yield from _lines_in(name, f"{at}: a name")
@@ -188,25 +188,25 @@ def _steps(plan: Plan) -> Iterator[str]:
 def _request(names: Sequence[str], at: str, *, is_atomic: bool) -> Iterator[str]:
     """Yield the faults of a request's features; `is_atomic`: every possible controller is."""
     if len(set(names)) < len(names):
-        yield f"{at}: expected each feature once, found one twice"
+        yield f"{at}: a feature is in the request twice"
     if feature.KRAFT_VERSION in names and len(names) > 1:
-        yield f"{at}: expected {feature.KRAFT_VERSION} in a request of its own, found more"
+        yield f"{at}: {feature.KRAFT_VERSION} must be alone in its request"
     if not is_atomic and len(names) > 1:
         yield (
-            f"{at}: expected one feature in a request, since a controller that may "
-            f"answer does the good part of a refused one; found {len(names)}"
+            f"{at}: expected one feature in a request, found {len(names)}: a possible controller "
+            "applies a refused request in part"
         )
 
 
 def _move(move: Move, current: int, at: str) -> Iterator[str]:
     if move.from_level != current:
-        yield f"{at}.from_level: expected {current}, where it is by then, found {move.from_level}"
+        yield f"{at}.from_level: expected the level {current}, found {move.from_level}"
     up = move.to_level > move.from_level
     kinds = [
         kind.name for kind in feature.UpgradeType if (kind is feature.UpgradeType.UPGRADE) == up
     ]
     if move.to_level == move.from_level:
-        yield f"{at}.to_level: expected another level than {move.from_level}"
+        yield f"{at}.to_level: {move.from_level} is the level before this step, too"
     elif move.upgrade_type not in kinds:
         yield f"{at}.upgrade_type: expected {' or '.join(kinds)}, found {move.upgrade_type!r}"
 
@@ -216,34 +216,34 @@ def _node_groups(groups: Sequence[RangeGroup], planned: set[str], at: str) -> It
     for i, group in enumerate(groups):
         yield from _group(group, f"{at}[{i}]")
         if lacking := sorted(planned - set(group.ranges)):
-            yield f"{at}[{i}].ranges: expected every planned feature, {lacking[0]!r} lacks"
+            yield f"{at}[{i}].ranges: the planned feature {lacking[0]!r} is missing"
     if list(groups) != sorted(groups, key=_ORDER):
-        yield f"{at}: expected them by their nodes' ids, found another order"
+        yield f"{at}: the groups are not sorted by their node ids"
     for role in ("brokers", "controllers"):
         ids = [node for group in groups for node in getattr(group, role)]
         if len(set(ids)) < len(ids):
-            yield f"{at}: expected each of the {role} in one group, found one in two"
+            yield f"{at}: one of the {role} is in two groups"
     if len({frozenset(group.ranges) for group in groups}) > 1:
-        yield f"{at}: expected the same features in every group"
+        yield f"{at}: the groups have different features"
 
 
 def _group(group: RangeGroup, at: str) -> Iterator[str]:
     if not group.brokers and not group.controllers:
-        yield f"{at}: expected a broker or a controller, found none"
+        yield f"{at} has no broker and no controller"
     for name in ("brokers", "controllers"):
         yield from _ascending(getattr(group, name), f"{at}.{name}")
     for name, (first, last) in sorted(group.ranges.items()):
         if first > last:
-            yield f"{at}.ranges: expected a range, found {name!r}: {first}-{last}"
+            yield f"{at}.ranges: {name!r}: {first}-{last} does not ascend"
 
 
 def _guards(guards: Guards) -> Iterator[str]:
     """Yield contradictions between a plan's `managed_by` and `managed_features`."""
     at, names = "guards.managed_features", guards.managed_features
     if not guards.managed_by.strip() and names != ():
-        yield f"{at}: expected none where managed_by names nobody, found {names or 'all'}"
+        yield f"{at}: managed_by is empty, so no feature is managed, found {names or 'all'}"
     if guards.managed_by.strip() and names == ():
-        yield f"{at}: expected what {guards.managed_by} manages, found none"
+        yield f"{at}: the features that {guards.managed_by} manages are missing"
     yield from _ascending(names or (), at)
 
 
@@ -253,14 +253,14 @@ def _side_effects(plan: Plan) -> Iterator[str]:
         at, moves = f"side_effects[{i}]", [m for m in plan.moves if m.feature == effect.feature]
         if not any(m.from_level < effect.level <= m.to_level for m in moves):
             name = f"{effect.feature} {effect.level}"
-            yield f"{at}: expected a level that the plan goes up to or past, found {name}"
+            yield f"{at}: the plan does not upgrade to or past {name}"
         if not effect.what.strip():
-            yield f"{at}.what: expected a text, found none"
+            yield f"{at}.what is empty"
         if effect.values and not effect.key:
-            yield f"{at}.key: expected the name of what has values, found none"
+            yield f"{at}.key is empty: values need the name of their setting"
         ids = [node for change in effect.values for node in change.brokers]
         if len(set(ids)) < len(ids) or not all(change.brokers for change in effect.values):
-            yield f"{at}.values: expected each broker once, and none without brokers"
+            yield f"{at}.values: each value needs brokers, and each broker has one value"
 
 
 def _ascending(values: Sequence[Value], at: str) -> Iterator[str]:

@@ -37,8 +37,8 @@ Ranges = dict[str, Ends]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeShown:
     """A broker or controller half in a description. `profile`: position of its ranges in the
-    description, None = unknown; `seen_at`: when they were read. `is_voter` None = no quorum was
-    read. `epoch`: of its finalized features."""
+    description, None if unknown; `seen_at`: when they were read. `is_voter` is None if there is no
+    quorum was read. `epoch`: of its finalized features."""
 
     role: str
     node_id: int
@@ -57,7 +57,7 @@ class NodeShown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelShown:
-    """A feature in a description. `level` None = no trustworthy source; 0 = not finalized."""
+    """A feature in a description. `level` is None if unknown, 0 if not finalized."""
 
     feature: str
     level: int | None
@@ -91,7 +91,7 @@ class FindingShown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Description:
-    """The description of a cluster. `controller` None = unknown active controller.
+    """The description of a cluster. `controller` is None if unknown active controller.
     `configured_voters`: the ids in its controller.quorum.voters, if they differ from the voters."""
 
     cluster_id: str
@@ -210,7 +210,7 @@ def _states_of(findings: Sequence[Row]) -> dict[tuple[str, int], str]:
 
 
 def _leading_role(evidence: Evidence) -> Role | None:
-    """Return the role of the node that leads the cluster; None = unknown mode."""
+    """Return the role of the node that leads the cluster; None if unknown mode."""
     if evidence.membership.kraft[0]:
         return Role.CONTROLLER
     return Role.BROKER if evidence.membership.zookeeper[0] else None

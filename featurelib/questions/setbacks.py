@@ -26,7 +26,7 @@ def warn_lowered(
     planned: Planned, lake: Lake | None, run: int | None, catalogue: Catalogue
 ) -> Planned:
     """Return the plan with a warning about levels that it upgrades and whose last change was a
-    downgrade; by the runs up to `run`, None = all."""
+    downgrade; by the runs up to `run`, None means all."""
     if lake is None or planned.plan is None:
         return planned
     cluster, moves = planned.plan.cluster, planned.plan.moves
@@ -36,8 +36,7 @@ def warn_lowered(
 
 
 def find_lowered(read: Read, run: int, raised: Set[tuple[str, str]]) -> dict[str, Lowered]:
-    """Return cluster → levels in `raised` whose last change was a downgrade, by the runs up to
-    `run`."""
+    """Return cluster → levels in `raised` whose last change up to `run` was a downgrade."""
     nights = remembered_runs(read, run)
     if not raised or len(nights) == 1:
         return {}
@@ -68,7 +67,7 @@ def went_down(
 
 
 def ask_why(lowered: Lowered, catalogue: Catalogue) -> str:
-    """Return the question about these downgrades, to answer before an upgrade; "" = none."""
+    """Return the question about `downgrades` to answer before an upgrade, or ""."""
     return ask_why_lower(
         (name, level_text(catalogue, name, before), level_text(catalogue, name, after), at)
         for (name, before, after), at in lowered
@@ -76,7 +75,7 @@ def ask_why(lowered: Lowered, catalogue: Catalogue) -> str:
 
 
 def moved_levels(read: Read, nights: Mapping[int, datetime], *conditions: Wanted) -> Moved:
-    """Return every change of a finalized level between two runs that knew it, in rows that meet all
+    """Return each change of a known finalized level between two runs, in rows that meet
     `conditions`."""
     columns = ["run", "cluster", "feature", "finalized_level"]
     span = ("run", ">=", min(nights)), ("run", "<=", max(nights))

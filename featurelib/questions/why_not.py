@@ -85,7 +85,7 @@ class Proof(Reason):
     """A reason with its evidence: the `source` of its rule, and its landing line.
 
     `needed`: the range that the node must support, None if only the level matters, or if its start
-    is unknown. `seen_at`: microseconds, 0 = never. `line`: place of the line `line_id`.
+    is unknown. `seen_at`: microseconds, 0 if never. `line`: place of the line `line_id`.
     """
 
     level: int = 0
@@ -114,7 +114,7 @@ class Proof(Reason):
 class WayOut:
     """The smallest change that makes a level possible: nodes to fix, nodes that only the
     controllers' own rules refuse, and rules that refuse it anyway. `release`: the first that
-    supports it, None = unknown."""
+    supports it, None if unknown."""
 
     release: str | None
     fixes: tuple[Fix, ...]
@@ -124,7 +124,7 @@ class WayOut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhyNot:
-    """The answer of `why-not`. `current` None = unknown; 0 = not finalized.
+    """The answer of `why-not`. `current` is None if unknown; 0 if not finalized.
 
     `moves`: all levels of the request, with dependencies; `words`: the arguments that plan them,
     after `featurelib plan CLUSTER`.
@@ -284,7 +284,7 @@ def _missing(view: ClusterView, reasons: Reasons, moves: Moves) -> Iterator[Proo
 
 
 def _current(view: ClusterView, feature: str) -> int | None:
-    """Return the finalized level of a feature; 0 = no source has it, None = unknown."""
+    """Return the finalized level of a feature; 0 if no source has it, None if unknown."""
     for row in view.judged.readiness.to_pylist():
         if row["feature"] == feature:
             level: int | None = row["finalized_level"]
@@ -370,7 +370,7 @@ def _possible_leaders(cluster: Cluster, release: str, mode: str) -> Iterator[tup
 
 def _needed(refusal: Reason, dialect: Dialect, cluster: Cluster) -> Range | None:
     """Return the range that nodes must support if a rule requires more than the level: from the
-    active controller's lowest level on; None = unknown, or only the level."""
+    active controller's lowest level on; None if unknown, or only the level."""
     rules = {row.code: row.rule for row in dialect.rules}
     if refusal.code not in rules or "lowest" not in rules[refusal.code].columns:
         return None
@@ -387,8 +387,7 @@ def _asked(
     levels: Moves,
     catalogue: Catalogue,
 ) -> Iterator[tuple[NodeOf | None, Reason]]:
-    """Yield (node, refusal) for each node that a controller refuses; None as node for other
-    reasons."""
+    """Yield (node, refusal) for each refused node, and (None, refusal) for other reasons."""
 
     def refusals(*groups: Sequence[NodeOf]) -> list[list[Reason]]:
         narrow = [only_narrow(led, group, levels) for group in groups]
@@ -462,13 +461,13 @@ def named_level(view: ClusterView, feature: str, text: str, catalogue: Catalogue
                 runs = "which release the controller runs is not known"
             name = catalogue.level_name(feature, newer)
             raise ConfigError(
-                f"{feature}={text}: expected a release that the controller knows, found another: "
-                f"{runs}. Write {name} or {newer}."
+                f"{feature}={text}: The controller may not know this release: {runs}. Use {name} "
+                f"or {newer}."
             )
         raise ConfigError(
-            f"{feature}={text}: expected a level as a number up to {HIGHEST_LEVEL} or, of "
-            "metadata.version, a name or release, as 3.9-IV0 or 4.1; found neither. "
-            "`featurelib version-mapping` lists the names."
+            f"{feature}={text}: A level is a number up to {HIGHEST_LEVEL}. metadata.version also "
+            "has names and releases, such as 3.9-IV0 or 4.1. `featurelib version-mapping` lists "
+            "them."
         )
     highest = highest_known(feature, cluster, catalogue)
     if level > highest:

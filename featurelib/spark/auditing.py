@@ -77,8 +77,8 @@ def audit(
     catalogue: Catalogue | None = None,
     places: tuple[str, str, str | None] = (NO_SITE.landing, NO_SITE.inventory, None),
 ) -> Audited:
-    """Judge every cluster and append the gold tables. `as_of` None = the newest line's time,
-    `catalogue` None = this release's own. `places`: the landing folder and the inventory, for
+    """Judge every cluster and append the gold tables. `as_of` None means the newest line's time,
+    `catalogue` None means this release's own. `places`: the landing folder and the inventory, for
     commands, and the folder of the report.
 
     Raises NoEvidenceError when there is no cluster to judge, TableError and ConfigError (Store).
@@ -176,8 +176,7 @@ def run_row(
     catalogue: Catalogue | None = None,
     of_run: Mapping[str, object] | None = None,
 ) -> pa.Table:
-    """Return the run's row of gold.audit_run: the number of clusters by verdict, and the columns
-    `of_run`."""
+    """Return the run's row of gold.audit_run: clusters by verdict, and the columns `of_run`."""
     verdicts = judged.plans["verdict"].to_pylist()
     row = {
         "run": run,

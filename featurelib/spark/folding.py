@@ -69,7 +69,7 @@ _Folded = tuple[str, ClusterState | Exception, bytes | None, list[tuple[int, str
 
 
 def _fold(cluster: str, entries: Iterator[_Entry], learns: bool) -> _Folded | None:
-    """Return a cluster's folded state and its new statements, packed; None = no valid line."""
+    """Return a cluster's folded state and its new statements, packed, or None."""
     learned, set_aside, landed = Learned(), dict[int, str](), set[int]()
     first = next(entries)
     fold, is_known, is_void = begin(first[4] or None, load()), bool(first[4]), False

@@ -79,7 +79,7 @@ def parse(lines: DataFrame) -> Parsed:
 def snapshots(lines: DataFrame, as_of: datetime | str | None = None) -> DataFrame:
     """Fold landing lines into one row per cluster: featurelib.schema.SNAPSHOT.
 
-    Lines dated more than five minutes after `as_of` (None = no limit) wait: the row has only their
+    Lines dated more than five minutes after `as_of` (None if no limit) wait: the row has only their
     number. Its binary columns are for the audit. Raises InputError.
     """
     limit = limit_of(as_of)
@@ -110,7 +110,7 @@ def fold_frame(entries: DataFrame, learns: bool) -> DataFrame:
 def supported_ranges(lines: DataFrame, as_of: datetime | str | None = None) -> DataFrame:
     """Return the ranges of each registered node, as the audit reads them: SUPPORTED_RANGE.
 
-    Grain: cluster, role, node_id, feature. `as_of` None = the time of the newest line; evidence
+    Grain: cluster, role, node_id, feature. `as_of` None means the time of the newest line; evidence
     more than 72 hours older is left out. Raises InputError.
     """
     return _relation(_supported, SUPPORTED_RANGE, lines, as_of)
@@ -181,11 +181,10 @@ def audit(
     """Audit the clusters of a DataFrame of landing lines, and those that `fleet` expects.
 
     The verdicts, findings and plans are those of a first nightly on the same lines. `as_of` (a
-    datetime or ISO-8601, UTC unless it says otherwise; None = the newest line's time) decides which
-    evidence is too old or from the future. `settings` holds ages, severities and mutes; `catalogue`
-    is the packaged one with or without an overlay. `landing`, the landing folder, and `listed_in`,
-    the inventory's file, stand in the commands of findings. Raises InputError.
-    """
+    datetime or ISO-8601, UTC unless it says otherwise; None means the newest line's time) decides
+    which evidence is too old or from the future. `settings` holds ages, severities and mutes;
+    `catalogue` is the packaged one with or without an overlay. `landing`, the landing folder, and
+    `listed_in`, the inventory's file, stand in the commands of findings. Raises InputError."""
     inventory, rules = fleet or Fleet(), settings or Settings()
     known, entries = catalogue or load_catalogue(), inventory.cluster
     rows = _with_as_of(snapshots(lines, as_of), lines, as_of, [entry.id for entry in entries])

@@ -67,8 +67,7 @@ class HoldingRun:
 
 @contextmanager
 def telling(job: str, say: Callable[[str], None], every: float = 30.0) -> Iterator[None]:
-    """Print at intervals how long the block has been running; Spark prints nothing before the
-    end."""
+    """Print at intervals how long the block has run. Spark prints only at the end."""
     ended, began = Event(), elapsed()
 
     def tell() -> None:
@@ -97,7 +96,7 @@ class Lease:
         self._uri, self._options, self._me, self._say = uri, dict(options), me, say
         self._beaten = 0.0  # when the last successful commit began
         self._ended = Event()
-        self._lost = ""  # why the lock is lost; "" = it is not
+        self._lost = ""  # why the lock is lost; "" if it is not
         self._beating = Lock()  # only one thread commits at a time
 
     @contextmanager
@@ -227,7 +226,7 @@ class Lease:
 
 
 def _holder(opened: DeltaTable) -> HoldingRun | None:
-    """Return the holder that the newest commit of the lease names; None = the tables are free."""
+    """Return the holder that the newest commit of the lease names; None if the tables are free."""
     newest = next((commit[HOLDER] for commit in opened.history(RECENT) if HOLDER in commit), "")
     try:
         return msgspec.json.decode(newest, type=HoldingRun) if newest else None

@@ -123,14 +123,14 @@ def check_files(landing: str, files: Sequence[Landed]) -> None:
     """Raise NoEvidenceError if there is no landing file, LandingError for a large one."""
     if not files:
         raise NoEvidenceError(
-            f"landing {landing}: expected files {NAMES}, found none; nothing was written. "
-            "Put the landing files there, or name another folder with --landing."
+            f"landing {landing}: The folder has no files {NAMES}. Nothing was written. Put the "
+            "landing files there, or use another folder with --landing."
         )
     for file in files:
         if file.size > MAX_FILE_BYTES and not file.source_file.startswith(LOCAL):
             raise LandingError(
-                f"landing {file.source_file}: expected at most {MAX_FILE_BYTES} bytes, found "
-                f"{file.size}; nothing was written. Split it between two lines: split -C 512m."
+                f"landing {file.source_file}: The file has {file.size} bytes, and {MAX_FILE_BYTES} "
+                "are allowed. Nothing was written. Split the file between two lines: split -C 512m."
             )
 
 

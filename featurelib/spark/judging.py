@@ -128,8 +128,8 @@ def judge_as_of(
     last: EarlierRun | None = None,
 ) -> Judging:
     """Return judge_by for an inventory and settings. `waiting`: cluster → feature → the last run's
-    judgement; None = no run. `newest_lines`: cluster → time of the newest line that an earlier run
-    judged, in microseconds."""
+    judgement; None if there is no run. `newest_lines`: cluster → time of the newest line that an
+    earlier run judged, in microseconds."""
     conditions = Conditions(
         as_of=as_of,
         max_age=settings.max_age,

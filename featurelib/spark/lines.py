@@ -117,7 +117,7 @@ def unzip(stored: Pieces) -> Iterator[tuple[bytes, bool]]:
 
 
 def parse_files(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the lines of (path, content) rows as SCHEMA. Null content: the worker opens the
+    """Yield the lines of (path, content) rows as SCHEMA. Without content the worker reads the
     file."""
     for batch in batches:
         for path, content in zip(*batch.select(["path", "content"]).columns, strict=True):
@@ -139,7 +139,7 @@ def parse_lines(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def line_column(names: Iterable[str]) -> str | None:
-    """Return the name of the column with landing lines: `raw` or `value`; None = no such column."""
+    """Return the name of the column with landing lines: `raw` or `value`, or None."""
     usable = set(names)
     return next((name for name in ("raw", "value") if name in usable), None)
 
@@ -153,8 +153,7 @@ def wrong_lines(columns: str, remedy: str) -> InputError:
 
 
 def limit_of(as_of: datetime | str | None) -> int | None:
-    """Return the time to judge as of in microseconds; None = that of the newest line. Raises
-    InputError."""
+    """Return `as_of` in microseconds, or None for the newest line. Raises InputError."""
     try:
         return None if as_of is None else microseconds(as_of)
     except ValueError as error:

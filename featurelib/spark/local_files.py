@@ -20,7 +20,7 @@ ENDINGS = ("jsonl", "jsonl.gz", "ndjson", "ndjson.gz", "json", "json.gz")
 
 
 def local_path(uri: str) -> str | None:
-    """Return `uri` as an absolute path of this machine; None = it is not on this machine."""
+    """Return `uri` as an absolute path of this machine; None if it is not on this machine."""
     scheme, colon, path = uri.partition(":")
     if colon and "/" not in scheme and scheme != "file":
         return None
@@ -46,9 +46,8 @@ def missing(landing: str) -> LandingError:
 
 
 def walk(root: str, say: Callable[[str], None]) -> Iterator[os.DirEntry[str]]:
-    """Yield every landing file below the folder, also empty ones, each folder's in order; links to
-    folders come last, and only those to folders not entered yet. If `root` is a file, yield it.
-    Raises OSError."""
+    """Yield every landing file below the folder, folder by folder, in order; links to new folders
+    come last. If `root` is a file, yield it. Raises OSError."""
     endings = tuple(f".{ending}" for ending in ENDINGS)
     if not os.path.isdir(root):
         with os.scandir(os.path.dirname(root)) as entries:

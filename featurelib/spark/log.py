@@ -56,7 +56,7 @@ class Head:
     """The newest commit of a table: version, run, schema and properties."""
 
     version: int
-    run: int | None  # the greatest run committed so far; None = none
+    run: int | None  # the greatest run committed so far; None if none
     schema: T.StructType
     properties: Mapping[str, str]
     commits: Callable[[], Iterable[Commit]]  # all commits, newest first
@@ -83,8 +83,7 @@ def spark_schema(table: Table) -> T.StructType:
 
 
 def flatten(schema: T.StructType, prefix: str = "") -> dict[str, T.StructField]:
-    """Return the name in Delta (`a.b`, `list.element.b`) → field, for all columns and nested
-    parts."""
+    """Return name in Delta (`a.b`, `list.element.b`) → field, with nested fields."""
     columns: dict[str, T.StructField] = {}
     for field in schema.fields:
         name, kind = f"{prefix}{field.name}", field.dataType
@@ -97,8 +96,8 @@ def flatten(schema: T.StructType, prefix: str = "") -> dict[str, T.StructField]:
 
 
 class PathLog(TableReader):
-    """The log of a table at a URI. deltalake reads the log and commits, on the condition that no
-    other run of this table came since; Spark's workers read and write the files."""
+    """The Delta log of a table at a URI. deltalake reads the log and commits. A commit fails if
+    another run committed after `open`. Spark's workers read and write the files."""
 
     def __init__(self, table: Table, uri: str, options: Mapping[str, str]) -> None:
         """Open the log of the table at `uri`; `options` are those of storage_options."""
@@ -107,7 +106,7 @@ class PathLog(TableReader):
         self._head: tuple[deltalake.DeltaTable | None, Head | None] = None, None
 
     def head(self) -> Head | None:
-        """Return the newest commit of the table; None = the table does not exist."""
+        """Return the newest commit of the table; None if the table does not exist."""
         try:
             opened = self.open().opened
         except TableNotFoundError as error:
@@ -265,8 +264,8 @@ class CatalogLog:
             rows = history.select("version", "operation", "userMetadata").collect()
         except AnalysisException as error:
             raise TableError(
-                f"table {self._name}: expected one of Delta's, found {in_a_line(str(error))}. Name "
-                "another schema with --tables, or move what stands there away."
+                f"table {self._name} is not a Delta table: {in_a_line(str(error))}. Use another "
+                f"schema with --tables, or rename {self._name}."
             ) from error
         # Sorted here, because Spark would need two jobs.
         commits = sorted(((r.version, r.operation, r.userMetadata) for r in rows), reverse=True)
@@ -404,8 +403,8 @@ def _form(table: Table) -> dict[str, str]:
 
 
 def _added(table: Table, files: FileSystem, file: FileInfo) -> AddAction | None:
-    """Return the log entry of a file, with the bounds from the file's footer; None = a file without
-    rows. Raises ValueError for a null in a required column."""
+    """Return the log entry of a file, with the bounds from the file's footer; None means a file
+    without rows. Raises ValueError for a null in a required column."""
     foot = parquet.read_metadata(file.path, filesystem=files)
     if foot.num_rows == 0:
         return None

@@ -44,7 +44,7 @@ def refine(
     """Update the silver tables to the newest ingest, and return its run; without news nothing
     changes.
 
-    Lines dated later than `as_of` (microseconds; None = no limit) are not folded: they wait in
+    Lines dated later than `as_of` (microseconds; None if no limit) are not folded: they wait in
     bronze for a later run. `run` is the number of a run without new lines that folds waiting ones.
     Some clusters are folded again from all their lines (see _find_stale). So are all clusters, if
     the snapshots are of an earlier release, or if another writer changed a table of silver or
@@ -97,7 +97,7 @@ def refine(
 
 
 def _find_change(store: Store) -> str | None:
-    """Return in words how a silver table, or bronze, changed since the last run; None = not."""
+    """Return in words how a silver table, or bronze, changed since the last run; None if not."""
     folded = store.newest_commit(CLUSTER_SNAPSHOT).get("folded")
     changes = [(table, store.find_change(table)) for table in (CLUSTER_SNAPSHOT, *HISTORIES)]
     changes += [(CLUSTER_SNAPSHOT, store.find_lag(name, CLUSTER_SNAPSHOT)) for name in HISTORIES]

@@ -168,8 +168,8 @@ def jars_for(spark: str) -> list[Jar]:
         return jars
     known = sorted({jar.spark for jar in all_jars()})
     raise ConfigError(
-        f"Spark: expected {', '.join(known[:-1])} or {known[-1]}, found {spark}, which featurelib "
-        f"has no jars of Delta's for. Install one that fits: pip install pyspark=={known[-1]}.0."
+        f"featurelib has no Delta jars for Spark {spark}, only for {', '.join(known[:-1])} or "
+        f"{known[-1]}. Install another Spark: pip install pyspark=={known[-1]}.0."
     )
 
 
@@ -178,6 +178,6 @@ def expect_one_spark(installed: str, running: str) -> None:
     expected = jars_for(installed)[0].spark
     if jars_for(running)[0].spark != expected:
         raise ConfigError(
-            f"Spark: expected {expected} as the pyspark {installed} of this Python, found "
-            f"{running}. Install pyspark=={running} here, or start with the Spark that fits it."
+            f"Spark {running} runs, and this Python has pyspark {installed}. Install "
+            f"pyspark=={running} here, or start with Spark {expected}."
         )

@@ -51,7 +51,7 @@ class Store:
         self.session = session
         self.is_named = is_name(root)
         self.root = root if self.is_named else resolve_uri(root)
-        # The folder of the tables' files; "" = the catalog does not show it.
+        # The folder of the tables' files; "" if the catalog does not show it.
         self.folder = find_schema(session, root) if self.is_named else self.root
         self._options = log.storage_options(session, self.folder)
         self._logs: dict[Table, PathLog | CatalogLog] = {}
@@ -103,8 +103,7 @@ class Store:
         return head
 
     def read(self, table: Table, conditions: Sequence[Wanted] = ()) -> DataFrame:
-        """Return the rows of a table that meet all `conditions`. Files whose bounds exclude them
-        are not opened."""
+        """Return the rows of a table that meet all `conditions`. Bounds of files skip files."""
         self._expect_readable(table)
         frame = self._log(table).frame(self.session, conditions)
         rows = frame.to(log.row_schema(table))  # by names at every depth; missing ones are null
@@ -116,8 +115,7 @@ class Store:
         conditions: Sequence[Wanted] = (),
         columns: Sequence[str] | None = None,
     ) -> pa.Table:
-        """Read rows of a table into an Arrow table in the driver's memory; without `columns`, all
-        columns."""
+        """Read rows into an Arrow table in the driver's memory; without `columns`, all columns."""
         names = list(columns or table.schema.names)
         table_log = self._log(table)
         if isinstance(table_log, PathLog):
@@ -182,7 +180,7 @@ class Store:
         return self.check(table).version
 
     def newest_run(self, table: Table) -> int | None:
-        """Return the greatest run that wrote the table; None = no run, or no table."""
+        """Return the greatest run that wrote the table; None if there is no run, or no table."""
         head = self._head(table)
         if head is None:
             return None
@@ -197,7 +195,7 @@ class Store:
 
     def find_change(self, table: Table, since: str | None = None) -> str | None:
         """Return a text about how another writer changed the table's rows after the commit `since`
-        (None: after featurelib's newest commit); None = no row changed.
+        (None: after featurelib's newest commit); None if there is no row changed.
 
         A table without the commit `since` is an older copy, or was restored.
         """
@@ -219,8 +217,7 @@ class Store:
         return f"its newest run is {newest or 'none'}, and {last.full_name} knows run {newest_last}"
 
     def find_older(self, versions: Mapping[str, int]) -> list[str]:
-        """Return the tables, given with their versions, of which the last audit read a later
-        version."""
+        """Return the tables in `versions` of which the last audit read a later version."""
         if (last := self.newest_run(AUDIT_RUN)) is None:
             return []
         [inputs] = self.fetch(AUDIT_RUN, [("run", "=", last)], ["inputs"])["inputs"].to_pylist()
@@ -319,9 +316,9 @@ class Store:
             self._refuse_old_run(table, run, runs)
         newest = "no table" if head is None else f"version {head.version} of another writer"
         raise BusyError(
-            f"table {table.full_name} at {self.path(table)}: expected the commit of run {run} as "
-            f"the newest of its log, found {newest}, and what the run wrote may be lost. Let "
-            "nothing but featurelib write there, and run again: nothing is counted twice."
+            f"table {table.full_name} at {self.path(table)}: The newest commit is not of run "
+            f"{run}, but {newest}, so rows of the run may be lost. Only featurelib may write "
+            "there. Stop the other writer and run the job again: featurelib counts no row twice."
         )
 
     def _check(self, table: Table, head: Head) -> None:
@@ -418,7 +415,7 @@ def _retention(days: int) -> dict[str, str]:
 
 
 def find_schema(session: SparkSession, name: str) -> str:
-    """Return the folder of a catalog's schema; "" = the catalog has none. Raises ConfigError if
+    """Return the folder of a catalog's schema; "" if the catalog has none. Raises ConfigError if
     Spark does not know the schema."""
     try:
         if session.catalog.databaseExists(quoted(name)):
@@ -429,8 +426,8 @@ def find_schema(session: SparkSession, name: str) -> str:
     except PySparkException as error:  # the catalog is unreachable, or a permission is missing
         actual = in_a_line(str(error))
     raise ConfigError(
-        f"--tables {name}: expected a schema of a catalog that this Spark knows, found {actual}. "
-        f"Make it with CREATE SCHEMA {name}; if a folder is meant, write ./{name}."
+        f"--tables {name}: This Spark has no such schema: {actual}. Make the schema with CREATE "
+        f"SCHEMA {name}. For a folder of this name, write ./{name}."
     )
 
 

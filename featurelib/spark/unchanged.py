@@ -44,8 +44,8 @@ def digest_conditions(
 def find_last(
     store: Store, waiting: WaitingClusters, conditions: str | None, as_of: int
 ) -> EarlierRun | None:
-    """Return the last run if its results can be reused under these `conditions`; None = judge every
-    cluster, for example because another writer changed its tables."""
+    """Return the last run if its results can be reused under these `conditions`; None means judge
+    every cluster, for example because another writer changed its tables."""
     run = store.newest_run(tables.AUDIT_RUN)
     if run is None or conditions is None:
         return None

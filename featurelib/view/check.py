@@ -43,7 +43,7 @@ def next_step(cluster: ReportedCluster, name: str, ways: str, *, is_live: bool) 
 
 
 def _first_blocked(cluster: ReportedCluster) -> str:
-    """Return `FEATURE=LEVEL` of the first blocked ceiling; "" = none."""
+    """Return `FEATURE=LEVEL` of the first blocked ceiling; "" if none."""
     blocked = (row for row in cluster.readiness if row.verdict is Verdict.BLOCKED)
     levels = (f"{row.feature}={row.ceiling.number}" for row in blocked if row.ceiling)
     return next(levels, "") if cluster.verdict is Verdict.BLOCKED else ""

@@ -58,7 +58,7 @@ def moves(steps: Iterable[model.ReportedStep]) -> list[str]:
 
 
 def software_text(cluster: model.ReportedCluster) -> str:
-    """Return a cluster's Kafka release: `4.1`, or `3.9 to 4.2` if nodes differ; "" = unknown."""
+    """Return a cluster's Kafka release: `4.1`, or `3.9 to 4.2` if nodes differ; "" if unknown."""
     return " to ".join(dict.fromkeys(filter(None, (cluster.release, cluster.newest_release))))
 
 
@@ -165,7 +165,7 @@ def _causes_of(cluster: model.ReportedCluster) -> Iterator[tuple[_Key, model.Rep
 
 def titles_of(code: str) -> tuple[str, str]:
     """Return the titles of a finding code in a list of clusters: the usual one (or the code
-    itself), and one for stale nodes, "" = the usual one."""
+    itself), and one for stale nodes, "" means the usual one."""
     row = row_of(code)
     return (row and row.title) or code_text(code), row.title_stale if row else ""
 
@@ -250,8 +250,7 @@ def _problem(findings: Findings, severity: Severity) -> str:
 
 
 def _blockers_text(findings: Findings) -> str:
-    """Return a cluster's blockers: `system off; broker 2 holds back metadata.version and 2
-    more`."""
+    """Return a cluster's blockers: `system off; broker 2 holds back metadata.version`."""
     blockers = [finding for finding in findings if finding.severity is Severity.BLOCKER]
     by_node = [finding for finding in blockers if finding.code in tagged("unsupported")]
     if not by_node:
@@ -264,7 +263,7 @@ def _blockers_text(findings: Findings) -> str:
 
 
 def nodes_of(findings: Collection[model.ReportedFinding | SetAside]) -> str:
-    """Return the nodes in findings: `brokers 2-5`, or `nodes 2-5` of several roles; "" = none."""
+    """Return the nodes in findings: `brokers 2-5`, or `nodes 2-5` of several roles, or ""."""
     ids = {finding.node_id for finding in findings if finding.node_id is not None}
     roles = {finding.role for finding in findings}
     return nodes(roles.pop() if len(roles) == 1 else None, ids) if ids else ""
@@ -306,7 +305,7 @@ class FindingGroup:
 
     severity: Severity
     messages: tuple[str, ...]
-    others: str  # a sentence about further nodes with equal messages; "" = none
+    others: str  # a sentence about further nodes with equal messages; "" if none
     first: model.ReportedFinding
     commands: tuple[str, ...]
 
@@ -479,13 +478,13 @@ def muted_lines(findings: Iterable[model.ReportedFinding | SetAside]) -> tuple[s
 
 
 def count_muted(muted: int, until: date | None) -> str:
-    """Return `3 findings muted, the first until 2026-12-31`; "" = none is muted."""
+    """Return `3 findings muted, the first until 2026-12-31`; "" if none is muted."""
     parts = [f"{count(muted, 'finding')} muted", until_text(muted, until)] if muted else []
     return ", ".join(filter(None, parts))
 
 
 def until_text(muted: int, until: date | None) -> str:
-    """Return the end of one mute, or of the first of several: `until 2026-12-31`; "" = no mute."""
+    """Return the first end of these mutes, as `until 2026-12-31`, or "" without a mute."""
     first = "the first " if muted > 1 else ""
     return "" if until is None else f"{first}until {until.isoformat()}"
 
@@ -516,8 +515,8 @@ def after_all(steps: Sequence[model.ReportedStep]) -> str:
 
 def ahead_lines(cluster: model.ReportedCluster) -> list[str]:
     """Return lines about a cluster: downgrades today and after the plan, irreversible levels, and
-    releases that can register, as in `featurelib show`. If the last line is a question,
-    `joining.command` answers it."""
+    releases that can register, as in `featurelib show`. If these releases are unknown, the last
+    line asks to run `joining.command`."""
     levels = {ready.feature: ready.finalized for ready in cluster.readiness}
     levels_after = levels | {step.feature: step.to_level for step in cluster.steps}
     today, after = _lower(cluster.readiness, levels), _lower(cluster.returns, levels_after)

@@ -13,7 +13,7 @@ from featurelib.view.model import Ingest
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFacts:
     """The facts of a run that its tables lack. `newest`: the time of the newest line, and
-    `max_age`: the age from which data does not count; microseconds, 0 = unknown. `release`:
+    `max_age`: the age from which data does not count; microseconds, 0 if unknown. `release`:
     featurelib's. `quarantine`: the number of lines left out, and place, reason and cluster of the
     first."""
 
@@ -29,7 +29,7 @@ class RunFacts:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Links:
     """The paths and options in a report. `plan_files`: cluster id → path of its plan. `find_line`:
-    line id → `file:line`, None = unknown. `ways`: inventory entry → options of a plan command.
+    line id → `file:line`, None if unknown. `ways`: inventory entry → options of a plan command.
     `places`: the folder that collectors write to, and the inventory's file."""
 
     plan_files: Mapping[str, str] = field(default_factory=dict)

@@ -142,7 +142,7 @@ class Page:
         return "\n".join(self._lines)
 
     def text(self, text: str, indent: int = 0, below: int | None = None, start: str = "") -> None:
-        """Add a paragraph that begins with `start`, indented by `indent` columns, further lines by
+        """Add a paragraph with the prefix `start`, indented by `indent`, further lines by
         `below`."""
         margin = " " * (indent if below is None else below)
         self._lines += wrap(text, self.width, " " * indent + start, margin, parts=self._parts)
@@ -164,8 +164,7 @@ class Page:
         self._lines += [f"{' ' * indent}{line}".rstrip() for line in lines]
 
     def facts(self, rows: Sequence[tuple[str, str]], indent: int = 0) -> None:
-        """Add (name, value) rows without empty values. A value with a word that is too wide goes
-        below its name."""
+        """Add (name, value) rows without empty values. Too wide values go below their names."""
         column = max((len(name) for name, value in rows if value), default=0) + 2
         for name, value in rows:
             if value and max(map(width_of, value.split())) <= self.width - indent - column:
@@ -185,7 +184,7 @@ class Page:
         """Add rows as a table below a dim head. Numbers are aligned right; empty columns are left
         out. The last column is wrapped if it has at least ROOM columns; else each row is a
         paragraph: its first cell, then `head cell` for the others. `most`: the maximum width of
-        each column, 0 = as wide as its cells; wider words are split."""
+        each column, 0 means as wide as its cells; wider words are split."""
         full = [i for i, cells in enumerate(zip(*rows, strict=True)) if any(cells[head:])]
         if not full:  # a head without rows
             return

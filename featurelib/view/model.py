@@ -47,9 +47,9 @@ class Range:
 class ReportedStep:
     """One update of the plan.
 
-    `request`: the number of its request; updates of one request are sent together. `managed_by`:
-    the other system that finalizes the level, null = featurelib. `waits`: true if no plan file has
-    the update yet, because `managed_by` has to finalize another level first.
+    `request`: the number of the request; updates of one request are sent together. `managed_by`:
+    the other system that finalizes the level, null for featurelib. `waits`: true if no plan file
+    has the update yet, because `managed_by` must first finalize another level.
     """
 
     request: int
@@ -64,10 +64,10 @@ class ReportedStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedMute:
-    """One mute of conf/audit.toml: its subject (null = any), and the number of its matches.
+    """One mute of conf/audit.toml.
 
-    `expired`: true if the mute's last day (`until`) is over. `findings`, `clusters`: the numbers of
-    matches, also of an expired mute; 0 = the mute matches nothing.
+    `expired`: true if the last day of the mute is over. `findings`: the number of matching
+    findings, also of an expired mute; 0 if none. `clusters`: the number of their clusters.
     """
 
     code: str
@@ -96,8 +96,7 @@ class Joining:
 
     @staticmethod
     def ask(cluster: str, ways: str) -> str:
-        """Return the command. `cluster` is its argument, after a blank; `ways` are the options that
-        reach it."""
+        """Return the command with `cluster` after a blank, and the options `ways` to reach it."""
         return clean(f"featurelib can-roll{cluster} --to RELEASE{ways}", COMMAND)
 
 
@@ -107,7 +106,7 @@ class ReportedReturn:
 
     `downgrade_floor`: the lowest level of a downgrade without loss of metadata, null if unknown.
     `point_of_no_return`: the first level of the plan that cannot be downgraded to today's level,
-    null if there is none.
+    null if none.
     """
 
     feature: str
@@ -150,7 +149,7 @@ class ReportedRun:
     """The audit run: its number, the time of its judgement, its catalogue and its dialect.
 
     `newest_line`: the time of the newest landing line of all clusters, null without a line.
-    `max_age_hours`: the age from which data decides nothing. `tables`: the folder of the tables.
+    `max_age_hours`: the age from which featurelib ignores data. `tables`: the folder of the tables.
     `out`: the folder of the report and of plans/, null if none was written. `quarantine`: the
     quarantined landing lines in the tables, null if they were not read.
     """
@@ -170,15 +169,16 @@ class ReportedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetCounts:
-    """The counts of a fleet; every key exists, also if its count is 0.
+    """The counts of a fleet. Every key exists, even if its count is 0.
 
-    `critical_by_verdict`: clusters with a critical finding that is not muted. `features`: the
-    features of all clusters. `muted`: the muted findings among `findings`; `muted_until`: the first
-    day on which one of their mutes ends, null without a mute. `need_person`: clusters that a person
-    must check, or with a plan to approve. `can_move`: clusters whose plan has steps.
-    `incompatible_nodes`: nodes that do not support a finalized level. `all_too_old`: true if all
-    data is too old to judge any cluster. `too_old`: clusters that are UNKNOWN because of too old
-    data. `not_landed`: expected clusters without any data.
+    `critical_by_verdict`: number of clusters with an unmuted critical finding, by verdict.
+    `features`: number of features of all clusters. `muted`: number of muted findings.
+    `muted_until`: the first day on which one of their mutes ends, null without a mute.
+    `need_person`: number of clusters that a person must check, or whose plan waits for approval.
+    `can_move`: number of clusters whose plan has steps. `incompatible_nodes`: number of nodes that
+    do not support a finalized level. `all_too_old`: true if the data of every cluster is too old.
+    `too_old`: number of clusters that are UNKNOWN because their data is too old. `not_landed`:
+    number of clusters of the inventory without any data.
     """
 
     clusters: Count
@@ -201,13 +201,13 @@ class FleetCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """A cause that blocks clusters; the cause that unlocks most clusters comes first.
+    """A cause that blocks clusters. The cause that unlocks most clusters comes first.
 
-    `alone`: the number of clusters that only this cause blocks; `unlocked`: their keys. `stale`:
-    true for nodes that are off and still registered. `feature`, `supported`: the common feature and
-    range of the blocking nodes; `supported` null = the nodes do not list the feature. `features`:
-    all blocked features. `held`: the names of the clusters. `muted`: the number of clusters in
-    which all findings of the cause are muted; a mute hides the cause, the clusters stay blocked.
+    `alone`: the number of clusters that only this cause blocks. `unlocked`: the keys of these
+    clusters. `stale`: true for stopped nodes that are still registered. `feature`: the feature that
+    the nodes block. `supported`: the range of the blocking nodes, null if they do not list the
+    feature. `features`: all blocked features. `held`: the names of the clusters. `muted`: the
+    number of clusters in which all findings of the cause are muted. These clusters stay blocked.
     """
 
     title: str
@@ -229,16 +229,15 @@ class Cause:
 class Readiness:
     """The verdict on one feature.
 
-    `finalized` null = no trusted source reports a level; 0 = not finalized. `target`: the next
-    level, null unless READY. `ceiling`: the maximum level of upgrade-all. `available`: the opt-in
-    level above `ceiling` that every node supports. `blockers`, `unknowns`: numbers of findings.
-    `downgrade_floor`: the lowest level of a downgrade today, before the plan, without loss of
-    metadata; null unless READY or if unknown. `point_of_no_return`: the first level up to the
-    target that cannot be downgraded to today's level; null unless READY, if unknown, or if every
-    level can. `ready_since`: the time of the first run that found the feature READY; null if the
-    feature is not READY and was not READY before it became UNKNOWN. `verdict_since`: the time of
-    the first run with this verdict and target; null if UP_TO_DATE or if an earlier featurelib
-    judged.
+    `finalized`: the finalized level, 0 if none, null if unknown. `target`: the next level, null
+    unless READY. `ceiling`: the maximum level of upgrade-all. `available`: the opt-in level above
+    `ceiling` that every node supports. `blockers`: the number of findings that block the feature.
+    `unknowns`: the number of findings about missing data. `downgrade_floor`: the lowest level of a
+    downgrade without loss of metadata, before the plan; null unless READY, or if unknown.
+    `point_of_no_return`: the first level up to the target that cannot be downgraded to today's
+    level; null unless READY, if unknown, or if every level can. `ready_since`: the time of the
+    first run that found the feature READY, null if no run did. `verdict_since`: the time of the
+    first run with this verdict and target; null if UP_TO_DATE, or if an earlier featurelib judged.
     """
 
     feature: str
@@ -261,10 +260,10 @@ class ReportedFinding(NodeAdvice):
 
     `remedy`: the text of the action, cut where the node's name belongs; empty if the action names
     no node. `facts`: further values in the texts; findings.toml lists them for each code.
-    `supported` null = the node does not list the feature, or the finding has no range. `line_id`:
-    the first eight bytes of the landing line's SHA-256. `line`: the landing line's file and number.
-    `muted`: the reason of the finding's mute in conf/audit.toml, null without a mute;
-    `muted_until`: the last day of that mute.
+    `supported`: the node's range, null if the node does not list the feature. `line_id`: the first
+    eight bytes of the landing line's SHA-256. `line`: the landing line's file and number.
+    `muted`: the reason of the finding's mute in conf/audit.toml, null without a mute.
+    `muted_until`: the last day of that mute, null without a mute.
     """
 
     code: str
@@ -291,7 +290,7 @@ class ReportedFinding(NodeAdvice):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncompatibleNode:
-    """A node whose range does not contain a finalized level; `fenced` null = not known."""
+    """A node whose range does not contain a finalized level."""
 
     role: str
     node_id: int
@@ -341,21 +340,21 @@ class ReportedCluster:
     """One cluster, worst first in a report.
 
     `key`: the cluster id exactly as in the gold tables, for joins only. `id`: the cluster id, safe
-    to show. `name`: the inventory's name, or the id. `owner`, `contact`, `managed_by` (the other
-    system that finalizes levels) and `labels` (each as `key=value`) come from the inventory; null
-    if missing. `severity`: the severity of the cluster's worst unmuted finding, null without one.
+    to show. `name`: the inventory's name, or the id. `managed_by`: the other system that finalizes
+    levels, null without one. `labels`: the labels of the inventory, each as `key=value`.
+    `severity`: the severity of the cluster's worst unmuted finding, null without a finding.
     `needs_person`: true if a person must check the cluster, or approve its plan. `summary`: the
-    cluster's state in one line. `mode`: the system that keeps the cluster's metadata. `release`,
-    `newest_release`: the oldest and the newest software of running nodes. `finalized_release`: the
-    release of the finalized metadata.version. `newest_line`: the time of the cluster's newest
-    landing line. `mode`, releases and `newest_line` are null if unknown. `owner_command`: the
-    command for the steps of `managed_by`, null without such steps or a known command. `commands`:
+    cluster's state in one line. `mode`: the system that keeps the cluster's metadata, null if
+    unknown. `release`: the oldest software of running nodes, null if unknown. `newest_release`: the
+    newest one. `finalized_release`: the release of the finalized metadata.version, null if unknown.
+    `newest_line`: the time of the cluster's newest landing line, null without a line.
+    `owner_command`: the command for the steps of `managed_by`, null if unknown. `commands`:
     the command that shows the cluster's plan file for review, or makes the file; empty without a
     plan. `collect`: the command that collects the cluster, null if this run has its data.
     `joining`: releases that can register, null if unknown. `returns`: the possible downgrades after
     the plan, of changed features and of metadata.version. `profiles`: the nodes by range, for the
     5,000 worst clusters. `history`: the changes of finalized levels, oldest first, for the 100
-    worst clusters. `profiles` and `history` are null if they were not read.
+    worst clusters. Null if the report left `profiles` or `history` out.
     """
 
     key: str
@@ -431,12 +430,12 @@ class ChangedNodes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """The changes since the earlier run `run` of the time `as_of`.
+    """The changes since an earlier run.
 
     `command`: the command that prints new and resolved findings. `ceilings`: features whose maximum
     level fell although the finalized level did not change: the software was rolled back. `lowered`:
-    levels that can be upgraded now, and whose last change within 180 days was a downgrade: ask for
-    its reason before an upgrade.
+    levels that can be upgraded now, and were downgraded within 180 days: find out why before you
+    upgrade them.
     """
 
     run: int
@@ -467,11 +466,11 @@ class AtLevel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastRun:
-    """The counts of an earlier run, from gold.audit_run; releases and levels are empty and hours
-    null if an earlier featurelib made the run.
+    """The counts of an earlier run, from gold.audit_run. Runs of an earlier featurelib have no
+    releases, levels and hours.
 
-    `median_wait_hours`, `longest_wait_hours`: the time since the first feature of a cluster became
-    READY, over READY clusters; null without a READY cluster.
+    `median_wait_hours`: the median time since the first feature of a READY cluster became READY,
+    null without a READY cluster. `longest_wait_hours`: the longest such time.
     """
 
     run: int
@@ -488,9 +487,9 @@ class PastRun:
 class Task:
     """A task of the day: the problem, the remedy, and the clusters.
 
-    `how`, `command`: the remedy; may be empty. For clusters with different remedies, `how` has the
-    beginning of each, and `command` is that of the first cluster. `codes`: the codes of the task's
-    findings. `clusters`: the clusters' `key`s. `owners`: the clusters' owners in the inventory, or
+    `how`: the remedy; if remedies differ, the first words of each remedy; may be empty. `command`:
+    the command for the first cluster, may be empty. `codes`: the codes of the task's findings.
+    `clusters`: the `key` of each cluster. `owners`: the owner of each cluster in the inventory, or
     the contact of a cluster without an owner.
     """
 

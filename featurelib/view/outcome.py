@@ -72,7 +72,9 @@ def update_line(update: Move, outcome: MoveOutcome | None = None) -> str:
 def _result(outcome: MoveOutcome) -> str:
     answer = _answer(outcome)
     if outcome.fate is Fate.APPLIED:
-        return f"OK, although the controller answered {answer}" if _is_refused(outcome) else "OK"
+        return (
+            f"OK, although the controller responded with {answer}" if _is_refused(outcome) else "OK"
+        )
     if outcome.fate is Fate.REJECTED:
         return f"FAILED due to {answer or 'a refusal without words'}"
     if outcome.fate is Fate.OVERTAKEN:
@@ -87,7 +89,7 @@ def _is_refused(outcome: MoveOutcome) -> bool:
 def _answer(outcome: MoveOutcome) -> str:
     """Return the controller's response to an update as text."""
     if outcome.code == NO_ERROR:
-        return "the controller answered OK"
+        return "the controller responded with OK"
     code = [] if outcome.code is None else [f"error {outcome.code}"]
     return ", ".join([*code, *([clean(outcome.message, 300)] if outcome.message else [])])
 
@@ -166,7 +168,7 @@ def journal_page(
     page.line(f"{of.path}: {number}{owner}{waiting_text}")
     if faults:
         page.line(
-            f"WARNING: NOT all records are as they were written ({clean(faults[0], 300)}). Look: "
+            f"WARNING: NOT all records are as they were written ({clean(faults[0], 300)}). Run: "
             f"featurelib journal --verify{of.choice.kept_in}"
         )
     return page
@@ -292,7 +294,7 @@ def _next_command(ending: Ending, args: ClusterArgs | None, again: str, approve:
 
 
 def before_return(ending: Ending, plan: Plan) -> str:
-    """Return what controllers need before older software; "" = nothing was downgraded."""
+    """Return what controllers need before older software; "" means nothing was downgraded."""
     is_lower = any(move.to_level < move.from_level for move in plan.moves)
     is_kraft = plan.requirements.features_node_version is None
     is_over = ending.kind is EndingKind.APPLIED and is_lower and is_kraft
@@ -324,12 +326,11 @@ def _outcomes(step: StepOutcome) -> Iterator[str]:
 
 
 def _proof(step: StepOutcome) -> str:
-    """Return why a request cannot be applied any more, or why it still can; "" = its levels or
-    response show it."""
+    """Return why a request cannot be applied any more, or still can; "" without such a proof."""
     if not step.unproven:
         return clean(step.proof, 2000) if step.proof else ""
     is_accepted = all(outcome.code == NO_ERROR for outcome in step.updates)
-    state = "no node could be seen to report it" if is_accepted else "it may still be carried out"
+    state = "no node reports its levels" if is_accepted else "it may still be applied"
     return f"{state}: {clean(step.unproven, 2000).rstrip('.')}"
 
 
@@ -375,7 +376,9 @@ def resumed_end(resumed: Resumed) -> str:
     if unknown:
         waiting = [str(entry.number) for entry in resumed.settled if entry.is_open]
         entry_text = f" for journal entry {', '.join(waiting)}" if resumed.lost else ""
-        again = f" Run this again{entry_text}." if waiting else ""  # these have their own advice
+        again = (
+            f" Run the command again{entry_text}." if waiting else ""
+        )  # these have their own advice
         return f"Still unknown: {unknown} of {count(number, 'request')}.{again}{advice}"
     if number:
         return f"Settled: {count(number, 'request')}; resume itself wrote nothing.{advice}"
@@ -399,6 +402,6 @@ def unexplained_sentence(odd: Unexplained, catalogue: Catalogue) -> str:
     """Return the sentence about a finalized level that no journal entry explains."""
     return (
         f"{_is_at(odd.feature, odd.level, catalogue)}. No request of this journal that was applied "
-        f"explains that: entry {odd.entry.number} asked for it and was closed as "
+        f"explains the level: entry {odd.entry.number} requested it and was closed as "
         f"{odd.entry.fate.value}."
     )

@@ -47,9 +47,9 @@ BESIDE = "Also in the file. The digest does not cover it, and nothing above is t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Onward:
-    """The parts of the commands that a plan page prints. `path`: the plan's file, None = none;
-    `ways`: options of the next command; `why_not`: the arguments of the command that explains a
-    refused level, after a blank, "" = none; `address`: of brokers, "" = unknown."""
+    """The parts of the commands that a plan page prints. `path`: the plan's file, None if there is
+    none; `ways`: options of the next command; `why_not`: the arguments of the command that explains
+    a refused level, after a blank, "" if none; `address`: of brokers, "" if unknown."""
 
     path: str | None = None
     ways: str = ""
@@ -202,7 +202,7 @@ def _guards_text(guards: Guards) -> str:
     """Return the text about a plan's guards: its signature and its owner."""
     signed = f"a signature is {'required' if guards.require_signature else 'not required'}"
     if not guards.managed_by:
-        return f"{signed}; nobody else finalizes features there"
+        return f"{signed}; only featurelib finalizes features there"
     names = guards.managed_features
     guarded = "everything" if names is None else ", ".join(map(clean, names))
     return f"{signed}; {clean(guards.managed_by)} finalizes {guarded}"

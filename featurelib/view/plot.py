@@ -28,7 +28,7 @@ BARS = 30  # the most bars in one plot, and in all plots of a cluster's page
 STATES = {"unfit": "does not fit", "holds": "in the way", "fits": "", "silent": "not known"}
 Node = tuple[str, int]  # the role and the id of a node
 Ends = tuple[int, int]
-Seen = Sequence[tuple[list[Node], dict[str, Ends] | None]]  # None = unknown ranges
+Seen = Sequence[tuple[list[Node], dict[str, Ends] | None]]  # None if unknown ranges
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from featurelib.view.model import Report, ReportedCluster
 
 PREFIX = "featurelib_"
 EPOCH = date(1970, 1, 1)
-Sample = tuple[str, float | None]  # the labels of a metric's sample, and its value; None = unknown
+Sample = tuple[str, float | None]  # the labels of a metric's sample, and its value; None if unknown
 
 
 def render_prometheus(report: Report) -> str:

@@ -53,8 +53,8 @@ class QuestionPage(Page):
 
 
 NAME_RELEASE = (
-    "only if you know which release the controllers run: name it in conf/fleet.toml; a wrong one "
-    "gives a wrong answer"
+    "only if you know which release the controllers run: set release in conf/fleet.toml; a wrong "
+    "release gives a wrong result"
 )
 _HEADS = {
     LevelStatus.NOTHING: "nothing stands in the way",
@@ -80,7 +80,7 @@ def why_not_page(answer: WhyNot, source: Source, width: int | None = None) -> Pa
     if answer.proofs and not misfits:
         _proofs(answer.proofs, page)
     _show_proofs("what the audit finds", misfits, page)
-    _show_proofs("missing data that could change the answer", answer.unknown, page)
+    _show_proofs("missing data that could change the result", answer.unknown, page)
     if answer.agreed is not None:
         page.line()
         page.text(

@@ -464,7 +464,7 @@ def _shown(text: str | None, length: int = LENGTH) -> str | None:
 
 
 def _release_of(catalogue: Catalogue, readiness: Iterable[model.Readiness]) -> str | None:
-    """Return the release of the finalized metadata.version, `4.0`; None = unknown."""
+    """Return the release of the finalized metadata.version, such as `4.0`, or None."""
     level = next((row.finalized for row in readiness if row.feature == METADATA_VERSION), None)
     if level is None or level.number == 0:
         return None
@@ -473,7 +473,7 @@ def _release_of(catalogue: Catalogue, readiness: Iterable[model.Readiness]) -> s
 
 
 def _worst(findings: Iterable[model.ReportedFinding]) -> Severity | None:
-    """Return the worst severity of the unmuted findings; None = there are none."""
+    """Return the worst severity of the unmuted findings; None if there are none."""
     severities = {finding.severity for finding in digest.unmuted(findings)}
     return next((severity for severity in Severity if severity in severities), None)
 
@@ -504,8 +504,7 @@ def _finding_order(finding: model.ReportedFinding) -> tuple[object, ...]:
 
 
 def _count_fleet(clusters: Sequence[model.ReportedCluster]) -> model.FleetCounts:
-    """Return the numbers of verdicts, phases and findings in `clusters`, so that totals and lists
-    agree."""
+    """Return the numbers of verdicts, phases and findings in `clusters`."""
     ready = [ready.verdict for cluster in clusters for ready in cluster.readiness]
     unfit = {(c.key, node.node_id) for c in clusters for node in c.incompatible}
     too_old = sum(map(digest.is_too_old, clusters))

@@ -311,7 +311,7 @@ def _finding_entries(findings: digest.Findings, limit: int, most: int) -> Iterat
 
 
 def _managed_text(cluster: model.ReportedCluster) -> str:
-    """Return the text about a cluster's manager and its features; "" = not managed."""
+    """Return the text about a cluster's manager and its features; "" if not managed."""
     if not cluster.managed_by:
         return ""
     our_part, owner_part = ({step.feature for step in steps} for steps in digest.parts(cluster))
@@ -355,8 +355,7 @@ def _group_entries(group: digest.FindingGroup, most: int, note: str = "") -> Ite
 
 
 def _profile_lines(cluster: model.ReportedCluster) -> list[str]:
-    """Return a line per group of nodes with equal ranges: `brokers 1-3: metadata.version 7-27,
-    …`."""
+    """Return a line for each group of equal ranges: `brokers 1-3: metadata.version 7-27, …`."""
     lines = []
     for group in cluster.profiles or ():
         ranges = [f"{of.feature} {of.min_version}-{of.max_version}" for of in group.ranges or ()]
@@ -381,7 +380,7 @@ def _level_lines(cluster: model.ReportedCluster, *, every: bool) -> list[str]:
 
 
 def _facts_of(ready: model.Readiness) -> Iterator[str]:
-    """Yield the facts of a feature as texts; "" = unknown."""
+    """Yield the facts of a feature as texts; "" if unknown."""
     yield _readiness_text(ready)
     yield f"since {since}" if (since := digest.since_text(ready)) else ""
     yield f"available {ready.available.text}" if ready.available else ""
@@ -414,7 +413,7 @@ def _evidence(finding: model.ReportedFinding) -> str:
 
 
 def _cut(texts: Sequence[str], most: int) -> list[str]:
-    """Return the first `most` texts, and the number of others if more than one; `most` 0 = all."""
+    """Return the first `most` texts and the number of other texts; `most` 0 means all."""
     lines = list(texts if len(texts) == most + 1 else texts[: most or None])
     hidden = len(texts) - len(lines)
     return [*lines, f"… and {hidden:,} more"] if hidden else lines

@@ -106,7 +106,7 @@ def _with_tags(findings: Sequence[ReportedFinding], *tags: str) -> list[Reported
 
 
 def _task(kind: Todo, clusters: Clusters, text: str, how: str, *extra: str) -> Task:
-    """Return a task for these clusters; `extra`: its command and its code, "" = none."""
+    """Return a task for these clusters; `extra`: its command and its code, "" if none."""
     command, code = (*extra, "", "")[:2]
     return Task(
         verb=kind.verb,
@@ -192,6 +192,8 @@ def _waiting(clusters: Clusters) -> Groups:
         how += words.by_managers([c.managed_by or "" for c in owner_plans])
         for cause in first.findings:
             if cause.code in tagged("not_carried_out") and cause.command == first.owner_command:
-                how += f" {first.name} was asked for it already, and does not do it. {cause.action}"
+                how += (
+                    f" {first.name} was asked for this already, and did not do it. {cause.action}"
+                )
         text = words.plans_text(owner_plans, owners=True)
         yield HAND_OVER, _task(HAND_OVER, owner_plans, text, how, first.owner_command or "")

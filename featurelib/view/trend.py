@@ -30,10 +30,9 @@ WIDTH, HEIGHT = 240, 28  # the size of one trend line on the page
 class PreviousRuns(NamedTuple):
     """The data of earlier runs: `nights` are rows of gold.audit_run, with this run's row.
 
-    `verdicts` (each with True if critical; None = no previous run), `levels` and `silent` (nodes
-    that did not respond) are those of the previous run. `lowered`: the levels that can be raised
-    now and whose last change was a downgrade, with the time it was seen.
-    """
+    `verdicts` (each with True if critical; None if there is no previous run), `levels` and `silent`
+    (nodes that did not respond) are those of the previous run. `lowered`: the levels that can be
+    raised now and whose last change was a downgrade, with the time it was seen."""
 
     nights: Iterable[Night] = ()
     verdicts: Mapping[str, tuple[str, bool]] | None = None
@@ -197,13 +196,12 @@ def setbacks(
 def say_setbacks(
     clusters: Sequence[model.ReportedCluster], change: model.Change | None
 ) -> Iterator[model.ReportedCluster]:
-    """Yield the clusters; one with a setback needs action, and its summary begins with the
-    setback."""
+    """Yield the clusters. The summary of a cluster with a setback begins with the setback."""
     pairs = [(c.key, setback) for setback, kept in setbacks(clusters, change).items() for c in kept]
     first = dict(reversed(pairs))
     for cluster in clusters:
         if kind := first.get(cluster.key):
-            look = f"{kind}: {'ask first why' if cluster.steps else 'look at it, and ask why'}"
+            look = f"{kind}: {'find out why first' if cluster.steps else 'find out why'}"
             summary = cluster.summary.removeprefix(IDLE).removeprefix("; ")
             line = "; ".join(filter(None, (look, summary)))
             cluster = replace(cluster, summary=line, needs_person=True)
@@ -211,8 +209,7 @@ def say_setbacks(
 
 
 def ask_first(report: model.Report) -> Iterator[tuple[str, str]]:
-    """Yield (cluster key, problem) to solve before an upgrade: critical findings and unexplained
-    downgrades."""
+    """Yield (cluster key, problem): critical findings and unexplained downgrades."""
     moves = defaultdict[str, list[tuple[str, str, str, datetime]]](list)
     for level in report.change.lowered if report.change else ():
         moves[level.key].append((level.feature, level.before.text, level.after.text, level.seen))

@@ -25,13 +25,13 @@ from featurelib.words import age, clean, count, level_text, newer_than, nodes, s
 _JUDGES = {STRICT: "policy", GOAL: "the release's catalogue", PROBE: "the controller itself"}
 MUTED = "muted in the settings file, and still in the way"
 READ_AGAIN = (
-    "these files do not change: collect again and run the nightly, or let the plan look at the "
+    "these files do not change: collect again and run the nightly, or let the plan read the "
     "cluster itself"
 )
 COLLECT_AGAIN = (
     "these files do not change: collect again and run the nightly first. The inventory has no "
-    "address of this cluster: with bootstrap, zookeeper or file in its entry a plan can look at "
-    "the cluster itself"
+    "address of this cluster: with bootstrap, zookeeper or file in its entry a plan can read the "
+    "cluster itself"
 )
 _KINDS = {
     UpgradeType.UPGRADE.name: "upgrade",
@@ -117,7 +117,7 @@ def judges_text(dialects: Sequence[str]) -> str:
 
 def answer_text(judge: str, message: str, *, is_answer: bool) -> str:
     """Return a controller's message as text; `is_answer`: it would return this reason first."""
-    verb_text = "would answer" if is_answer else "would refuse this too, after the rest is fixed"
+    verb_text = "would respond" if is_answer else "would also refuse this after the other fixes"
     return f'{judge_text(judge)} {verb_text}: "{clean(message, 1000)}"'
 
 
@@ -132,7 +132,7 @@ def show_muted(mutes: Iterable[SetAside | None], page: Page, head: str = MUTED) 
 
 
 def newest_text(findings: Iterable[model.ReportedFinding], catalogue: Catalogue) -> str:
-    """Return a note if a cluster's software is newer than the catalogue; "" = it is not."""
+    """Return a note if a cluster's software is newer than the catalogue; "" if it is not."""
     newer = tagged("newer")
     is_newer = any(f.code in newer and f.feature == METADATA_VERSION for f in findings)
     return newer_than(catalogue) if is_newer else ""
@@ -140,7 +140,7 @@ def newest_text(findings: Iterable[model.ReportedFinding], catalogue: Catalogue)
 
 def idle_text(off: Sequence[int], silent: Sequence[int]) -> str:
     """Return a text about nodes that an assumed change leaves unchanged, because they do not run or
-    did not respond; "" = none."""
+    did not respond; "" if none."""
     parts = []
     for ids, verb, plural in ((off, "does not run", "do not run"), (silent, "did not respond", "")):
         if ids:
@@ -170,7 +170,7 @@ def after_ours(managed: Sequence[model.ReportedCluster]) -> str:
 
 
 def one_way(points: Mapping[str, Sequence[str]]) -> str:
-    """Return the sentence about points of no return: cluster name → levels; "" = none."""
+    """Return the sentence about points of no return: cluster name → levels; "" if none."""
     features = [name for name, levels in points.items() if levels]
     if len(features) != 1:
         return f"Some levels of {some(features, 2)} cannot be taken back. " if features else ""
@@ -226,7 +226,7 @@ def lead(report: model.Report) -> str:
 
 
 def part_text(report: model.Report) -> str:
-    """Return how a report's clusters were selected, and their number; "" = the whole fleet."""
+    """Return how a report's clusters were selected, and their number; "" means the whole fleet."""
     if report.part is None:
         return ""
     total = count(report.part.of, "cluster")
@@ -234,7 +234,7 @@ def part_text(report: model.Report) -> str:
 
 
 def lead_note(report: model.Report) -> str:
-    """Return the note about `need action` above a report; "" = there is no such count."""
+    """Return the note about `need action` above a report; "" if there is no such count."""
     fleet = report.fleet
     if not fleet.clusters or is_all_old(fleet) or fleet.need_person == fleet.can_move == 0:
         return ""
@@ -273,7 +273,7 @@ def is_newest_old(run: model.ReportedRun) -> bool:
 
 
 def left_out_line(line: model.QuarantinedLine) -> str:
-    """Return a quarantined line as `payments: FILE:7: not valid JSON`; "" = no cluster."""
+    """Return a quarantined line as `payments: FILE:7: not valid JSON`."""
     return ": ".join(filter(None, (line.cluster, line.line, line.reason)))
 
 
@@ -286,7 +286,7 @@ def left_out_text(run: model.ReportedRun) -> str:
 
 
 def next_step(report: model.Report) -> tuple[str, str]:
-    """Return the most urgent task as a sentence, and its command, "" = none."""
+    """Return the most urgent task as a sentence, and its command, "" if none."""
     if not report.today:
         return "Nothing to do until the next run." if report.clusters else "Collect a cluster.", ""
     task = report.today[0]

@@ -115,7 +115,11 @@ def test_what_the_server_lists_is_what_kubectl_prints(server: ApiServer, tmp_pat
         ("no_role", 5, "at the cluster scope. Nothing was written. It needs the right to list"),
         ("no_token", 5, "found 401 Unauthorized. Nothing was written. Log in again"),
         ("compacted", 5, "display a consistent list result. Nothing was written. The list changed"),
-        ("no_strimzi", 2, "kubernetes:: expected Kafka resources of Strimzi, as kubectl get kafka"),
+        (
+            "no_strimzi",
+            2,
+            "kubernetes:: expected Kafka resources of Strimzi, the output of kubectl get kafka",
+        ),
     ],
 )
 def test_what_it_does_not_give_is_told_with_what_helps(
@@ -127,7 +131,7 @@ def test_what_it_does_not_give_is_told_with_what_helps(
     assert not (tmp_path / "landing").exists()
 
 
-NONE_OF_IT = "expected Kubernetes' API server at http://127.0.0.1:"
+NONE_OF_IT = "The Kubernetes API server at http://127.0.0.1:"
 
 
 @pytest.mark.parametrize(
@@ -156,7 +160,7 @@ def test_nobody_there_and_no_such_context_are_told(
     code, _, err = collect("kubernetes:", tmp_path / "landing")
     assert (code, "refused. Nothing was written." in err) == (5, True), err
     code, _, err = collect("kubernetes:nowhere", tmp_path / "landing")
-    assert (code, "kubectl config get-contexts lists the contexts" in err) == (2, True)
+    assert (code, "`kubectl config get-contexts` lists the contexts" in err) == (2, True)
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     code, _, err = collect("kubernetes:", tmp_path / "landing")
-    assert (code, "expected a kubeconfig with that context, or a pod" in err) == (2, True)
+    assert (code, "No kubeconfig has this context, and this is no pod" in err) == (2, True)

@@ -122,7 +122,7 @@ def test_a_plan_that_rests_on_a_probe_is_applied_by_asking_again(
     kept = (*way, "--journal", str(tmp_path / "journal.sqlite"), "--yes")
     code, out, said = run("apply", str(plan), "--approval", str(approval), *kept)
     assert code == 0, (out, said)
-    assert "the controller knows them all, so its answer decides" in said
+    assert "the controller knows all of them, so its response decides" in said
     assert said.count("asking the controller to validate") == 1
     assert out.splitlines()[-1].startswith("Applied: ")
     assert levels(cluster.bootstrap)[METADATA] == 21
@@ -221,7 +221,7 @@ def test_a_plan_over_ghosts_whose_range_nobody_saw_rests_on_the_controllers_yes(
     kept = (*way, "--journal", str(tmp_path / "journal.sqlite"), "--yes")
     code, out, said = run("apply", str(plan), "--approval", str(approval), *kept)
     assert code == 0, (out, said)
-    assert "the controller knows them all, so its answer decides" in said
+    assert "the controller knows all of them, so its response decides" in said
     assert out.splitlines()[-1].startswith("Applied: ")
     assert levels(cluster.nodes[1].broker)[METADATA] == 29
 

@@ -42,7 +42,7 @@ WRONG = "wrong-s3cret"
 DIGEST = Security(
     protocol="SASL_PLAINTEXT", mechanism="DIGEST-MD5", username=USER, password="env:RIGHT"
 )
-ADVICE = "Look at [cluster.zookeeper_security] of the inventory ("
+ADVICE = "Check [cluster.zookeeper_security] of the inventory ("
 
 
 @pytest.fixture(scope="module")
@@ -124,12 +124,12 @@ NO_CERTIFICATE = {"certificate_file": "", "key_file": "", "key_password": ""}
     ("changes", "words"),
     [
         ({"password": "env:WRONG"}, ["authentication failed", "SASL_SSL DIGEST-MD5 as auditor"]),
-        (NO_SASL, ["lets nobody in without SASL", "(SSL)"]),
+        (NO_SASL, ["the server requires SASL", "(SSL)"]),
         (NO_CERTIFICATE, ["the handshake failed", "bad certificate"]),
         ({"ca_file": "{client}"}, ["its certificate is not trusted", "ca_file names who signed"]),
         ({"ca_file": ""}, ["its certificate is not trusted", "ca_file names who signed"]),
         ({**NO_SASL, **NO_CERTIFICATE, "protocol": "PLAINTEXT", "ca_file": ""},
-         ["a connection and no answer, as where TLS", "(PLAINTEXT)"]),
+         ["accepted the connection and gave no answer: it may require TLS", "(PLAINTEXT)"]),
     ],
     ids=["password", "no SASL", "no certificate", "another CA", "the system's CAs", "no TLS"],
 )  # fmt: skip
@@ -143,7 +143,7 @@ def test_what_zookeeper_refuses_is_said_at_once_and_without_a_secret(
     assert time.monotonic() - began < 15
     said = str(caught.value)
     limit = " within 20 s" * ("no answer" in words[0])  # the others answer at once
-    assert said.startswith(f"zookeeper {strict.address}: expected an answer{limit}, found: ")
+    assert said.startswith(f"ZooKeeper {strict.address} did not respond{limit}: ")
     assert [word for word in (*words, ADVICE, "Nothing was read.") if word not in said] == []
     told = f"{said} {caught.value.__cause__!r} {caplog.text}"
     assert [one for one in (PASSWORD, WRONG, KEY_PASSWORD) if one in told] == []
@@ -169,15 +169,21 @@ def test_another_server_of_the_ensemble_answers_where_one_does_not(strict: Guard
 
 @kafka
 def test_a_node_that_may_not_be_read_is_said_so(strict: Guard) -> None:
-    with pytest.raises(UnreachableError, match="a node that may not be read by whoever this is"):
+    with pytest.raises(UnreachableError, match="the permission to read a znode is missing"):
         read_znodes(f"{strict.address}/closed", 10.0, security(strict))
 
 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"password": "env:NOBODY"}, "zookeeper_security.password: expected a secret in the env"),
-        ({"ca_file": "nothing.pem"}, "zookeeper_security.ca_file: expected a file to read at noth"),
+        (
+            {"password": "env:NOBODY"},
+            "zookeeper_security.password: The environment variable NOBODY",
+        ),
+        (
+            {"ca_file": "nothing.pem"},
+            "zookeeper_security.ca_file: featurelib cannot read the file noth",
+        ),
     ],
 )
 def test_a_secret_or_a_file_that_is_not_there_is_told_before_anything_is_sent(
@@ -192,7 +198,7 @@ def test_a_secret_or_a_file_that_is_not_there_is_told_before_anything_is_sent(
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (Security(), "found: a connection and no answer, as where TLS"),
+        (Security(), "the server accepted the connection and gave no answer"),
         (Security(protocol="SSL"), r"found: (none|no answer within 1 s)\. Nothing was read\."),
     ],
 )
@@ -219,7 +225,7 @@ def test_a_connection_that_is_lost_later_is_no_matter_of_the_password(
 @pytest.mark.parametrize(
     ("where", "words"),
     [
-        ("127.0.0.1:1", "127.0.0.1:1: expected an answer, found: connection refused. Nothing"),
+        ("127.0.0.1:1", "127.0.0.1:1 did not respond: connection refused. Check the"),
         ("no-such-host.invalid:2181", "the host name is not known"),
         ("127.0.0.1:1,127.0.0.1:2", "127.0.0.1:2: connection refused"),
     ],

@@ -63,11 +63,11 @@ def test_all_clusters_are_read_and_the_one_that_failed_is_named(tmp_path: Path, 
     assert text == f"2 clusters read, 1 not: dead. Landing files are in {out}\n"
     dead_db = tmp_path / "dead.db"
     assert sorted(said.splitlines()) == [
-        f"dead: NOT READ: {dead_db}: expected nodes that answer, found none of 4 running. "
-        "Nothing was asked or sent. Recorded: no node could be read.",
+        f"dead: NOT READ: {dead_db}: None of the 4 nodes is running. "
+        "Nothing was read or sent. Recorded: no node could be read.",
         f"elsewhere: left out, {fleet} does not say how it is reached",
-        "kraft: 4 listeners answered",
-        "zoo: 1 listener answered",
+        "kraft: 4 listeners responded",
+        "zoo: 1 listener responded",
     ]
     assert collected(out) == ["id-dead.jsonl", "id-kraft.jsonl", "id-zoo.jsonl"]
     lost = [line["cluster_id"] for line in lines_in(out) if line["kind"] == "not_reached"]
@@ -112,9 +112,9 @@ def test_a_dump_of_the_log_lands_at_the_file_s_own_time(tmp_path: Path, zipped: 
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"", ": expected the output of a tool, found an empty file."),
-        (b"ok\n\xff\n", ":2: expected UTF-8 text"),
-        (gzip.compress(b"a\n" * 9000, mtime=0)[:-9], ": expected a file that can be read"),
+        (b"", ": the file is empty."),
+        (b"ok\n\xff\n", ":2: the line is not UTF-8 text"),
+        (gzip.compress(b"a\n" * 9000, mtime=0)[:-9], ": featurelib cannot read this file"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_told_and_nothing_lands(
@@ -148,9 +148,9 @@ def test_a_tool_s_output_comes_through_a_pipe(tmp_path: Path) -> None:
         ("4Imaql6QRMyinfQbQ1eyVA", ""),
         (
             "order",
-            "--cluster order: expected a cluster of the inventory, or a cluster id as Kafka ",
+            "--cluster order: The inventory has no such cluster, and Kafka",
         ),
-        ("order", "found neither. It is taken as an id. Did you mean orders?"),
+        ("order", "featurelib uses the text as a cluster id. Did you mean orders?"),
     ],
 )
 def test_what_is_of_a_cluster_that_nobody_knows_lands_with_a_warning(
@@ -166,7 +166,7 @@ def test_what_is_of_a_cluster_that_nobody_knows_lands_with_a_warning(
     )
     given = ["--kind", "metrics", "--out", str(tmp_path / "out"), "--fleet", str(fleet)]
     code, _, said = run("collect", "--from", str(scraped), *given, "--cluster", cluster)
-    assert (code, "found neither" in said) == (0, bool(words))
+    assert (code, "has no such cluster" in said) == (0, bool(words))
     assert words in said
 
 

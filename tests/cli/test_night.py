@@ -59,9 +59,9 @@ def test_a_file_is_no_place_for_tables_or_reports(file: Path, form: str) -> None
         with pytest.raises(ConfigError) as raised:
             expect_folder(option, uri)
         said = str(raised.value)
-        assert said.startswith(f"{option} {uri}: expected a folder or URI, found the file {file};")
-        assert "nothing was written" in said
-        assert said.endswith(f"Name a folder with {option} FOLDER; it is made if it is not there.")
+        assert said.startswith(f"{option} {uri}: {file} is a file, not a folder.")
+        assert "Nothing was written" in said
+        assert said.endswith(f"Use a folder with {option} FOLDER. The job makes a missing folder.")
     assert file.read_text() == "kept"
 
 
@@ -73,7 +73,7 @@ def test_a_folder_that_is_there_or_can_be_made_is_a_place(tmp_path: Path, form: 
 
 def test_the_samples_do_not_land_in_tables_of_somebody_s_clusters(tmp_path: Path) -> None:
     (tmp_path / "gold").mkdir()
-    with pytest.raises(ConfigError, match=r"not the samples'.* Add --landing FOLDER"):
+    with pytest.raises(ConfigError, match=r"not the tables of the samples.* Add --landing FOLDER"):
         choose_places(None, str(tmp_path), None, None, None, None, None)
     (tmp_path / SAMPLES_MARK).touch()
     assert choose_places(None, str(tmp_path), None, None, None, None, None).tables == str(tmp_path)
@@ -94,7 +94,7 @@ def test_every_job_says_so_in_one_line_before_it_starts_spark(job: str, file: Pa
     ended = run_job(job, *landing, "--tables", file)
     assert (ended.returncode, ended.stdout) == (2, "")
     [line] = ended.stderr.splitlines()
-    assert line.startswith(f"error: --tables {file}: expected a folder or URI, found the file")
+    assert line.startswith(f"error: --tables {file}: {file} is a file")
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
@@ -123,8 +123,8 @@ def test_a_file_that_is_not_there_is_told_with_the_option_that_names_it(option: 
     ended = run_job("nightly", option, "no/such.toml")
     assert ended.returncode == 2
     assert ended.stderr == (
-        f"error: {option} no/such.toml: expected a file, found: No such file or directory. Name "
-        f"another with {option} FILE.\n"
+        f"error: {option} no/such.toml: featurelib cannot read this file: No such file or "
+        f"directory. Use another file: {option} FILE.\n"
     )
 
 

@@ -70,7 +70,7 @@ def test_two_ways_to_evidence_contradict_each_other_everywhere(command: str) -> 
         "plan": ["upgrade-all"],
     }
     code, _, err = run(command, *own.get(command, []), "--capture", "a", "--file", "b")
-    assert (code, "found --capture and --file. Keep one." in err) == (2, True)
+    assert (code, "--capture and --file are different sources of data" in err) == (2, True)
 
 
 def test_a_cluster_s_id_that_begins_with_a_hyphen_is_no_option(tmp_path: Path) -> None:

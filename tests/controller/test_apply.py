@@ -140,11 +140,11 @@ def test_what_somebody_else_finalizes_is_left_to_him_with_his_command_filled_in(
     with pytest.raises(RefusedError) as told:
         it.apply(plan, wrapped)
     assert str(told.value) == (
-        "cluster pay (c-1): expected features that we finalize, found metadata.version, managed by "
+        "cluster pay (c-1): featurelib does not finalize metadata.version, managed by "
         "strimzi (managed_by in the inventory). Nothing was sent. Use its command: kubectl -n "
         "NAMESPACE patch kafka pay --type merge --patch "
         '\'{"spec":{"kafka":{"metadataVersion":"4.1-IV0"}}}\'\n'
-        "The rest is ours: featurelib plan pay update --upgrade group.version:1"
+        "Plan the others: featurelib plan pay update --upgrade group.version:1"
     )
     it.fleet = Fleet(cluster=(FleetEntry(id="c-1", managed_by="the-robot", owner="ann"),))
     with pytest.raises(RefusedError, match=r"Change levels through the-robot; ask ann\.$"):
@@ -159,7 +159,8 @@ def test_a_plan_says_itself_who_finalizes_what_wherever_it_is_applied(tmp_path: 
     )
     wrapped = it.wrapped()
     with pytest.raises(
-        RefusedError, match=r"found metadata\.version, managed by strimzi \(managed_by in the plan"
+        RefusedError,
+        match=r"does not finalize metadata\.version, managed by strimzi \(managed_by in the plan",
     ):
         it.apply(replace(it.plan(up={"metadata.version": "26"}), guards=guards), wrapped)
     assert (wrapped.looks, wrapped.sent) == (0, [])
@@ -318,7 +319,7 @@ ENDINGS = {
     ),
     "what was accepted and cannot be seen is not said to be pending": (
         "kraft", {}, {"before_describe": unseen}, UNKNOWN, {"unknown"}, 1,
-        ["no node could be seen to report it: the cluster cannot be read"],
+        ["no node reports its levels: the cluster cannot be read"],
     ),
     "a lost reply and a cluster that cannot be seen": (
         "kraft", {}, {"after_update": cut, "before_describe": unseen}, UNKNOWN, {"unknown"}, 1,
@@ -350,12 +351,12 @@ def test_what_is_true_decides_how_a_run_ends(tmp_path: Path, case: str) -> None:
     assert (ending.kind, set(fates(ending)), len(wrapped.written)) == (kind, each, written)
     assert [text for text in words if text not in says(ending)] == []
     if "pending" in case:
-        assert "may still be carried out" not in says(ending)
+        assert "may still be applied" not in says(ending)
     assert len(it.fates()) == written
     if kind is REJECTED:
         assert it.levels() == before
     if kind is UNKNOWN:
-        with pytest.raises(OutcomeUnknownError, match=r"journal entry 1 unknown.*resume"):
+        with pytest.raises(OutcomeUnknownError, match=r"journal entry 1 is unknown.*resume"):
             it.apply(plan, it.wrapped())
 
 
@@ -407,7 +408,7 @@ def test_a_refusal_of_4_1_that_carried_kraft_version_is_read_back(tmp_path: Path
     assert says(ending).startswith("Applied: cluster c-1: kraft.version is at 1; 5 of 5")
     [update] = ending.steps[0].updates
     assert update_line(update.update, update).endswith(
-        "Result: OK, although the controller answered error 95, The update failed."
+        "Result: OK, although the controller responded with error 95, The update failed."
     )
 
 
@@ -417,7 +418,7 @@ def test_after_code_96_what_is_not_there_is_rejected_by_proof_alone(tmp_path: Pa
     ending = it.apply(it.plan(**F_2), wrapped)
     assert ending.kind is UNKNOWN
     assert "whether f was written is not known (error 96, too late)" in says(ending)
-    assert "it may still be carried out: broker 1 is silent. Run: featurelib resume" in says(ending)
+    assert "it may still be applied: broker 1 is silent. Run: featurelib resume" in says(ending)
     with it.journal() as journal:
         [entry] = journal.entries()
         assert (entry.is_open, entry.outcomes[0].result.unproven) == (True, "broker 1 is silent")
@@ -514,7 +515,7 @@ def test_a_broker_that_goes_between_two_steps_stops_the_plan(tmp_path: Path) -> 
     wrapped = it.wrapped(before_describe=third)
     ending = it.apply(it.plan(), wrapped)
     assert (ending.kind, len(wrapped.written)) == (STOPPED, 1)
-    assert "broker 3 (it answers no longer)" in says(ending)
+    assert "broker 3 (it no longer responds)" in says(ending)
 
 
 def lagging(it: Bench, *nodes: int) -> Callable[[Reply], Reply]:

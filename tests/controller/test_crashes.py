@@ -242,7 +242,7 @@ def test_a_journal_that_is_damaged_after_the_request_never_says_that_nothing_was
 
     ending = it.apply(plan, it.wrapped(after_update=damaged))
     assert ending.kind is EndingKind.UNKNOWN
-    assert "could not be written down" in ending.reasons[0]
+    assert "could not save" in ending.reasons[0]
     assert "othing was sent" not in ending.reasons[0]
 
 
@@ -257,7 +257,7 @@ def test_without_room_for_the_outcome_it_is_unknown_and_resume_settles_it(tmp_pa
 
         ending = it.apply(plan, it.wrapped(after_update=full))
         assert ending.kind is EndingKind.UNKNOWN
-        assert "could not be written down" in ending.reasons[0]
+        assert "could not save" in ending.reasons[0]
 
     assert in_a_child(work) == 0
     assert it.fates() == ["unknown"]

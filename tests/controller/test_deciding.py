@@ -51,7 +51,9 @@ def test_the_controller_is_asked_once_and_its_yes_stands_for_what_nobody_lists(
     assert it.apply(plan, wrapped).kind is EndingKind.APPLIED
     assert wrapped.sent == [(plan.steps[0], True), (plan.steps[0], False)]
     assert it.levels() == {"metadata.version": 21}
-    assert any("the controller knows them all, so its answer decides" in text for text in it.said)
+    assert any(
+        "the controller knows all of them, so its response decides" in text for text in it.said
+    )
 
 
 def test_a_registration_that_nobody_listed_refuses_in_the_controller_s_words(

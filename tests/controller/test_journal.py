@@ -107,7 +107,7 @@ def test_a_lock_ends_when_it_expires(journal: Journal, monkeypatch: pytest.Monke
         monkeypatch.setattr(journals, "_now", lambda: now + 61)
         with other.lock("c", "later", seconds=60):
             for late in (lambda: journal.intend(mine, intent()), mine.keep):
-                with pytest.raises(BusyError, match=r"found that .*later.* does"):
+                with pytest.raises(BusyError, match=r"expired, and .*later.* holds it"):
                     late()
             assert journal.entries() == ()
     with other.lock("c", "after both", seconds=60):
@@ -379,8 +379,8 @@ def test_another_file_is_no_journal_and_is_left_alone(tmp_path: Path) -> None:
     db.close()
     for path, kind, found in (
         (text, JournalError, "not a database"),
-        (other, InputError, "found another file"),
-        (newer, InputError, "found form 2"),
+        (other, InputError, "is not a journal"),
+        (newer, InputError, "is a journal of form 2"),
     ):
         before = path.read_bytes()
         with pytest.raises(kind, match=found) as error:

@@ -196,11 +196,11 @@ def test_a_table_is_whole_while_its_files_are_there_with_their_sizes(tmp_path: P
 
 def test_what_is_not_there_is_said_with_what_is(tables: Path, tmp_path: Path) -> None:
     lake = Lake(str(tables))
-    with pytest.raises(ConfigError, match=r"--run 20261120: expected one of the 3 runs .* nearest"):
+    with pytest.raises(ConfigError, match=r"--run 20261120: None of the 3 runs .* nearest"):
         lake.run(20261120)
     with pytest.raises(ConfigError, match=f"Did you mean {GHOST} or "):
         lake.snapshot(GHOST.lower())
-    with pytest.raises(ConfigError, match="expected the folder of the nightly's tables"):
+    with pytest.raises(ConfigError, match="There is no such folder"):
         Lake(str(tmp_path / "none"))
     with pytest.raises(NoEvidenceError, match=r"table gold\.audit_run: there is none at"):
         Lake(str(tmp_path)).run()
@@ -209,14 +209,14 @@ def test_what_is_not_there_is_said_with_what_is(tables: Path, tmp_path: Path) ->
 def test_a_table_of_an_earlier_version_is_read_and_of_a_later_one_is_not(tmp_path: Path) -> None:
     empty = table_of(make([], AUDIT_RUN.schema))
     append(tmp_path, AUDIT_RUN, empty)
-    with pytest.raises(NoEvidenceError, match="expected a run, found none"):
+    with pytest.raises(NoEvidenceError, match="has no run"):
         _ = Lake(str(tmp_path)).runs
     append(tmp_path, UPGRADE_PLANS, table_of(make([], UPGRADE_PLANS.schema)), version=1)
     append(tmp_path, AUDIT_RUN, table_of(make([{"run": 1}], AUDIT_RUN.schema)))
     assert Lake(str(tmp_path)).clusters() == []
     later = FINDINGS.version + 1
     append(tmp_path, FINDINGS, table_of(make([], FINDINGS.schema)), version=later)
-    with pytest.raises(TableError, match=f"Version {FINDINGS.version} or earlier, found {later}"):
+    with pytest.raises(TableError, match=f"Version is {later}, and"):
         Lake(str(tmp_path)).rows(FINDINGS)
 
 

@@ -60,10 +60,10 @@ def test_who_does_not_report_a_level_is_named_with_what_he_says(tmp_path: Path) 
     late, asked = late_nodes(before, replace(before, reports=reports), wanted)
     assert asked == 5
     assert late == [
-        "broker 12 (it says nothing is finalized)",
+        "broker 12 (it reports no finalized level)",
         "broker 13 (metadata.version 25)",
         "controller 1 (metadata.version 25)",
-        "controller 2 (it answers no longer)",
+        "controller 2 (it no longer responds)",
     ]
 
 

@@ -80,7 +80,7 @@ def test_nothing_is_called_not_applied_without_proof_however_late_it_is(tmp_path
         "Journal entry 1: still unknown: "
         "group.version is not finalized, metadata.version is at 25 (4.0-IV3), share.version is "
         "not finalized, streams.version is not finalized, transaction.version is not finalized; "
-        "it may still be carried out: controller 1 does not answer."
+        "it may still be applied: controller 1 does not answer."
     )
     it.backend.update(plan.steps[0])  # it goes on
     [settled] = resumed(it, silent, waits)
@@ -127,7 +127,10 @@ def test_levels_count_only_where_somebody_has_heard_of_all_that_was_carried_out(
 
     [settled] = resumed(it, at(epoch + 1))
     assert settled.is_open
-    assert "no node answers that surely has every change" in settled.outcomes[-1].result.unproven
+    assert (
+        "no responding node surely has all committed changes"
+        in settled.outcomes[-1].result.unproven
+    )
     [settled] = resumed(it, at(epoch))
     assert settled.fate is Fate.NOT_APPLIED
 
@@ -184,7 +187,7 @@ def test_an_outcome_that_cannot_be_written_down_leaves_the_request_open(
 
     with monkeypatch.context() as patched:
         patched.setattr(Journal, "settle", full)
-        with pytest.raises(OutcomeUnknownError, match=r"entry 1: applied, .*no space left"):
+        with pytest.raises(OutcomeUnknownError, match=r"entry 1 is: applied.*no space left"):
             resumed(it)
     assert it.fates() == ["unknown"]
 
@@ -218,8 +221,8 @@ def test_a_level_that_no_request_explains_is_said_with_the_entry_that_asked_for_
     assert unexplained(it) == []
     it.backend.update(it.plan().steps[0])  # the controller goes on
     assert unexplained(it) == [
-        "f is at 5. No request of this journal that was applied explains that: entry 1 "
-        f"asked for it and was closed as {fate.value}."
+        "f is at 5. No request of this journal that was applied explains the level: entry 1 "
+        f"requested it and was closed as {fate.value}."
     ]
     other_writer(it, "f", 3, UpgradeType.SAFE_DOWNGRADE)
     assert unexplained(it) == []

@@ -63,13 +63,17 @@ def test_an_intent_has_one_text() -> None:
 @pytest.mark.parametrize(
     ("command", "asked", "said"),
     [
-        ("upgrade", {"release_version": "4.1", "up": {"f": "1"}}, "found both"),
-        ("downgrade-all", {}, "expected --release-version RELEASE"),
-        ("downgrade", {}, "expected --release-version, --metadata or --feature"),
-        ("update", {}, "expected a feature, found none"),
-        ("upgrade", {"up": {"f": "1"}, "unsafe": True}, "--unsafe is for what goes down"),
-        ("disable", {"delete": (" ",)}, "found an empty one"),
-        ("update", {"up": {"f": "2"}, "delete": ("f",)}, "expected f once, found it twice"),
+        (
+            "upgrade",
+            {"release_version": "4.1", "up": {"f": "1"}},
+            "--release-version excludes features by name",
+        ),
+        ("downgrade-all", {}, "Add --release-version RELEASE"),
+        ("downgrade", {}, "Add --release-version, --metadata or --feature"),
+        ("update", {}, "The feature is missing"),
+        ("upgrade", {"up": {"f": "1"}, "unsafe": True}, "--unsafe is for downgrades only"),
+        ("disable", {"delete": (" ",)}, "The name of a feature is empty"),
+        ("update", {"up": {"f": "2"}, "delete": ("f",)}, "f is given twice"),
     ],
 )
 def test_what_no_command_takes_cannot_be_asked(

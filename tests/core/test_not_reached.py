@@ -93,7 +93,7 @@ def test_what_landed_before_is_no_verdict_and_no_node_is_said_not_to_answer() ->
 
 
 def test_a_login_that_was_refused_is_renewed_first_and_each_reason_is_said_once() -> None:
-    whole = 'authentication failed: {"status":"invalid_token"}. Look at [cluster.security]'
+    whole = 'authentication failed: {"status":"invalid_token"}. Check [cluster.security]'
     said = " · ".join(f"{host}:9092: {whole}" for host in "ab")
     lost = LOST.replace(
         json.dumps("h:9092: expected at least one node to answer, found: connection refused.")[

@@ -425,5 +425,5 @@ def test_what_turns_or_hides_text_is_escaped_in_files_that_a_person_reviews() ->
 def test_a_text_with_a_line_end_is_refused(name: str) -> None:
     """In an error it would pass for a line of featurelib."""
     text = write_plan(replace(MEANING, **{name: "x\n  f 1 → 2: nothing"}))
-    with pytest.raises(PlanError, match=f"{name}: expected text in one line"):
+    with pytest.raises(PlanError, match=f"{name}: the text has a line end"):
         read_plan(text, "p.json")

@@ -225,13 +225,13 @@ TWICE = probe({"f": (1, 2)}).replace(
     ("line", "reason"),
     [
         (probe({}), "updates: expected a list of at least one update, found []"),
-        (probe(answer=OK, error="both"), "expected either an answer or an error"),
-        (probe(answer=None), "expected either an answer or an error"),
+        (probe(answer=OK, error="both"), "the line needs either answer or error"),
+        (probe(answer=None), "the line needs either answer or error"),
         (probe(error=""), "error: expected a text that is not empty"),
         (probe({"f": (1, 99999)}), "updates[0].to_level: expected a whole number from 0 to 32767"),
         (probe(answer={}), "answer.error_code is missing: expected a whole number"),
         (line_of("probe", "c", 0), "updates is missing: expected a list of at least one update"),
-        (TWICE, "updates: expected each feature once"),
+        (TWICE, "updates: a feature is in the list more than once"),
     ],
 )
 def test_a_malformed_line_is_quarantined_with_its_reason(line: bytes, reason: str) -> None:

@@ -135,7 +135,7 @@ def test_our_overlays_are_named_without_a_path(
     told = list[str]()
     assert "automq.version" in open_catalogue("automq", told.append).features
     assert told[0].startswith("catalogue 2026-11-21 + overlay automq (")
-    with pytest.raises(ConfigError, match="--overlay other: expected a TOML file"):
+    with pytest.raises(ConfigError, match="--overlay other: featurelib cannot read this file"):
         open_catalogue("other")
     monkeypatch.chdir(tmp_path)
     assert "automq.version" in open_catalogue("automq").features

@@ -70,6 +70,12 @@ def test_every_row_of_every_dialect_is_on_the_page() -> None:
         assert found == [question.row.code for question in questions(name)]
 
 
+def test_every_key_of_a_json_file_has_its_meaning_in_its_cell() -> None:
+    text = (DOCS / "reference" / "schemas.md").read_text(encoding="utf-8")
+    assert [row for row in text.splitlines() if row.endswith("|  |")] == []
+    assert re.findall(r"^(?![|]).*`\w+`: ", text, re.M) == []
+
+
 def test_no_word_of_an_enum_is_explained_twice_or_left_out() -> None:
     members = [f"{owner.__name__}.{each.name}" for owner in ENUMS for each in owner]
     assert [name for name in MEMBERS if name not in members] == []

@@ -53,7 +53,7 @@ def test_a_frozen_controller_leaves_a_request_open_and_carries_it_out_when_it_go
     said, level = applied_at(play, lambda: play.stage.freeze(1))
     assert said.code == 4, said
     assert said.last.startswith("Unknown: cluster ")
-    assert "it may still be carried out: nobody says which controller leads now" in said.last
+    assert "it may still be applied: nobody says which controller leads now" in said.last
     assert "Run: featurelib resume --bootstrap " in said.last
     assert "nothing was written" not in said.out
     still = play.stage.resume()

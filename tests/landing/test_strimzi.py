@@ -87,8 +87,8 @@ def test_each_cluster_of_a_list_becomes_a_line_without_what_is_not_asked_for() -
         "search/logs",
     ]
     assert found.left_out == (
-        "search/fresh: left out, since its status has no clusterId: the operator has not brought "
-        "it up yet",
+        "search/fresh: left out, because its status has no clusterId: the operator has not "
+        "started the cluster yet",
     )
     orders, logs = line_of(found, 1), line_of(found, 2)
     assert (orders.version, orders.metadata_version) == ("4.1.2", None)
@@ -173,9 +173,15 @@ def test_two_that_say_they_are_one_cluster_are_both_left_out() -> None:
     [
         ({"status": {"clusterId": "c\u202e"}}, "Kafka has no such cluster id: c\\u202e"),
         ({"status": {"clusterId": "c" * 256}}, "Kafka has no such cluster id: ccc"),
-        ({"metadata": {"name": "<b>$(x)", "namespace": "kafka"}}, "Kubernetes has no such names"),
-        ({"metadata": {"name": "é" * 200, "namespace": "kafka"}}, "Kubernetes has no such names"),
-        ({"metadata": {"name": "old"}}, "Kubernetes has no such names"),
+        (
+            {"metadata": {"name": "<b>$(x)", "namespace": "kafka"}},
+            "Kubernetes does not allow its name",
+        ),
+        (
+            {"metadata": {"name": "é" * 200, "namespace": "kafka"}},
+            "Kubernetes does not allow its name",
+        ),
+        ({"metadata": {"name": "old"}}, "Kubernetes does not allow its name"),
         ({"status": None}, "its status has no clusterId"),
     ],
 )
@@ -194,13 +200,13 @@ def test_hostile_texts_land_as_evidence() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "expected Kafka resources of Strimzi, as kubectl get kafka,"),
-        ("{", "f.json:1: expected JSON, as kubectl get kafka,"),
-        ('{"kind": "List",\n "items": [', "f.json:2: expected JSON"),
-        ("kind: List\n", "f.json:1: expected JSON"),
-        ("[" * 100_000, "f.json:1: expected JSON"),
-        ("17", "object 1: expected an object of Kubernetes, with apiVersion and kind, found 17"),
-        ('{"kind":"metrics"}', "object 1: expected an object of Kubernetes"),
+        ("", "expected Kafka resources of Strimzi, the output of kubectl get kafka,"),
+        ("{", "f.json:1: expected the JSON of kubectl get kafka,"),
+        ('{"kind": "List",\n "items": [', "f.json:2: expected the JSON"),
+        ("kind: List\n", "f.json:1: expected the JSON"),
+        ("[" * 100_000, "f.json:1: expected the JSON"),
+        ("17", "object 1: expected a Kubernetes object with apiVersion and kind, found 17"),
+        ('{"kind":"metrics"}', "object 1: expected a Kubernetes object"),
     ],
 )
 def test_a_text_that_is_something_else_is_told_with_its_place(text: str, said: str) -> None:
@@ -217,7 +223,7 @@ def test_resources_of_others_are_no_clusters() -> None:
         {"apiVersion": "v1", "kind": "Secret", "data": {"password": "c2VjcmV0"}},
     ]
     said = refusal(*others)
-    assert "found none among 3 objects" in said
+    assert "found 3 other objects" in said
     assert "c2VjcmV0" not in said
 
 
@@ -230,5 +236,5 @@ def test_a_resource_that_strimzi_does_not_define_so_is_told_with_its_field() -> 
     wrong = kafka()
     wrong["spec"]["kafka"]["version"] = 4.1
     said = refusal(wrong)
-    assert "object 1: expected a Kafka as Strimzi defines it, found " in said
+    assert "object 1: expected a Kafka of Strimzi, found " in said
     assert "$.spec.kafka.version" in said

@@ -114,6 +114,6 @@ def test_resources_without_a_spec_are_no_cluster_and_no_node() -> None:
     pods["metadata"]["labels"] |= {"strimzi.io/cluster": "logs"}
     found = taken(known["Kafka orders"] | {"spec": None}, known["Kafka logs"], pods)
     assert found.left_out == (
-        "kafka/orders: left out, since it has no spec: nothing says what it asks for",
+        "kafka/orders: left out, because it has no spec, so its requested software is unknown",
     )
     assert found.clusters[0].keys["nodes"] == []

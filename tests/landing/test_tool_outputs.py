@@ -262,12 +262,21 @@ ONE = "h:1 (id: 1 rack: null) -> ("
 @pytest.mark.parametrize(
     ("lines", "words"),
     [
-        (["hello"], "dump.txt: expected one JSON object a line, or what kafka-cluster.sh"),
-        ([ONE, "\tProduce(0): 0 to 13"], "expected ')' after the requests of the last node"),
-        ([ONE, "\tProduce(0): x,", ")"], "dump.txt:2: expected a request as 'Produce(0): 0 to 13"),
-        ([ONE, ")"], "dump.txt:1: neither an answer nor an error"),
-        ([ONE, "\tFetch(1): 4", ")", ONE, "\tProduce(0): 4", ")"], "found both"),
-        (["h:1 (id: 1 rack: null) -> ERROR: "], "found no answer of any node"),
+        (
+            ["hello"],
+            "dump.txt: the file has neither a JSON object in each line, nor the output of kafka-",
+        ),
+        ([ONE, "\tProduce(0): 0 to 13"], "the file ends before the ')' of its last node"),
+        (
+            [ONE, "\tProduce(0): x,", ")"],
+            "dump.txt:2: this is not a request such as",
+        ),
+        ([ONE, ")"], "dump.txt:1: the line needs supported_features or error"),
+        (
+            [ONE, "\tFetch(1): 4", ")", ONE, "\tProduce(0): 4", ")"],
+            "the file mixes brokers and controllers",
+        ),
+        (["h:1 (id: 1 rack: null) -> ERROR: "], "no node responded"),
         ([ONE.replace("id: 1", "id: 9999999999"), "\tProduce(0): 4", ")"], "node_id: expected"),
     ],
 )
@@ -298,7 +307,7 @@ def test_what_one_node_was_asked_for_is_its_own_answer() -> None:
 def test_a_level_that_nobody_knows_is_no_range() -> None:
     newer = FEATURE.replace("3.7-IV4", "9.9-IV0")
     with pytest.raises(
-        LandingError, match=r"dump.txt:1: expected a level .* found 9.9-IV0\. Leave"
+        LandingError, match=r"dump.txt:1: the catalogue of .* has no level 9.9-IV0\. Leave"
     ):
         converted("features_describe", [newer], node=(Role.BROKER, 1))
     twice = r"dump.txt:1: .*the feature .metadata.version. is named more than once"
@@ -373,14 +382,14 @@ STATUS = recorded("quorum-status-4.1.2")
 @pytest.mark.parametrize(
     ("lines", "words"),
     [
-        (["hello"], "expected all that kafka-metadata-quorum.sh describe --status prints"),
+        (["hello"], "this is not the whole output of kafka-metadata-quorum.sh describe --status"),
         (["LeaderId: 1"], "missing required field `LeaderEpoch`"),
-        (["LeaderId: x"], "expected all that"),
-        (["LeaderId: 1", "LeaderId: 2"], "dump.txt:2: expected one LeaderId, found a second"),
+        (["LeaderId: x"], "this is not the whole output of"),
+        (["LeaderId: 1", "LeaderId: 2"], "dump.txt:2: LeaderId is there twice"),
         (["ClusterId: d"], "expected the quorum of cluster c, found d"),
         (
             [t.replace("LeaderId:               3", "LeaderId: -1") for t in STATUS[1:]],
-            "expected a leader, found LeaderId -1. Run the tool again in a minute.",
+            "LeaderId is -1: no leader. Run the tool again in a minute.",
         ),
     ],
 )
@@ -393,7 +402,9 @@ def test_a_quorum_that_cannot_be_read_is_told(lines: list[str], words: str) -> N
 @pytest.mark.parametrize("left", [9, 30])
 def test_a_row_of_a_quorum_that_is_cut_is_told(left: int) -> None:
     *texts, last = recorded("quorum-replication-4.1.2")
-    with pytest.raises(LandingError, match=r"dump.txt:\d+: expected a whole row of --replication"):
+    with pytest.raises(
+        LandingError, match=r"dump.txt:\d+: the row of --replication is cut or changed"
+    ):
         converted("describe_quorum", [*texts, last.lstrip()[:left]])
 
 
@@ -402,13 +413,13 @@ def test_a_voter_that_is_listed_twice_is_told() -> None:
         f"{line.partition('[')[0]}[1, 1]" if line.startswith("CurrentVoters") else line
         for line in recorded("quorum-status-3.8.1")[1:]
     ]
-    with pytest.raises(LandingError, match="expected each node once, found"):
+    with pytest.raises(LandingError, match="a node is in the list twice"):
         converted("describe_quorum", texts)
 
 
 def test_two_tables_of_two_moments_are_told() -> None:
     texts = [*recorded("quorum-status-4.1.2")[1:], *recorded("quorum-replication-4.1.2")[:3]]
-    with pytest.raises(LandingError, match="expected the same voters in both tables"):
+    with pytest.raises(LandingError, match="the two tables list different voters"):
         converted("describe_quorum", texts)
 
 
@@ -447,7 +458,7 @@ def test_a_refusal_that_a_real_tool_printed_is_of_the_feature_that_it_names(
     ],
 )
 def test_what_is_no_refusal_of_a_level_is_told(text: str) -> None:
-    with pytest.raises(LandingError, match="expected a controller's refusal"):
+    with pytest.raises(LandingError, match="no refusal of a controller"):
         converted("probe", [text])
 
 
@@ -482,10 +493,10 @@ def test_answers_kept_as_json_get_their_envelope() -> None:
 @pytest.mark.parametrize(
     ("kind", "lines", "words"),
     [
-        ("metadata_log", [], "dump.txt: expected the output of a tool, found an empty file."),
-        ("metadata_log", ["hello"], "dump.txt: expected records, as kafka-dump-log.sh"),
-        ("metadata_log", [*HEAD, "| offset: 1 keySize: 4"], "found 1 that cannot be read"),
-        ("features_describe", ["hello"], "dump.txt: expected lines 'Feature: …'"),
+        ("metadata_log", [], "dump.txt: the file is empty."),
+        ("metadata_log", ["hello"], "dump.txt: featurelib found no record of kafka-dump-log.sh"),
+        ("metadata_log", [*HEAD, "| offset: 1 keySize: 4"], "cannot read any of 1 records"),
+        ("features_describe", ["hello"], "dump.txt: the file has no line 'Feature: …'"),
         ("features_describe", ["", "Feature: a.version    SupportedMinVersion: 0"], "dump.txt:2: "),
         (
             "describe_cluster",
@@ -496,7 +507,7 @@ def test_answers_kept_as_json_get_their_envelope() -> None:
         ("api_versions", ["", '{"node_id": 1}'], "dump.txt:2: role is missing"),
         ("api_versions", ['{"kind": "znode"}'], "dump.txt:1: kind: expected api_versions"),
         ("api_versions", ['{"cluster_id": "d"}'], "dump.txt:1: cluster_id: expected c, found"),
-        ("api_version", ["x"], "dump.txt: --kind api_version: expected one of api_versions"),
+        ("api_version", ["x"], "dump.txt: --kind api_version: Use one of api_versions"),
     ],
 )
 def test_a_file_that_is_something_else_is_told(kind: str, lines: list[str], words: str) -> None:
@@ -508,14 +519,14 @@ def test_a_file_that_is_something_else_is_told(kind: str, lines: list[str], word
 
 def test_a_byte_that_is_no_text_is_told_with_its_line() -> None:
     with pytest.raises(
-        LandingError, match=r"dump.txt:2: expected UTF-8 text, found byte 0xff at 3"
+        LandingError, match=r"dump.txt:2: the line is not UTF-8 text: byte 0xff at 3"
     ):
         list(convert("metadata_log", [b"a\n", b"ab\xff\n"], source()))
 
 
 @pytest.mark.parametrize("kind", ["znode", "metadata_log", "features_describe", "probe"])
 def test_an_empty_file_is_no_output(kind: str) -> None:
-    with pytest.raises(LandingError, match="expected the output of a tool, found an empty file"):
+    with pytest.raises(LandingError, match="the file is empty"):
         converted(kind, [])
 
 
@@ -626,16 +637,16 @@ def test_json_lines_are_taken_too() -> None:
 @pytest.mark.parametrize(
     ("text", "keys", "words"),
     [
-        (PIPED, {}, "dump.txt:19: which znode this is does not show"),
-        (PIPED, {"paths": ("/feature",)}, "dump.txt:31: which znode this is does not show"),
+        (PIPED, {}, "dump.txt:19: the path of this znode is unknown"),
+        (PIPED, {"paths": ("/feature",)}, "dump.txt:31: the path of this znode is unknown"),
         (TERMINAL, {}, "dump.txt:20: wrong path: expected one relative to the chroot"),
-        (TERMINAL, {"chroot": "/other"}, "expected a path below --chroot /other, found /kafka/f"),
+        (TERMINAL, {"chroot": "/other"}, "the path /kafka/f"),
         (f"get -s /feature\n{shown(FEATURES)}".replace("status", "s"), {}, "38 bytes of data"),
         ("get -s /feature\n" + shown(FEATURES).replace("{}", "{ }"), {}, "38 bytes of data"),
         ("get -s /feature\n" + shown(FEATURES).replace("dataVersion = 7\n", ""), {}, "dataVersion"),
         ("get -s /feature\n" + shown(FEATURES).replace("= 7", "= x"), {}, "expected a number"),
-        (shown(FEATURES), {"paths": ("/feature", "/features")}, "expected /features too (--path)"),
-        ("hello\n", {}, "dump.txt: expected what 'get -s PATH' prints, found no stat"),
+        (shown(FEATURES), {"paths": ("/feature", "/features")}, "the znodes /features (--path)"),
+        ("hello\n", {}, "dump.txt: the file has no stat"),
         ("get -s /zookeeper\n" + shown(""), {}, "wrong path"),
     ],
 )

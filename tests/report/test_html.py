@@ -325,7 +325,7 @@ def test_software_that_went_back_is_not_told_as_a_level_that_was_finalized() -> 
     assert "READY → UP_TO_DATE, software was rolled back  a\n" in text
     said_of = {one.name: one.summary for one in said.clusters}
     assert said_of == {
-        "a": "software was rolled back: look at it, and ask why",
+        "a": "software was rolled back: find out why",
         "b": "nothing to do",
     }
     assert [(one.verb, one.text) for one in said.today] == [
@@ -466,7 +466,7 @@ def test_a_plan_of_a_cluster_whose_levels_went_down_waits_for_the_answer_why() -
     assert '<li class="urgent"><b>Ask</b>' in page
     assert page.count(' data-todo="1 3"') == page.count(' data-todo="2 3"') == 1  # both can move
     told = {one.key: one.summary for one in said.clusters}
-    assert told["a"].startswith("levels went down: ask first why; ")
+    assert told["a"].startswith("levels went down: find out why first; ")
     assert told["b"].startswith("can finalize metadata.version ")
     [calm] = report(tables).today
     assert calm.how == "Read each plan, then approve it."

@@ -40,7 +40,7 @@ SAID: list[tuple[str, type[FeatureLibError], str]] = [
         "[TASK_WRITE_FAILED] Task failed while writing rows to file:/t/bronze/landing_line. "
         "SQLSTATE: 58030\nCaused by: java.io.IOException: No space left on device",
         SurroundingsError,
-        "the disk of file:/t/bronze/landing_line: expected room, found none (No space left on",
+        "the disk of file:/t/bronze/landing_line: is full (No space left on",
     ),
     (
         "[Errno 28] No space left on device",
@@ -76,12 +76,12 @@ SAID: list[tuple[str, type[FeatureLibError], str]] = [
         "org.apache.spark.SparkException: Python worker exited unexpectedly (crashed). Consider "
         "setting\nCaused by: java.io.IOException: Broken pipe",
         SurroundingsError,
-        "a worker of Spark died (Python worker exited unexpectedly (crashed)). Run again: nothing",
+        "a worker of Spark died (Python worker exited unexpectedly (crashed)). Run the job again",
     ),
     (
         "An error occurred while calling o1.save.\n: java.lang.OutOfMemoryError: Java heap space",
         SurroundingsError,
-        "Spark has no memory left (OutOfMemoryError: Java heap space). Run again with more, as",
+        "Spark has no memory left (OutOfMemoryError: Java heap space). Run the job again with more",
     ),
     (
         "[DELTA_CONCURRENT_TRANSACTION] This error occurs when multiple streaming queries are "
@@ -99,18 +99,18 @@ SAID: list[tuple[str, type[FeatureLibError], str]] = [
         "java.net.ConnectException: Call From vm/127.0.0.1 to localhost:1 failed on connection "
         "exception: java.net.ConnectException: Connection refused; For more details see: …",
         SurroundingsError,
-        "hdfs://localhost:1/t: cannot be reached, or is not there (Connection refused). Look",
+        "hdfs://localhost:1/t: cannot be reached, or does not exist (Connection refused). Check",
     ),
     (
         "java.net.UnknownHostException: no-such-host.invalid",
         SurroundingsError,
-        "hdfs://localhost:1/t: cannot be reached, or is not there (UnknownHostException: no-such-",
+        "hdfs://localhost:1/t: cannot be reached, or does not exist (UnknownHostException: no-",
     ),
     (
         "Generic S3 error: Error performing GET http://127.0.0.1:1/b?prefix=x in 1.2s, after 10 "
         "retries - HTTP error: error sending request",
         SurroundingsError,
-        "hdfs://localhost:1/t: cannot be reached, or is not there (error sending request). Look",
+        "hdfs://localhost:1/t: cannot be reached, or does not exist (error sending request). Check",
     ),
     (
         "java.nio.file.AccessDeniedException: b: getFileStatus on b: software.amazon.awssdk…S3Exce"
@@ -129,12 +129,12 @@ SAID: list[tuple[str, type[FeatureLibError], str]] = [
         "Generic S3 error: Error performing PUT http://169.254.169.254/latest/api/token in 16ms - "
         "Server returned non-2xx status code: 403 Forbidden: denied",
         SurroundingsError,
-        "hdfs://localhost:1/t: no credentials were found, nor does http://169.254.169.254 give",
+        "hdfs://localhost:1/t: there are no credentials in the environment, and http://169.254.169.254",
     ),
     (
         'org.apache.hadoop.fs.UnsupportedFileSystemException: No FileSystem for scheme "foo"',
         ConfigError,
-        "hdfs://localhost:1/t: nothing here can open it (No FileSystem for scheme",
+        "hdfs://localhost:1/t: Spark has no connector for this address (No FileSystem for scheme",
     ),
     (
         "java.lang.RuntimeException: file:/t/silver/x/part-0.c000.zstd.parquet is not a "
@@ -208,14 +208,18 @@ def test_what_spark_says_of_its_surroundings_today_is_known(store: Store, tmp_pa
         store.session.range(1).mapInArrow(die, "id long").collect()
     assert str(explain(died.value)).startswith("a worker of Spark died (Python worker exited unexp")
     for uri, kind, sentence in (
-        ("hdfs://127.0.0.1:1/t", SurroundingsError, "cannot be reached, or is not there"),
+        ("hdfs://127.0.0.1:1/t", SurroundingsError, "cannot be reached, or does not exist"),
         (
             "hdfs://no-such-host.invalid:1/t",
             SurroundingsError,
-            "cannot be reached, or is not there",
+            "cannot be reached, or does not exist",
         ),
-        ("hdfs://no-such-host.invalid/t", ConfigError, "expected the address of a NameNode"),
-        ("nowhere://b/t", ConfigError, "nothing here can open it"),
+        (
+            "hdfs://no-such-host.invalid/t",
+            ConfigError,
+            "Hadoop's configuration does not have this NameNode",
+        ),
+        ("nowhere://b/t", ConfigError, "Spark has no connector for this address"),
     ):
         with pytest.raises(kind, match=f"{uri}.*: {sentence}"):
             Store(store.session, uri).exists(LANDING_LINE)
@@ -257,7 +261,9 @@ def test_a_spark_that_is_not_known_is_refused_before_it_is_started(
 
 def test_a_cluster_s_spark_has_to_be_of_the_release_of_this_python_s() -> None:
     expect_one_spark("4.0.4", "4.0.2")
-    with pytest.raises(ConfigError, match=r"expected 4\.2 as the pyspark 4\.2\.0 .* found 4\.0\.2"):
+    with pytest.raises(
+        ConfigError, match=r"Spark 4\.0\.2 runs, and this Python has pyspark 4\.2\.0"
+    ):
         expect_one_spark("4.2.0", "4.0.2")
 
 

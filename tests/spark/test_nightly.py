@@ -539,7 +539,7 @@ def test_a_scratch_that_cannot_be_written_to_is_said_before_spark_is_started(
         assert driver.finish() == ""
     assert driver.process.returncode == 5
     [line] = driver.said
-    assert f"scratch {tmp_path}/file/a,{tmp_path}/file: expected a folder this user may" in line
+    assert f"scratch {tmp_path}/file/a,{tmp_path}/file: this user may not write" in line
 
 
 def test_a_java_without_memory_ends_a_night_with_5_and_one_line(tmp_path: Path) -> None:

@@ -76,7 +76,9 @@ def test_each_section_has_a_chart_or_a_table_and_a_conclusion(checkout: Path) ->
 
 
 def test_without_tables_the_error_says_which_command_makes_them(tmp_path: Path) -> None:
-    with pytest.raises(CellExecutionError, match=r"spark-submit\.sh` makes those of the samples"):
+    with pytest.raises(
+        CellExecutionError, match=r"spark-submit\.sh` makes the tables of the samples"
+    ):
         execute(tmp_path)
 
 

@@ -146,10 +146,10 @@ def read(
             exchange = _exchange(msgspec.convert(_without_nulls(_JSON.decode(text)), _Line))
         except (msgspec.MsgspecError, KeyError, ValueError, RecursionError) as error:
             wrong = InputError(
-                f"{name}:{number}: expected a recorded exchange, one JSON object a line with id, "
-                "release, mode, cluster, request, response and after; found: "
-                f"{error.args[0]}. docs/conformance.md specifies the form, and "
-                "`featurelib rules --dialects` lists the releases."
+                f"{name}:{number}: This line is not a recorded exchange, a JSON object with id, "
+                f"release, mode, cluster, request, response and after: {error.args[0]}. "
+                "docs/conformance.md specifies the form, and `featurelib rules --dialects` lists "
+                "the releases."
             )
             if unread is None:
                 raise wrong from error

@@ -328,21 +328,21 @@ def _replay(
         packed = folder.read_bytes()
     except OSError as error:
         raise ConfigError(
-            f"{name}: expected a file of recorded exchanges, found: {error.strerror}. Name a file, "
-            "or none to replay the exchanges that ship with featurelib."
+            f"{name}: featurelib cannot read this file: {error.strerror}. Name another file. "
+            "Without a file, `featurelib conformance` replays featurelib's own recordings."
         ) from error
     try:
         content = _OPENERS.get(packed[:2], bytes)(packed)
     except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
         raise InputError(
-            f"{name}: expected a whole .gz or .xz file, found: {error}. Copy it again."
+            f"{name}: The .gz or .xz file is cut or damaged: {error}. Copy the file again."
         ) from error
     wrong = len(unread)
     report = replay(read(content.splitlines(), name, unread), tables)
     if report.exchanges == 0 and len(unread) == wrong:
         raise InputError(
-            f"{name}: expected a recorded exchange a line, found no line. `featurelib conformance` "
-            "without a file replays those that ship with it."
+            f"{name} is empty. Without a file, `featurelib conformance` replays featurelib's own "
+            "recordings."
         )
     return report
 

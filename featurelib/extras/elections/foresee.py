@@ -49,7 +49,7 @@ from featurelib.words import clean, count, nodes
 OPTION = "--ibp"
 
 
-# Release → number of its steps (-IV0, -IV1 …); 0 = the release has none. Source: ApiVersion.scala
+# Release → number of its steps (-IV0, -IV1 …); 0 if the release has none. Source: ApiVersion.scala
 # of
 # 2.8, MetadataVersion.java of 3.9.
 STEPS: Final = {
@@ -104,8 +104,8 @@ class Foreseen:
     """The next election under a protocol version; no outcome if there is a `doubt`."""
 
     protocol_version: str
-    version: int | None  # of `/feature` now; None = the znode does not exist, or was not read
-    before: ZnodeContent | None  # as the first dialect reads it; None = no readable znode
+    version: int | None  # of `/feature` now; None if the znode does not exist, or was not read
+    before: ZnodeContent | None  # as the first dialect reads it; None if there is no readable znode
     outcomes: tuple[ElectionOutcome, ...]
     doubt: Doubt | None
     silent: tuple[int, ...]  # brokers whose software's ranges are not known
@@ -113,7 +113,7 @@ class Foreseen:
     @property
     def settled(self) -> ElectionOutcome | None:
         """The one outcome if all possible winners write the same content, with all nodes that may
-        stop; None = it depends on the winner, or no broker can be elected."""
+        stop; None if it depends on the winner, or no broker can be elected."""
         ends_of = {(o.election.text, o.version) for o in self.outcomes}
         if len(ends_of) != 1 or not all(o.certain for o in self.outcomes):
             return None
@@ -128,25 +128,25 @@ def expect_protocol_version(view: ClusterView, version: str, inputs: Inputs) -> 
     if mode_of(view) not in ("zk", ""):
         name = inputs.fleet.names.get(view.cluster_id) or view.cluster_id
         raise ConfigError(
-            f"{OPTION} {version}: expected a cluster in ZooKeeper mode, found {name} with a KRaft "
-            "quorum. There is no inter.broker.protocol.version in KRaft, metadata.version stands "
-            "in its place: featurelib what-if with --finalize metadata.version=LEVEL."
+            f"{OPTION} {version}: {name} is a KRaft cluster, and only ZooKeeper mode has an "
+            "inter.broker.protocol.version. For KRaft use featurelib what-if with --finalize "
+            "metadata.version=LEVEL."
         )
     if not is_protocol_version(version):
         raise ConfigError(
-            f"{OPTION} {version}: expected an inter.broker.protocol.version of ZooKeeper mode "
-            f"({', '.join(STEPS)}; or one with a step, as 2.7-IV2), found none such. Name one."
+            f"{OPTION} {version}: This is no inter.broker.protocol.version of ZooKeeper mode. Use "
+            f"one of {', '.join(STEPS)}, or one with a step, such as 2.7-IV2."
         )
     release = told_release(view, inputs)
     if release_line(release) in zookeeper_releases() and is_before(release, version):
         raise ConfigError(
-            f"{OPTION} {version}: expected one that Kafka {release} knows (the inventory), found a "
-            f"newer one: its brokers would not start. Name {release} or an older one."
+            f"{OPTION} {version}: The brokers run Kafka {release} (the inventory), and would not "
+            f"start with a newer version. Use {release} or an older one."
         )
 
 
 def told_release(view: ClusterView, inputs: Inputs) -> str:
-    """Return the release that the inventory names for the cluster; "" = none."""
+    """Return the release that the inventory names for the cluster; "" if none."""
     return inputs.fleet.inventory.get(view.cluster_id, Expected()).release
 
 

@@ -47,7 +47,7 @@ class CiForm(StrEnum):
 
 
 class Case(NamedTuple):
-    """A test case of JUnit: its result ("" = passed), and the findings that explain it."""
+    """A test case of JUnit: its result ("" means passed), and the findings that explain it."""
 
     name: str
     end: str
@@ -228,7 +228,7 @@ def export(
     Exit codes: 0 done; 2 usage; 5 there is no run, or the run has none of these clusters.
     """
     if (as_form is not None) + (csv is not None) + as_json > 1:
-        raise ConfigError("expected one of --as, --csv and --json, found several. Keep one.")
+        raise ConfigError("--as, --csv and --json exclude each other. Keep one of them.")
     if csv is not None:
         print(render_sheet(night.report, csv), end="")
     elif as_form is not None:

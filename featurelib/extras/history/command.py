@@ -64,8 +64,8 @@ def history(cluster: AnyCluster, *, journal: str | None = None) -> Answer[Timeli
     options, catalogue = chosen.wanted, chosen.catalogue
     if options.tables is None:
         raise ConfigError(
-            "history: expected a cluster of the nightly's tables, found a live cluster. "
-            "Only tables remember. As: history(open_tables(FOLDER)['payments-eu'])"
+            "history reads the nightly's tables, and this is a live cluster. Use for example "
+            "history(open_tables(FOLDER)['payments-eu'])"
         )
     fleet, name = open_fleet(options.fleet, catalogue)[1], options.cluster or ""
     entry = fleet.named(name) or FleetEntry(id=name)
@@ -118,7 +118,7 @@ def diff(
     lake, now = tables.lake, tables.run if after is None else after
     was = _before(lake, now) if before is None else lake.run(before)
     if was == now:
-        raise ConfigError(f"diff: {now} is the newer run itself. Name another run.")
+        raise ConfigError(f"diff: {now} cannot be compared with itself. Name another run.")
     difference = compare(lake, was, lake.run(now), tables.names, tables.part)
     if tables.part is not None and not (difference.clusters or difference.same):
         raise tables.nothing(f"run {was} or {now}")
@@ -139,8 +139,8 @@ def _before(lake: Lake, run: int) -> int:
     if earlier:
         return max(earlier)
     raise NoEvidenceError(
-        f"diff: expected a run before {run} below {lake.root}, found none. Run the nightly "
-        "again, or name two runs: featurelib diff RUN RUN"
+        f"diff: {lake.root} has no run before {run}. Run the nightly again, or name two runs: "
+        "featurelib diff RUN RUN"
     )
 
 
@@ -181,7 +181,7 @@ def _stored(
 ) -> Chosen:
     """Return the cluster from a run's tables. Raises ConfigError if no tables are named."""
     if cluster is None:
-        raise ConfigError("No cluster is named. Give its id or name.")
+        raise ConfigError("No cluster is named. Add the id or name of a cluster.")
     folder = find_tables(tables)
     return chosen(Wanted(cluster=cluster, tables=folder, run=run, fleet=fleet, overlay=overlay))
 

@@ -72,7 +72,7 @@ class ClusterDiff:
     """A cluster, and its name in the inventory. `before` and `after` are its verdicts, None if it
     was not judged; `critical`: whether the later run has a critical, unmuted finding of it. An
     `incomparable` row has a further key, `why`. `levels`: changed finalized levels that both runs
-    knew; 0 = not finalized. `ceilings`: the highest possible levels that fell although the level
+    knew; 0 if not finalized. `ceilings`: the highest possible levels that fell although the level
     stayed, because software was rolled back. `silent_since`: the time of its newest line, if it
     fell silent between the runs."""
 
@@ -118,7 +118,7 @@ def diff(
     part: Container[str] | None = None,
 ) -> Diff:
     """Return the comparison of the runs `before` and `after`; `names` by cluster id. `part`: the
-    ids of the chosen clusters, None = all. Raises ConfigError for a missing run."""
+    ids of the chosen clusters, None means all. Raises ConfigError for a missing run."""
     was, now = _Night(lake, before, part), _Night(lake, after, part)
     same_judge = was.judged_by == now.judged_by
     in_both = now.found & was.found
@@ -232,7 +232,7 @@ class _Night:
             yield from map(without_blanks, rows.take(np.array(at, dtype=np.int64)).to_pylist())
 
     def why_silent(self, row: Row, *, is_new: bool) -> Why | None:
-        """Return why this run may lack a finding of the other; None = the lack is proof. `is_new`:
+        """Return why this run may lack a finding of the other; None if the lack is proof. `is_new`:
         this is the earlier run; no run has a target before some node supports it."""
         cluster, feature = row["cluster"], row["feature"]
         if cluster not in self.verdicts:

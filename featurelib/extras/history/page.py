@@ -103,7 +103,7 @@ def diff_page(
     width: int | None = None,
     part: FleetPart | None = None,
 ) -> Page:
-    """Return the page of `diff`; `limit` 0 = show all. `part`: the chosen clusters."""
+    """Return the page of `diff`; `limit` 0 means show all. `part`: the chosen clusters."""
     page, words = Page(width), FindingWords(catalogue)
     chosen = f", {clean(part.text)}" if part else ""
     page.text(f"run {diff.before} → run {diff.after}{chosen}")

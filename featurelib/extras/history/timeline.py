@@ -37,7 +37,7 @@ Ranges = Mapping[str, Ends]
 
 
 class RangeMove(NamedTuple):
-    """A change of a feature's supported range; None = not listed."""
+    """A change of a feature's supported range; None if not listed."""
 
     feature: str
     before: Ends | None
@@ -85,7 +85,7 @@ class RangeChange:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentLevel:
     """The sender of a finalized level, from a journal. `at`, `feature`: the change; `entry`: the
-    journal's. `approved_by` "" = no approval was needed or recorded."""
+    journal's. `approved_by` is "" if no approval was needed or recorded."""
 
     at: datetime
     feature: str
@@ -99,7 +99,7 @@ class SentLevel:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
     """The history of a cluster, oldest first. `sent`: senders of levels, from `journal`, a file of
-    this machine; None = there is no journal."""
+    this machine; None if there is no journal."""
 
     cluster_id: str
     ranges: tuple[RangeChange, ...]

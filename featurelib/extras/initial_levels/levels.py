@@ -125,10 +125,10 @@ def write_level(software: ReleaseCatalogue, name: str, level: int) -> str:
 def _unknown_version(own: ReleaseCatalogue, text: str) -> ConfigError:
     names = list(own.names.values())
     return ConfigError(
-        f"--release-version {text}: expected a release up to {own.release} or one of the "
-        f"{len(names)} metadata.versions Kafka {own.release} knows, {names[0]} to {names[-1]}; "
-        f"found none such. {nearest(text.upper(), names, 1)} Name one of them, or newer software "
-        "with --software RELEASE."
+        f"--release-version {text}: Kafka {own.release} has no such release or metadata.version. "
+        f"Its {len(names)} metadata.versions are {names[0]} to {names[-1]}. "
+        f"{nearest(text.upper(), names, 1)} Use one of them, or newer software with --software "
+        "RELEASE."
     )
 
 
@@ -141,8 +141,8 @@ def _expect_known(software: ReleaseCatalogue, name: str, level: int) -> None:
         levels = software.known_levels(name)
         expected, actual = f"a level of {name} from {levels[0]} to {levels[-1]}", str(level)
     raise ConfigError(
-        f"--feature {name}={level}: Kafka {software.release} knows {expected}; found {actual}. "
-        "Name one of them, or newer software with --software RELEASE."
+        f"--feature {name}={level}: Kafka {software.release} has {expected}, but not {actual}. Use "
+        "one of them, or newer software with --software RELEASE."
     )
 
 
@@ -213,8 +213,8 @@ def initial_levels(
     )
     if preview and request != FormatRequest(patch=software):
         raise ConfigError(
-            "--preview: expected no other option than --software, --overlay and --json, since such "
-            "a cluster was formatted without any. Leave --preview out for a new cluster."
+            "--preview accepts only --software, --overlay and --json, because such a cluster was "
+            "formatted without other options. Leave --preview out for a new cluster."
         )
     initial = preview_levels(release) if preview else format_levels(release, request)
     if as_json:

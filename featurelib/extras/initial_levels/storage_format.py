@@ -172,7 +172,7 @@ class _Format:
         return {name: self.proposed[name] for name in names if self.proposed[name]}
 
     def _chosen_version(self) -> int | None:
-        """Return the requested metadata.version, or the tool's default; None = unknown."""
+        """Return the requested metadata.version, or the tool's default; None if unknown."""
         software, request = self.software, self.request
         if request.release_version is not None:
             return software.level_of(request.release_version, unstable=self.names_unstable)
@@ -183,7 +183,8 @@ class _Format:
         return software.newest_unstable if testing else software.newest_stable
 
     def _old_name(self) -> str | None:
-        """Return a version before KRaft in full, such as 2.8-IV1 for 2.8.2; None = another text."""
+        """Return a version before KRaft in full, such as 2.8-IV1 for 2.8.2; None means another
+        text."""
         text = self.request.release_version
         if text is None or self.version is not None:
             return None
@@ -228,7 +229,7 @@ def choose_software(catalogue: Catalogue, text: str) -> ReleaseCatalogue:
     release = catalogue.release_named(text)
     if release is None:
         releases = ", ".join(software.release for software in catalogue.releases)
-        advice = "Name one of them, or add it with --overlay FILE."
+        advice = f"Use one of them, or add {text} with --overlay FILE."
         oldest = catalogue.releases[0].release
         if _is_older(text, oldest):
             advice = (
@@ -237,8 +238,8 @@ def choose_software(catalogue: Catalogue, text: str) -> ReleaseCatalogue:
                 "featurelib initial-levels --software RELEASE --preview"
             )
         raise ConfigError(
-            f"--software {text}: expected a release of the catalogue of {catalogue.label} "
-            f"({releases}), found none such. {advice}"
+            f"--software {text}: The catalogue of {catalogue.label} has no such release. Its "
+            f"releases: {releases}. {advice}"
         )
     return catalogue.of(release)
 

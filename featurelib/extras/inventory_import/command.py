@@ -53,14 +53,14 @@ def inventory(
     """
     if action != "import":
         raise ConfigError(
-            f"inventory {action}: expected import, found {action!r}. As: featurelib inventory "
+            f"inventory {action}: The only action is import. Use for example featurelib inventory "
             "import --bootstrap HOST:PORT"
         )
     if (sources := sum(map(bool, (from_strimzi, from_msk, bootstrap)))) != 1:
         raise ConfigError(
-            "inventory import: expected one of --from-strimzi FILE, --from-msk FILE and "
-            f"--bootstrap HOST:PORT, found {'several' if sources else 'none'}. "
-            "See featurelib inventory --help."
+            "inventory import needs exactly one of --from-strimzi FILE, --from-msk FILE and "
+            f"--bootstrap HOST:PORT. You gave {'several' if sources else 'none'}. See featurelib "
+            "inventory --help."
         )
     source, inventory = open_fleet(fleet, None)
     if from_strimzi is not None:

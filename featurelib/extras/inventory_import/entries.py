@@ -175,7 +175,7 @@ def of_msk(texts: Iterable[tuple[str, str]]) -> tuple[list[FoundEntry], list[str
 
 def _strange(source: str, actual: str) -> LandingError:
     return LandingError(
-        f"{source}: expected what {CLUSTERS_COMMAND} or {NODES_COMMAND} prints as JSON, found "
+        f"{source}: This is not the JSON output of {CLUSTERS_COMMAND} or {NODES_COMMAND}: "
         f"{actual}. Nothing was written."
     )
 

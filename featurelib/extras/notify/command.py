@@ -87,8 +87,8 @@ def notify(
     file = find_file("--targets", targets, TARGETS)
     if file is None:
         raise ConfigError(
-            f"expected a targets file, found none. Write conf/{TARGETS}, or name a file "
-            f"with --targets FILE. {SEE}"
+            f"There is no file of targets. Write conf/{TARGETS}, or name a file with --targets "
+            f"FILE. {SEE}"
         )
     chosen = parse_targets(read_file("--targets", file), str(file))
     expect_owners(chosen, night, str(file))
@@ -140,7 +140,7 @@ def due(
         receivers = targets.of(owner)
         if owned.today and not receivers:
             clusters = f"owner {clean(owner)!r}" if owner else "clusters without an owner"
-            say(f"warning: no target for {clusters}: nobody gets these messages.")
+            say(f"warning: {clusters} have no target, so their messages are not sent.")
         places = dict[str, tuple[NotifyTarget, str]]()  # each address once
         for target, name, at in ((t, *pair) for t in receivers for pair in t.addresses.items()):
             places.setdefault(sender.place_of(target, at) if sender else at, (target, name))

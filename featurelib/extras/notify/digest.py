@@ -28,7 +28,7 @@ Items = dict[Key, bool]  # item → true if it is critical
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """A message to one owner; `owner` "" = clusters without an owner. `sections`: (heading,
+    """A message to one owner; `owner` "" means clusters without an owner. `sections`: (heading,
     paragraphs)."""
 
     owner: str

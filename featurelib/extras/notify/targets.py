@@ -96,27 +96,27 @@ def _faults(targets: Targets) -> Iterator[str]:
     for target in targets.target:
         kinds = [kind for kind in (*WEBHOOKS, "mail") if getattr(target, kind)]
         if len(kinds) != 1:
-            yield f"target {target.name!r}: expected one of slack, teams, webhook and mail."
+            yield f"target {target.name!r} needs exactly one of slack, teams, webhook and mail."
         for address in target.mail:
             if re.fullmatch(r"[^\s@<>,;]+@[^\s@<>,;]+", address) is None:
                 yield f"target {target.name!r}: expected a mail address, found {plain(address)!r}."
         if target.mail and targets.smtp is None:
-            yield f"target {target.name!r}: expected [smtp] beside mail, found none."
+            yield f"target {target.name!r}: mail needs the section [smtp]. Add [smtp]."
         if target.token and not target.webhook:
-            yield f"target {target.name!r}: expected webhook beside token, found none."
+            yield f"target {target.name!r}: token needs webhook. Add webhook."
         names_of = (*WEBHOOKS, "token")
         secrets += [(f"target {target.name!r}: {kind}", getattr(target, kind)) for kind in names_of]
     for position, text in secrets:
         if text and not REFERENCE.fullmatch(text):
             yield (
-                f"{position}: expected 'env:NAME' or 'file:PATH', which say where the secret is, "
-                "found something else. Take the secret out of the file."
+                f"{position}: The value must be 'env:NAME' or 'file:PATH', the place of the "
+                "secret. Remove the secret from the file."
             )
     smtp = targets.smtp
     if smtp and bool(smtp.username) != bool(smtp.password):
-        yield "[smtp]: expected both username and password, or neither."
+        yield "[smtp]: username and password need each other. Set both, or neither."
     if smtp and smtp.password and smtp.encryption == "none" and smtp.host not in LOCAL:
-        yield "[smtp] encryption: expected starttls or tls beside a password, found none."
+        yield "[smtp] encryption: a password needs encryption. Set starttls or tls."
 
 
 class MessageSender:
@@ -124,7 +124,7 @@ class MessageSender:
 
     def __init__(self, targets: Targets, timeout: float) -> None:
         self._smtp, self._timeout = targets.smtp, timeout
-        self._down = dict[str, str]()  # webhook ("" = the mail server) → why it failed
+        self._down = dict[str, str]()  # webhook ("" means the mail server) → why it failed
 
     def send(self, message: Message, target: NotifyTarget, address: str) -> None:
         """Send a message to one address of a target. Raises UnreachableError, CredentialsError.
@@ -153,7 +153,7 @@ class MessageSender:
         url = _secret(getattr(target, kind), f"{target.name}: {kind}")
         parts = urlsplit(url)
         if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in LOCAL):
-            raise CredentialsError(f"{kind}: expected a URL that begins with https://, found none.")
+            raise CredentialsError(f"{kind}: The URL must begin with https://.")
         headers, secrets = {"Content-Type": "application/json"}, [url, parts.query]
         secrets += [parts.path, *(name for name in parts.path.split("/") if len(name) > 4)]
         if target.token:

@@ -122,7 +122,7 @@ def can_roll(cluster: AnyCluster, to: str, journal: str | None = None) -> Answer
     that prevents it. Nothing is sent.
 
     In Python: can_roll("payments-eu", "4.2").value.may_join. A row is one finalized feature: its
-    level, the range of that software (None = it has no such feature), and whether the range
+    level, the range of that software (None if it has no such feature), and whether the range
     contains the level.
 
     Exit codes: 0 answered, also "cannot register"; 2 usage; 5 no evidence.

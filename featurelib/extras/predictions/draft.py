@@ -208,8 +208,8 @@ def _written(text: str, levels: Mapping[str, int]) -> str:
     good = next((r for r in readings if r.reading is ZnodeReading.ACCEPTED), None)
     if good is None:
         raise ConfigError(
-            "--finalize: expected a features node that can be changed, found one that is off "
-            f"or cannot be read: {readings[-1].fault or 'the feature system is off'}"
+            "--finalize: The /feature znode cannot be changed: "
+            f"{readings[-1].fault or 'the feature system is off'}"
         )
     rows = {name: (low, level) for name, low, level in good.levels}
     for name, level in levels.items():

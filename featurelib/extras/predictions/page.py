@@ -59,7 +59,7 @@ def what_if_page(
         page.text(f"{words.nodes(None, answer.joined)} can register with that software")
     show_refused(answer.refused, page)
     if idle := idle_text(answer.off, answer.silent):
-        page.text(f"{idle}: name it with --node or --remove")
+        page.text(f"{idle}: use --node or --remove for it")
     if answer.runs:
         names = f"{words.nodes(None, answer.runs)} {'runs' if len(answer.runs) == 1 else 'run'}"
         meaning = "stopped for good, and counted neither by Kafka nor by the inventory"
@@ -164,7 +164,7 @@ def roll_page(roll: Roll, source: Source, width: int | None = None) -> Page:
     for text in _replays(roll, page):
         page.text(text)
     if not roll.levels_known:
-        text = "UNKNOWN: nobody who can be trusted says all that is finalized, so this holds only "
+        text = "UNKNOWN: the data about finalized levels is incomplete, so this is true only "
         advice = "" if roll.mend_first else " Collect the cluster again."
         page.text(f"{text}if it is as shown.{advice}")
     if roll.misfits:

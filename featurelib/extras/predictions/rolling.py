@@ -57,7 +57,8 @@ class ReplayProof(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Misfit:
-    """A finalized level that the release does not support; `supported` None = no such feature."""
+    """A finalized level that the release does not support; `supported` is None if there is no such
+    feature."""
 
     feature: str
     level: int
@@ -235,7 +236,7 @@ def _levels(view: ClusterView, mode: str) -> dict[str, int]:
 
 
 def _running(cluster: Cluster, catalogue: Catalogue) -> set[str]:
-    """Return the releases of running nodes, or of all nodes if none runs; "" = unknown."""
+    """Return the releases of running nodes, or of all nodes if none runs; "" if unknown."""
     live = [node for node in cluster.nodes if node.running] or cluster.nodes
     return {catalogue.release_named(node.release) or "" for node in live}
 
@@ -414,7 +415,7 @@ def _first(
 
 def _way_back(levels: Levels, release: str, running: set[str], catalogue: Catalogue) -> WayBack:
     """Return the rollback to the releases `running` after all nodes have `release` and `levels` are
-    finalized, 0 = not (KIP-778, Downgrades)."""
+    finalized, 0 if not (KIP-778, Downgrades)."""
     software, before = catalogue.of(release), running - {release}
     known = _known(levels, catalogue)
     brings = {

@@ -46,7 +46,7 @@ class Refused:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
     """The assumed changes. `nodes`, `added`: node id → release; `release`: of all other running
-    nodes; `finalized`: feature → level, 0 = not finalized."""
+    nodes; `finalized`: feature → level, 0 if not finalized."""
 
     nodes: Mapping[int, str] = field(default_factory=dict)
     removed: tuple[int, ...] = ()
@@ -69,7 +69,7 @@ class Changes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """A feature before and after the change, as rows of featurelib.schema; None = unknown."""
+    """A feature before and after the change, as rows of featurelib.schema; None if unknown."""
 
     feature: str
     before: Row | None
@@ -278,21 +278,20 @@ def _expect_nodes(view: ClusterView, changes: Changes) -> None:
         for node_id in ids:
             if option == "--node" and node_id in set(node_ids) - counted:
                 raise ConfigError(
-                    f"--node {node_id}: expected a node that is there, found one that only the "
-                    "inventory has: it is not registered, and nothing was seen of it. A broker "
-                    f"that registers comes with --add {node_id}=RELEASE."
+                    f"--node {node_id}: Only the inventory has node {node_id}. The node is not "
+                    "registered, and no data was collected from it. For a broker that registers, "
+                    f"use --add {node_id}=RELEASE."
                 )
             if node_id not in node_ids:
                 raise ConfigError(
-                    f"{option} {node_id}: expected a node of cluster {view.cluster_id}, found "
-                    f"these: {known_text}. A new broker comes with --add {node_id}=RELEASE."
+                    f"{option} {node_id}: Cluster {view.cluster_id} has no node {node_id}. Its "
+                    f"nodes: {known_text}. For a new broker, use --add {node_id}=RELEASE."
                 )
     for node_id in changes.added:
         if node_id in counted:
             raise ConfigError(
-                f"--add {node_id}: expected a node that is not there yet, found {node_id} among "
-                f"the nodes of cluster {view.cluster_id}. It runs other software with --node "
-                f"{node_id}=RELEASE."
+                f"--add {node_id}: Cluster {view.cluster_id} has a node {node_id} already. For "
+                f"other software on node {node_id}, use --node {node_id}=RELEASE."
             )
     twice = sorted(set(changes.nodes) & set(changes.removed))
     if twice:
@@ -318,9 +317,7 @@ def release_of(text: str, view: ClusterView, catalogue: Catalogue, option: str) 
             hint = "Name one of them, or add it with --overlay FILE"
     if name in known:
         return name
-    raise ConfigError(
-        f"{option} {text}: expected a release {kind} ({', '.join(known)}), found none such. {hint}."
-    )
+    raise ConfigError(f"{option} {text}: This is no release {kind} ({', '.join(known)}). {hint}.")
 
 
 def software_of_release(release: str, mode: str, catalogue: Catalogue) -> Features:

@@ -147,8 +147,8 @@ def rules(name: str | None = None, dialects: bool = False, as_json: bool = False
     """
     if dialects and name is not None:
         raise ConfigError(
-            f"--dialects lists the generations of controllers, {name} is a rule: expected one of "
-            f"the two, found both. `featurelib rules {name}` names the dialects that ask it."
+            f"--dialects and the rule {name} exclude each other. `featurelib rules {name}` lists "
+            "the dialects with this rule."
         )
     page, book = Page(None if dialects else WIDTH), rulebook()
     if dialects:
@@ -176,7 +176,7 @@ def _entry(name: str, book: dict[str, RulebookEntry]) -> RulebookEntry:
     """Return the rule of that name. Raises ConfigError with the valid names."""
     if name in book:
         return book[name]
-    detail = f"none such. {nearest(name, book, 1)} `featurelib rules` lists them all."
+    detail = f"there is no such name. {nearest(name, book, 1)} `featurelib rules` lists them all."
     if name in tagged("own_dialect"):
         detail = (
             "a finding: the cluster's own controllers refuse what the policy lets pass. The "
@@ -188,7 +188,7 @@ def _entry(name: str, book: dict[str, RulebookEntry]) -> RulebookEntry:
             "a finding about evidence, which no rule stands behind. docs/vocabulary.md says what "
             "it means; `featurelib rules` lists rules."
         )
-    raise ConfigError(f"{name}: expected the name of a rule, found {detail}")
+    raise ConfigError(f"{name} is not the name of a rule: {detail}")
 
 
 def _dialect(table: Dialect) -> dict[str, object]:

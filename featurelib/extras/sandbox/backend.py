@@ -60,8 +60,7 @@ def open_file(file: str, catalogue: Catalogue) -> EmbeddedCluster:
     """Return the sandbox cluster in a file. Raises ConfigError if the file does not exist."""
     if not Path(file).is_file():
         raise ConfigError(
-            f"{file}: expected a sandbox cluster, found no such file. "
-            f"Make one: featurelib sandbox make {file}"
+            f"{file}: There is no such file. Make a sandbox cluster: featurelib sandbox make {file}"
         )
     return EmbeddedCluster(file, catalogue.tables)
 
@@ -83,8 +82,8 @@ class EmbeddedBackend:
             nodes = [node for node in nodes if node.registered]
         if not any(node.running for node in nodes):
             raise UnreachableError(
-                f"{self.where}: expected nodes that answer, found none of {len(nodes)} running. "
-                "Nothing was asked or sent."
+                f"{self.where}: None of the {len(nodes)} nodes is running. Nothing was read or "
+                "sent."
             )
         say(f"asking {len(nodes)} listeners of {self.where}")
         return tuple(
@@ -101,8 +100,8 @@ class EmbeddedBackend:
         active = self._cluster.cluster.active
         if active == NOBODY:
             raise UnreachableError(
-                f"{self.where}: expected an active controller, found none. Nothing was sent. "
-                "Try again once one is elected."
+                f"{self.where}: The cluster has no active controller. Nothing was sent. Try again "
+                "after an election."
             )
         return Recipient(role="controller", node=active, address=self.where, leader=active)
 
@@ -114,8 +113,8 @@ class EmbeddedBackend:
         """Send a request; return the reply. Raises UnreachableError, RefusedError."""
         if validate_only and not self.abilities().validate_only:
             raise RefusedError(
-                f"{self.where}: expected a controller that validates without writing, found one "
-                "in ZooKeeper mode, which would apply the request. Nothing was sent."
+                f"{self.where}: The controller is in ZooKeeper mode. It would apply a request that "
+                "should only be validated. Nothing was sent."
             )
         self.recipient()
         request = request_of(step, self._cluster.dialect(), validate_only=validate_only)
@@ -198,7 +197,7 @@ def api_versions(state: EmbeddedState, node: Node, dialect: Dialect) -> Keys:
 
 
 def _finalized(state: EmbeddedState, node: Node, dialect: Dialect) -> tuple[dict[str, Range], int]:
-    """Return the finalized levels that a node knows, and its epoch; -1 = it knows none."""
+    """Return the finalized levels that a node knows, and its epoch; -1 if it knows none."""
     if dialect.mode != "zk":
         if node.role is Role.BROKER:
             return state.cluster.finalized, state.epoch
@@ -380,7 +379,7 @@ class Made(NamedTuple):
 
 def formatted(own: ReleaseCatalogue, metadata: str | None, brokers: int, controllers: int) -> Made:
     """Return a KRaft cluster as kafka-storage.sh format of `own` creates it. `metadata`: the
-    release version, None = newest. Raises ConfigError."""
+    release version, None means newest. Raises ConfigError."""
     initial = initial_levels(own, FormatRequest(release_version=metadata))
     if initial.refusals:
         words = "; ".join(refusal.text for refusal in initial.refusals)
@@ -418,7 +417,7 @@ def captured(path: str, lines: Iterable[bytes], catalogue: Catalogue) -> Made:
     mode = view.dialects[0].partition("-")[0] if view.dialects else ""
     if not mode or not view.releases:
         raise ConfigError(
-            f"--capture {path}: expected a cluster whose controllers' release shows, found none. "
-            "Collect the controllers too."
+            f"--capture {path}: The data does not show the release of the controllers. Collect the "
+            "controllers, too."
         )
     return Made(mode, view.cluster_id, view.cluster)

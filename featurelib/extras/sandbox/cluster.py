@@ -56,7 +56,7 @@ NOBODY = -1  # the cluster has no leader
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddedState:
-    """The state of a sandbox cluster at one moment. `node`: the bytes of `/feature`, None = no
+    """The state of a sandbox cluster at one moment. `node`: the bytes of `/feature`, None means no
     znode.
 
     `epoch`: the log's end, or the znode's version; `features_at`: the offset of the last feature
@@ -96,7 +96,8 @@ class EmbeddedState:
         return replace(self, node=replace(empty, status=status, levels=rows).text.encode())
 
     def read_by(self, node: Node) -> tuple[DecodedNode, Generation] | None:
-        """Return the znode as a broker reads it, and the broker's generation; None = no znode."""
+        """Return the znode as a broker reads it, and the broker's generation; None if there is no
+        znode."""
         if self.text is None:
             return None
         release = node.release or self.cluster.release
@@ -196,8 +197,8 @@ class EmbeddedCluster:
                 level = cluster.level(METADATA_VERSION)
                 if level < UNREGISTERS_CONTROLLERS_FROM:
                     raise InputError(
-                        f"expected metadata.version {UNREGISTERS_CONTROLLERS_FROM} or above, found "
-                        f"{level}: below it no controller can be unregistered (KIP-1312)."
+                        f"metadata.version {level} cannot unregister controllers (KIP-1312). The "
+                        f"cluster needs {UNREGISTERS_CONTROLLERS_FROM} or above."
                     )
             removed = self._find(able, kind, node_id)
             leads = self.mode == "kraft" or cluster.active != node_id
@@ -211,8 +212,8 @@ class EmbeddedCluster:
             return by_id[node_id]
         ids = ", ".join(str(known) for known in sorted(by_id)) or "none"
         raise InputError(
-            f"{self.path}: expected one of the {kind} {ids}, found {node_id}. "
-            "Register or start it first."
+            f"{self.path}: Node {node_id} is not one of the {kind} {ids}. Register or start node "
+            f"{node_id} first."
         )
 
     def _meet(
@@ -365,15 +366,15 @@ class StateFile:
             description = dict(self._db.execute("SELECT name, value FROM about"))
         if description.get("form") != FORM:
             raise InputError(
-                f"{self.path}: expected a sandbox cluster of form {FORM}, found "
-                f"{description.get('form', 'an older one')}. "
-                "Open it with the release of featurelib that made it."
+                f"{self.path}: The form of this sandbox cluster is "
+                f"{description.get('form', 'older')}, and this featurelib reads form {FORM}. Open "
+                "the file with the featurelib that made it."
             )
         return description
 
     def _wrong_file(self, actual: str) -> InputError:
-        expected = "expected a sandbox cluster's file (--capture names a landing file)"
-        return InputError(f"{self.path}: {expected}, found: {actual}.")
+        fault = "is not the file of a sandbox cluster"
+        return InputError(f"{self.path} {fault}: {actual}. A landing file needs --capture.")
 
     def close(self) -> None:
         """Close the file; appended states are already on the disk."""

@@ -64,15 +64,15 @@ def sandbox(
     Exit codes: 0 done, 2 usage.
     """
     if action not in ("make", "unregister"):
-        raise ConfigError(f"sandbox {action}: expected make or unregister, found {action!r}.")
+        raise ConfigError(f"sandbox {action}: The actions of sandbox are make and unregister.")
     catalogue = open_catalogue(overlay, say)
     role, is_new = Role.CONTROLLER if controller else Role.BROKER, action == "make"
     if is_new and node is not None:
-        raise ConfigError("--node: expected with unregister only, found it with make.")
+        raise ConfigError("sandbox make has no --node. Only unregister has it.")
     if is_new:
         make_sandbox(file, overlay=overlay, **asdict(new))
     elif node is None:
-        raise ConfigError("sandbox unregister: expected --node ID, found none. Name the broker.")
+        raise ConfigError("sandbox unregister: The node is missing. Add --node ID.")
     with open_file(file, catalogue) as opened:
         if node is not None:
             opened.unregister(node, role)

@@ -47,7 +47,7 @@ def sandbox(
     """
     catalogue = open_catalogue(overlay)
     if Path(file).exists():
-        raise ConfigError(f"{file}: expected no file there, found one. Name another.")
+        raise ConfigError(f"{file} exists already. Choose another file name.")
     if capture is not None:
         made = captured(capture, landing_lines("--capture", capture), catalogue)
     else:

@@ -91,7 +91,7 @@ class ToolRun:
     unmoved: tuple[str, ...] = ()  # printed as changed, but unchanged (KAFKA-18992)
     ignores_dry_run: bool = False  # the tool applies the command in spite of --dry-run
     unsure: bool = False  # the order of a hash map decides if kraft.version changes
-    ahead: StepOutlook | None = None  # the effects of the moves; None = no moves
+    ahead: StepOutlook | None = None  # the effects of the moves; None without moves
 
     @property
     def side_effects(self) -> tuple[SideEffect, ...]:
@@ -123,7 +123,7 @@ def read_command(text: str) -> ToolCommand:
     try:
         words = shlex.split(text)
     except ValueError as error:
-        raise _bad(text, "words as a shell has them, found a quotation without end") from error
+        raise _bad(text, "A quotation has no end") from error
     while words and words[0].rpartition("/")[2] in ("kafka-features.sh", "kafka-features"):
         words.pop(0)
     options: dict[str, list[str]] = {}
@@ -136,24 +136,23 @@ def read_command(text: str) -> ToolCommand:
         elif option in _ADDRESSES or option in _VALUES:
             value = value if equals else next(arguments, "")
             if not value:
-                raise _bad(text, f"a value after {option}, found none")
+                raise _bad(text, f"{option} has no value")
             options.setdefault(option, []).append(value)
         elif argument.startswith("-"):
-            raise _bad(
-                text, f"options of the tool ({', '.join((*_VALUES, *_FLAGS))}), found {argument}"
-            )
+            options_text = ", ".join((*_VALUES, *_FLAGS))
+            raise _bad(text, f"The tool has no option {argument}. Its options: {options_text}")
         else:
             verbs.append(argument)
     if len(verbs) != 1 or verbs[0] not in (_UPGRADE, _DOWNGRADE, _DISABLE):
-        verbs_text = " ".join(verbs) or "none"
-        raise _bad(text, f"{_UPGRADE}, {_DOWNGRADE} or {_DISABLE}, found {verbs_text}")
+        verbs_text = " ".join(verbs) or "no command"
+        raise _bad(text, f"{verbs_text} is not {_UPGRADE}, {_DOWNGRADE} or {_DISABLE}")
     for option in ("--release-version", "--metadata"):
         if len(options.get(option, [])) > 1:
-            raise _bad(text, f"{option} once, found it {len(options[option])} times")
+            raise _bad(text, f"{option} is given {len(options[option])} times")
         if option in options and verbs[0] == _DISABLE:
-            raise _bad(text, f"--feature NAME with disable, found {option}")
+            raise _bad(text, f"disable needs --feature NAME, not {option}")
     if "--unsafe" in options and verbs[0] == _UPGRADE:
-        raise _bad(text, "--unsafe with downgrade or disable, found it with upgrade")
+        raise _bad(text, "upgrade has no --unsafe")
     return ToolCommand(
         does=verbs[0],
         release_version=next(iter(options.get("--release-version", [])), None),
@@ -164,9 +163,9 @@ def read_command(text: str) -> ToolCommand:
     )
 
 
-def _bad(text: str, expected: str) -> ConfigError:
+def _bad(text: str, fault: str) -> ConfigError:
     return ConfigError(
-        f"{OPTION} {text!r}: expected {expected}. Give what follows kafka-features.sh, as "
+        f"{OPTION} {text!r}: {fault}. Use the words after kafka-features.sh, such as "
         f'featurelib {OPTION} CLUSTER "upgrade --release-version 4.1".'
     )
 
@@ -317,8 +316,8 @@ def tool_of(release: str | None, view: ClusterView, catalogue: Catalogue) -> Too
     known = [release for release, tool in tools.items() if tool.has(FIRST)]
     if (named := catalogue.release_named(text)) not in known:
         raise ConfigError(
-            f"{OPTION}: expected the tool of a release from {FIRST} on ({', '.join(known)}), found "
-            f"{text}. Name the release whose kafka-features.sh you run: --tool {known[-1]}."
+            f"{OPTION}: The preview has no kafka-features.sh of {text}, only of "
+            f"{', '.join(known)}. Name the release of your kafka-features.sh: --tool {known[-1]}."
         )
     return tools[named]
 
@@ -333,14 +332,14 @@ def run_tool(
     tool = tool_of(release, view, catalogue)
     if command.release_version is not None and not tool.has(_RELEASES_FROM):
         raise ConfigError(
-            f"{OPTION}: expected options of kafka-features.sh {tool.own.release}, found "
-            f"--release-version, which came with {_RELEASES_FROM}. Use --metadata, or name a newer "
-            f"tool: --tool {catalogue.releases[-1].release}."
+            f"{OPTION}: kafka-features.sh {tool.own.release} has no --release-version, which came "
+            f"with {_RELEASES_FROM}. Use --metadata, or name a newer tool: --tool "
+            f"{catalogue.releases[-1].release}."
         )
     if not view.is_trusted:
         raise NoEvidenceError(
-            f"cluster {view.cluster_id}: expected levels that somebody can be trusted with, found "
-            "none that are recent, so nobody can say what the tool would do. Collect it again."
+            f"cluster {view.cluster_id}: The data about its finalized levels is too old, so the "
+            "result of the tool is unknown. Collect the cluster again."
         )
     mode, runs = mode_of(view), list[ToolRun]()
     for name in view.releases:

@@ -150,8 +150,8 @@ def watch(
     ]
     if not 0 < len(chosen) <= MOST_CLUSTERS:
         raise ConfigError(
-            f"expected 1 to {MOST_CLUSTERS} clusters to watch, found {len(chosen):,}. Name those "
-            "that are rolled, or choose them with --owner, --label or --view."
+            f"watch shows 1 to {MOST_CLUSTERS} clusters, and {len(chosen):,} are chosen. Name the "
+            "clusters of the upgrade, or choose them with --owner, --label or --view."
         )
     texts = (until,) if isinstance(until, str) else tuple(until)
     return Readings(chosen=chosen, until=texts, every=every, timeout=timeout)
@@ -213,8 +213,8 @@ def _answer(
 
 
 def _next(watched: Watched, source: Source | None) -> tuple[str, Sequence[LeftOver]]:
-    """Return the command that plans the awaited levels ("" = featurelib finalizes none of them),
-    and the levels that an owner finalizes."""
+    """Return the command that plans the awaited levels ("" means featurelib finalizes none of
+    them), and the levels that an owner finalizes."""
     goals = [goal for goal in watched.features if goal.wanted is not None]
     levels = {goal.feature: str(goal.wanted) for goal in goals}
     if source is None or not watched.ready or not levels:

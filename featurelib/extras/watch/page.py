@@ -23,7 +23,7 @@ def watch_page(
     catalogue: Catalogue,
     width: int | None = None,
 ) -> Page:
-    """Return the page of a watched cluster. `command`: the next one, "" = none. `left_over`: moves
+    """Return the page of a watched cluster. `command`: the next one, "" if none. `left_over`: moves
     of the owner. Only commands may be wider than `width`, because they are copied."""
     page = Page(width, parts=True)
     header = [

@@ -54,8 +54,8 @@ class NodeNow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeatureNow:
-    """A feature in `watch`. `finalized` None = no trustworthy source; `possible`: the level that
-    can be finalized now, None = none; `wanted`: the awaited level, else its ceiling."""
+    """A feature in `watch`. `finalized` is None if there is no trustworthy source; `possible`: the
+    level that can be finalized now, None if none; `wanted`: the awaited level, else its ceiling."""
 
     feature: str
     finalized: int | None
@@ -67,8 +67,8 @@ class FeatureNow:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watched:
     """A reading of one cluster at `at`; the first was at `started`. `until`: the awaited levels,
-    and `ready`: whether all could be finalized now or are; both None = none is awaited. `error`:
-    why the reading failed; the nodes are then the previous ones."""
+    and `ready`: whether all could be finalized now or are; both None if none is awaited.
+    `error`: why the reading failed; the nodes are then the previous ones."""
 
     cluster_id: str
     mode: str
@@ -180,8 +180,8 @@ class Watch:
             yield self._since(now, at)
 
     def _gone(self, view: ClusterView, at: datetime) -> Iterator[NodeNow]:
-        """Yield brokers that were listed before and are not now, if they may be restarting: no list
-        shows fenced brokers (DescribeCluster below version 2)."""
+        """Yield brokers that left the list and may be restarting. Yield nothing if a list includes
+        fenced brokers (DescribeCluster version 2 and above)."""
         lists, subjects = view.evidence.snapshots["members"], view.evidence.subjects
         shows_all = (lists.field("role") == Role.BROKER) & (lists.field("fenced_shown") > 0)
         if self._last is None or shows_all.any():
@@ -259,9 +259,7 @@ def read_target(texts: Sequence[str], view: ClusterView, catalogue: Catalogue) -
         name, sign, level = text.partition("=")
         target = {name: _level(name, level, view, catalogue)} if sign else _of(text, catalogue)
         if twice := sorted(target.keys() & levels.keys()):
-            raise ConfigError(
-                f"--until {text}: expected {twice[0]} once, found it twice. Keep one of them."
-            )
+            raise ConfigError(f"--until {text}: {twice[0]} is given twice. Remove one of the two.")
         levels |= target
     return levels
 
@@ -276,8 +274,8 @@ def _level(name: str, text: str, view: ClusterView, catalogue: Catalogue) -> int
     newest = max(catalogue.newest_known(name), *ends, 0)
     if name in catalogue.features and level > newest:  # otherwise it would be awaited forever
         raise ConfigError(
-            f"--until {clean(name)}={clean(text)}: expected a level that a release of the catalogue"
-            f" or a node knows, up to {level_text(catalogue, name, newest)}, found {level}."
+            f"--until {clean(name)}={clean(text)}: No release of the catalogue and no node "
+            f"supports level {level}. The highest is {level_text(catalogue, name, newest)}."
         )
     return level
 
@@ -289,8 +287,8 @@ def _of(text: str, catalogue: Catalogue) -> dict[str, int]:
     if version is None:
         releases = ", ".join(release.release for release in catalogue.releases)
         raise ConfigError(
-            f"--until {clean(text)}: expected a release ({releases}) or FEATURE=LEVEL, as "
-            f"metadata.version=4.2, found neither."
+            f"--until {clean(text)}: This is no release ({releases}) and no FEATURE=LEVEL. Use for "
+            "example metadata.version=4.2."
         )
     return {
         name: level

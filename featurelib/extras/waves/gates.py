@@ -51,8 +51,8 @@ class WaveGate(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaveNight:
-    """The result of one run: the finalized level of each feature of each cluster, None = not known;
-    and the clusters with a critical, unmuted finding."""
+    """The result of one run: the finalized level of each feature of each cluster, None if not
+    known; and the clusters with a critical, unmuted finding."""
 
     as_of: datetime
     levels: Mapping[str, Mapping[str, int | None]]
@@ -228,7 +228,7 @@ def _gate(steps: Sequence[StepStatus]) -> WaveGate:
 def _healthy_since(
     plan: WavePlan, now: WaveNight, before: Iterator[WaveNight]
 ) -> list[datetime | None]:
-    """Return the time since which each step is at its level and healthy; None = not healthy."""
+    """Return the time since which each step is at its level and healthy; None if not healthy."""
     since: list[datetime | None] = []
     for step in plan.steps:
         is_there = all(now.state(work) is WorkState.AT_LEVEL for work in step.works)

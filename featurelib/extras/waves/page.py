@@ -59,8 +59,8 @@ def waves_page(
     ways: str = "",
     width: int | None = None,
 ) -> Page:
-    """Return a plan of waves for review; `limit`: clusters of each step and reason, 0 = all;
-    `path`: where it was written, None = nowhere; `ways`: options that commands need."""
+    """Return a plan of waves for review; `limit`: clusters of each step and reason, 0 means all;
+    `path`: where it was written, None means nowhere; `ways`: options that commands need."""
     page, steps = Page(width), plan.steps
     in_rings = sum(len(ring.clusters) for ring in plan.rings)
     least = sum((step.span for step in steps[:-1]), timedelta())
@@ -157,7 +157,7 @@ def _wave_who(name: str, owner: str | None, contact: str | None) -> str:
 
 
 def _wave_return(move: WaveMove, catalogue: Catalogue) -> str:
-    """Return the first level that cannot be downgraded; empty if there is none."""
+    """Return the first level that cannot be downgraded; empty if none."""
     if move.way_back:
         return ""
     if move.no_return is None:
@@ -204,7 +204,7 @@ def waves_status_page(
     status: WaveStatus, catalogue: Catalogue, limit: int, width: int | None
 ) -> Page:
     """Return the progress of the waves: a line for each step, then the work that may be done now,
-    and what keeps the first closed gate closed; `limit`: clusters of each, 0 = all."""
+    and what keeps the first closed gate closed; `limit`: clusters of each, 0 means all."""
     page = Page(width)
     page.text(
         f"waves to {clean(status.target)} by run {status.run}, as of {time_text(status.as_of)}; "
@@ -299,12 +299,12 @@ def waves(
     """
     expect_span("--soak", soak)
     if max_parallel < 1:
-        raise ConfigError(f"--max-parallel {max_parallel}: expected 1 or more.")
+        raise ConfigError(f"--max-parallel {max_parallel}: The number must be 1 or more.")
     parts = [text.partition("=") for text in by]
     labels = {key: tuple(filter(None, values.split(","))) for key, _, values in parts}
     if len(labels) < len(parts):
         raise ConfigError(
-            f"--by: expected each label once, found {', '.join(p[0] for p in parts)}."
+            f"--by: A label is given twice: {', '.join(p[0] for p in parts)}. Remove one."
         )
     waving = Waving(by=labels, soak=soak, max_parallel=max_parallel)
     aim = Aim.of(target, tables.catalogue)
@@ -334,7 +334,7 @@ def waves_status(tables: NightTables, path: str, *, limit: int = MOST) -> Answer
     plan = read_waves(read_file("waves status", Path(path)), path)
     if plan.run > tables.run:
         raise ConfigError(
-            f"{path}: expected waves of run {tables.run} or before, found those of run {plan.run}. "
+            f"{path}: The waves are of run {plan.run}, and the tables end with run {tables.run}. "
             "Name the tables of that run with --tables, or another run with --run."
         )
     aim = Aim.of(plan.target, tables.catalogue)

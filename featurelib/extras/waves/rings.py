@@ -60,7 +60,7 @@ class WaveMove:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaveCommand:
     """The changes that one command makes in one cluster. `by`: the other system that finalizes the
-    levels, "" = featurelib. `command`: may be empty; then `whom` names the person to ask."""
+    levels, empty for featurelib. `command`: the command; if empty, ask the person in `whom`."""
 
     by: str
     moves: tuple[WaveMove, ...]
@@ -72,7 +72,7 @@ class WaveCommand:
 class WaveWork:
     """The changes of one step in one cluster, in this order. `cluster`: the cluster's id in the
     tables. `turn`: 1 for the first step of a cluster, 2 for its next. `note`: a warning for the
-    reviewer, "" = none."""
+    reviewer, may be empty."""
 
     cluster: str
     name: str
@@ -90,12 +90,12 @@ class WaveWork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaveStep:
-    """The changes of a ring that are made together: all reversible, or all irreversible.
+    """A step of a ring. Its changes are all reversible or all irreversible.
 
-    `batches`: clusters that may be upgraded in parallel; a batch begins when the one before is
-    done. `soak`: the time that all clusters must stay healthy before the next step: 30m, 24h, 7d.
-    `soak_why`: the problem that appeared late after an earlier step, so that the soak is longer
-    than requested; "" = none.
+    `batches`: groups of clusters to upgrade in parallel; a batch begins after the batch before.
+    `soak`: the time that all clusters must stay healthy before the next step: 30m, 24h, 7d.
+    `soak_why`: the problem after an earlier step that makes the soak longer than requested; may be
+    empty.
     """
 
     way_back: bool
@@ -116,7 +116,7 @@ class WaveStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaveRing:
-    """A ring of clusters that are upgraded together; `about` is the reason."""
+    """A ring: a group of clusters that you upgrade together."""
 
     name: str
     about: str
@@ -130,12 +130,11 @@ class WaveRing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaveHeld:
-    """A cluster that is not in the plan. `why`: the reason. `unlocks`: the fixes. `more`: the
-    number of obstacles left out.
-
-    UNKNOWN and BLOCKED: the cluster's verdict; critical: a finding to fix first; software: its
-    software does not know the target; part: it can reach only some of the levels; order: its
-    changes depend on each other; operator: Strimzi would ignore or revert the upgrade.
+    """A cluster that is not in the plan. `unlocks`: the fixes. `more`: the number of obstacles that
+    `unlocks` leaves out. `why`: the reason. UNKNOWN and BLOCKED are the cluster's verdict.
+    critical: fix a finding first. software: the cluster's software does not support the target.
+    part: the cluster can reach only some of the levels. order: the cluster's changes depend on each
+    other. operator: Strimzi would ignore or revert the upgrade.
     """
 
     cluster: str
@@ -160,7 +159,7 @@ class WavePlan:
     """The order in which a fleet is upgraded to a target.
 
     `level`: the metadata.version of the target release; null if the target is upgrade-all. `run`:
-    the audit run whose results the plan uses; `as_of`: the time of that run. `part`: the chosen
+    the audit run whose results the plan uses. `as_of`: the time of that run. `part`: the chosen
     clusters, null for all. `by`: the labels whose values are rings. `notes`: warnings for the
     reviewer.
     """
@@ -409,12 +408,12 @@ def faults(plan: WavePlan) -> Iterator[str]:
     """Yield the faults of a plan of waves, as `where: expected …, found …`."""
     for cluster, times in Counter(plan.clusters).items():
         if times > 1:
-            yield f"cluster {cluster!r}: expected it in one place, found it in {times}"
+            yield f"cluster {cluster!r} is in {times} places, and may be in one only"
     if plan.max_parallel < 1:
         yield f"max_parallel: expected 1 or more, found {plan.max_parallel}"
     for i, ring in enumerate(plan.rings):
         if not ring.steps:
-            yield f"rings[{i}].steps: expected one or more, found none"
+            yield f"rings[{i}].steps is empty"
         levels, turns = dict[tuple[str, str], int](), Counter[str]()
         for j, step in enumerate(ring.steps):
             path = f"rings[{i}].steps[{j}]"
@@ -431,14 +430,15 @@ def faults(plan: WavePlan) -> Iterator[str]:
                 if work.turn != turns[work.cluster]:
                     yield (
                         f"{path}: cluster {work.cluster!r}: expected turn {turns[work.cluster]}, "
-                        f"found {work.turn}: what is done in it has an order"
+                        f"found {work.turn}: the turns of a cluster have an order"
                     )
                 for move in work.moves:
                     before = levels.get((work.cluster, move.feature), move.from_level)
                     if before != move.from_level:
                         yield (
-                            f"{path}: cluster {work.cluster!r}: {move.feature}: expected it to go "
-                            f"on from {before}, found {move.from_level}"
+                            f"{path}: cluster {work.cluster!r}: {move.feature} is at level "
+                            f"{before} after the turn before, and this turn begins at "
+                            f"{move.from_level}"
                         )
                     levels[work.cluster, move.feature] = move.to_level
 
@@ -447,20 +447,20 @@ def _step_faults(step: WaveStep, most: int, path: str) -> Iterator[str]:
     if parse_span(step.soak) is None:
         yield f"{path}.soak: expected a time as 30m, 24h or 7d, found {step.soak!r}"
     if not step.works:
-        yield f"{path}.batches: expected a cluster, found none"
+        yield f"{path}.batches has no cluster"
     for i, batch in enumerate(step.batches):
         if len(batch) > most:
             yield f"{path}.batches[{i}]: expected at most {most} clusters, found {len(batch)}"
     for cluster, times in Counter(work.cluster for work in step.works).items():
         if times > 1:
-            yield f"{path}: expected cluster {cluster!r} once, found it {times} times"
+            yield f"{path} has cluster {cluster!r} {times} times, and may have it once only"
     for work in step.works:
         if not work.moves:
-            yield f"{path}: cluster {work.cluster!r}: expected a level that moves, found none"
+            yield f"{path}: cluster {work.cluster!r} has no level to upgrade"
         for move in work.moves:
             at = f"{path}: cluster {work.cluster!r}: {move.feature}"
             if move.to_level <= move.from_level:
-                yield f"{at}: expected it to go up, found {move.from_level} to {move.to_level}"
+                yield f"{at}: {move.from_level} to {move.to_level} is not an upgrade"
             if move.way_back != step.way_back or (move.way_back and move.no_return is not None):
                 kind = "reversible" if step.way_back else "irreversible"
                 yield f"{at}: all changes of this step must be {kind}: move it to another step"
@@ -474,13 +474,13 @@ def read_waves(text: str | bytes, source: str) -> WavePlan:
         fields = parsed if isinstance(parsed, dict) else {}
         if (fields.get("format"), fields.get("version")) != (FORMAT, VERSION):
             raise PlanError(
-                f"{source}: expected a plan of waves, {FORMAT} version {VERSION}, found "
+                f"{source}: This is not a plan of waves, {FORMAT} version {VERSION}: its format is "
                 f"{fields.get('format')!r} version {fields.get('version')!r}. {AGAIN}"
             )
         plan = msgspec.convert(parsed, WaveFile).waves
     except (RecursionError, ValueError, msgspec.ValidationError) as error:
         reason = "lists in lists" if isinstance(error, RecursionError) else str(error)
-        raise PlanError(f"{source}: expected a plan of waves, found: {reason}. {AGAIN}") from error
+        raise PlanError(f"{source}: This is not a plan of waves: {reason}. {AGAIN}") from error
     if fault := next(faults(plan), None):
-        raise PlanError(f"{source}: {fault}. Fix it there, or make the plan again.")
+        raise PlanError(f"{source}: {fault}. Correct the file, or make the plan again.")
     return plan

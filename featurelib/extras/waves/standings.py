@@ -78,8 +78,8 @@ class Aim:
         if level is None:
             releases = ", ".join(release.release for release in catalogue.releases)
             raise ConfigError(
-                f"{text}: expected a release version, as 4.1 or 3.9-IV0, or {UPGRADE_ALL}, found "
-                f"none that the catalogue of {catalogue.label} knows for production. Its releases: "
+                f"{text}: The catalogue of {catalogue.label} has no such production release. Use a "
+                f"release version, such as 4.1 or 3.9-IV0, or {UPGRADE_ALL}. Its releases: "
                 f"{releases}."
             )
         return cls(text=text, level=level)
@@ -131,8 +131,8 @@ def plan_waves(inputs: AuditInputs, lake: Lake, run: int, target: Aim, options: 
         if len(values) > 1 and not options.by[label]:
             order = ",".join(value for value in values if value != NO_LABEL)
             notes.append(
-                f"The order of {clean(label)} was not named: the value with the fewest nodes "
-                f"goes first. Name it: --by {quote(clean(f'{label}={order}', 300))}"
+                f"{clean(label)} has no order, so the value with the fewest nodes goes first. "
+                f"Set the order: --by {quote(clean(f'{label}={order}', 300))}"
             )
     return WavePlan(
         target=target.text,

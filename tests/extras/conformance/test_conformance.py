@@ -309,8 +309,8 @@ def test_a_line_of_another_form_is_named_and_the_rest_goes_on() -> None:
         lines = [good, b"", json.dumps(raw).encode(), good, b"[" * 9999]
         assert len(list(read(lines, "mine", unread))) == 2
         first, last = (str(wrong) for wrong in unread)
-        assert first.startswith("mine:3: expected a recorded exchange")
-        assert last.startswith("mine:5: expected")
+        assert first.startswith("mine:3: This line is not a recorded exchange")
+        assert last.startswith("mine:5: This line")
         assert "docs/conformance.md" in first
         with pytest.raises(InputError) as told:
             list(read(lines, "mine"))
@@ -320,7 +320,9 @@ def test_a_line_of_another_form_is_named_and_the_rest_goes_on() -> None:
 
 
 def test_what_is_no_json_is_named() -> None:
-    with pytest.raises(InputError, match=r"mine:1: expected a recorded exchange.*malformed"):
+    with pytest.raises(
+        InputError, match=r"mine:1: This line is not a recorded exchange.*malformed"
+    ):
         list(read([b"FILE"], "mine"))
 
 

@@ -26,7 +26,7 @@ def test_packed_files_are_read(tmp_path: Path, pack: Any) -> None:
     path.write_bytes(path.read_bytes()[:-20])
     code, _, err = run(str(path))
     assert code == 2
-    assert f"error: {path}: expected a whole .gz or .xz file, found: " in err
+    assert f"error: {path}: The .gz or .xz file is cut or damaged: " in err
 
 
 @pytest.mark.parametrize("name", rulebook())

@@ -242,7 +242,7 @@ def test_a_night_against_itself_has_no_difference(tmp_path: Path) -> None:
     write_night(tmp_path, ONE, read_samples().batch)
     found = diff(Lake(str(tmp_path)), ONE, ONE)
     assert (found.clusters, found.same) == ((), 26)
-    with pytest.raises(ConfigError, match="--run 7: expected one of the 1 runs"):
+    with pytest.raises(ConfigError, match="--run 7: None of the 1 runs"):
         diff(Lake(str(tmp_path)), ONE, 7)
 
 

@@ -238,7 +238,7 @@ def test_the_command_names_who_sent_and_says_what_its_journal_does_not_know(
     code, out, said = run(*words, str(tmp_path / "none"))
     assert code == 0
     assert "this machine has no journal that could be looked into" in out
-    assert "expected a journal, found a file that is none" in said
+    assert "is not a journal, or it is damaged" in said
     assert not (tmp_path / "missing").exists()
     assert run(*words, str(tmp_path / "missing"))[0] == 0
     assert not (tmp_path / "missing").exists()

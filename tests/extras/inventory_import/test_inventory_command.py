@@ -148,7 +148,7 @@ def test_what_is_something_else_is_told_with_its_file(tmp_path: Path, text: str)
     (tmp_path / "odd.json").write_text(text)
     code, out, err = run("inventory", "import", "--from-msk", str(tmp_path / "odd.json"))
     assert (code, out) == (2, "")
-    assert "odd.json: expected what aws kafka list-clusters-v2 or" in err
+    assert "odd.json: This is not the JSON output of aws kafka list-clusters-v2 or" in err
     (tmp_path / "odd.json").write_bytes(b"\xff")
     assert run("inventory", "import", "--from-msk", str(tmp_path / "odd.json"))[0] == 2
 
@@ -172,7 +172,7 @@ def test_one_source_is_named_and_an_address_that_nobody_answers_ends_with_5() ->
     for words in ([], ["--from-strimzi", STRIMZI, "--bootstrap", "127.0.0.1:1"]):
         code, out, err = run("inventory", "import", *words)
         assert (code, out) == (2, "")
-        assert "expected one of --from-strimzi FILE, --from-msk FILE and --bootstrap" in err
+        assert "needs exactly one of --from-strimzi FILE, --from-msk FILE and --bootstrap" in err
     code, out, err = run(
         "inventory", "import", "--bootstrap", "127.0.0.1:1", "--fleet", "/dev/null"
     )

@@ -340,7 +340,7 @@ def test_tables_that_are_not_there_are_named_as_that(tmp_path: Path) -> None:
     tables = str(tmp_path / "no-tables")
     code, _, error = run("lint", str(tmp_path / "new.yaml"), "--tables", tables)
     assert (code, "managed_as" in error) == (2, False)
-    assert f"tables {tables}: expected the folder" in error
+    assert f"tables {tables}: There is no such folder" in error
 
 
 def test_no_empty_line_stands_within_a_finding_or_at_the_end(tmp_path: Path) -> None:

@@ -135,7 +135,7 @@ def test_errors_are_messages_and_the_server_goes_on(tables: Path) -> None:
         assert "No change is named" in await call("what_if", cluster=CLUSTER)
         assert "Knows" not in await call("feature_dependencies", feature="no.such", level=1)
         assert "before" in await call("diff")  # there is one run only
-        assert "`run` 7: expected one of the 1 runs" in await call("fleet", run=7)
+        assert "`run` 7: None of the 1 runs" in await call("fleet", run=7)
         # The assistant has arguments, no options of a command line.
         error = await call("what_if", cluster=CLUSTER, nodes={"99": "4.2"})
         assert "`nodes` 99" in error
@@ -165,7 +165,9 @@ def test_tables_may_come_later(tables: Path, tmp_path: Path) -> None:
     place = tmp_path / "tables"
 
     async def work(_: Client, call: Call) -> None:
-        assert "expected the folder of the nightly's tables, found none" in await call("fleet")
+        assert "There is no such folder. Use the folder of the nightly's tables" in await call(
+            "fleet"
+        )
         place.mkdir()
         assert "there is none at" in await call("fleet")
         shutil.copytree(tables, place, dirs_exist_ok=True)

@@ -237,4 +237,4 @@ def test_no_promise_is_made_of_what_a_tool_s_text_alone_says(tmp_path: Path) -> 
     assert " ".join(out.split()).startswith(
         "c: software of 4.2 can register now, if it is as shown and the condition below holds "
     )
-    assert "UNKNOWN: nobody who can be trusted says all that is finalized" in out
+    assert "UNKNOWN: the data about finalized levels is incomplete" in out

@@ -52,7 +52,7 @@ def test_a_node_that_only_the_inventory_has_runs_nothing_and_can_come() -> None:
     entry = Entry(id=one.cluster_id, brokers=(1, 2, 7))
     inputs = replace(TERMS, fleet=Fleet(cluster=(entry,)))
     before = inputs.see(one.rows)
-    with pytest.raises(ConfigError, match=r"it is not registered.*--add 7=RELEASE"):
+    with pytest.raises(ConfigError, match=r"is not registered.*--add 7=RELEASE"):
         what_if(before, Changes(nodes={7: "4.1"}), inputs)
     came = what_if(before, Changes(added={7: "4.1"}), inputs)
     missing = ("expected_node_missing", 7, "")

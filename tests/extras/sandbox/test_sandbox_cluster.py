@@ -259,7 +259,7 @@ def test_another_file_is_refused_and_left_alone(tmp_path: Path) -> None:
         before = path.read_bytes()
         with pytest.raises(InputError, match=found) as error:
             Simulated(str(path), TABLES)
-        assert str(error.value).startswith(f"{path}: expected a sandbox cluster's file")
+        assert str(error.value).startswith(f"{path} is not the file of a sandbox cluster")
         assert path.read_bytes() == before
     with pytest.raises(InputError, match="unable to open"):
         Simulated(str(tmp_path / "nowhere" / "cluster"), TABLES)
@@ -269,7 +269,7 @@ def test_another_file_is_refused_and_left_alone(tmp_path: Path) -> None:
     ("change", "found"),
     [
         ("UPDATE about SET value = '3' WHERE name = 'form'", "3"),
-        ("DROP TABLE about; CREATE TABLE about (mode, form)", "an older one"),
+        ("DROP TABLE about; CREATE TABLE about (mode, form)", "older"),
     ],
 )
 def test_a_file_of_another_form_is_refused(tmp_path: Path, change: str, found: str) -> None:
@@ -278,7 +278,7 @@ def test_a_file_of_another_form_is_refused(tmp_path: Path, change: str, found: s
     with sqlite3.connect(path) as db:
         db.executescript(change)
     db.close()
-    says = f"expected a sandbox cluster of form 2, found {found}"
+    says = f"The form of this sandbox cluster is {found}, and this featurelib reads form 2"
     with pytest.raises(InputError, match=says):
         Simulated(str(path), TABLES)
 

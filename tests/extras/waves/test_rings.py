@@ -417,36 +417,36 @@ def mixed(document: Any) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (twice, "cluster 'c': expected it in one place, found it in 2"),
+        (twice, "cluster 'c' is in 2 places, and may be in one only"),
         (mixed, "metadata.version: all changes of this step must be reversible"),
         (lambda d: d["waves"].update(max_parallel=0), "max_parallel: expected 1 or more, found 0"),
         (
             lambda d: steps(d)[0].update(soak="soon"),
             "expected a time as 30m, 24h or 7d, found 'soon'",
         ),
-        (lambda d: steps(d)[0]["batches"].clear(), "rings[0].steps[0].batches: expected a cluster"),
-        (lambda d: steps(d).clear(), "rings[0].steps: expected one or more, found none"),
-        (lambda d: steps(d)[0]["batches"][0][0].update(does=[]), "expected a level that moves"),
+        (lambda d: steps(d)[0]["batches"].clear(), "rings[0].steps[0].batches has no cluster"),
+        (lambda d: steps(d).clear(), "rings[0].steps is empty"),
+        (lambda d: steps(d)[0]["batches"][0][0].update(does=[]), "has no level to upgrade"),
         (
             lambda d: steps(d)[0]["batches"][0].append(steps(d)[0]["batches"][0][0]),
-            "found it 2 times",
+            "has cluster 'c' 2 times",
         ),
-        (lambda d: steps(d).reverse(), "cluster 'c': expected turn 1, found 2: what is done in it"),
+        (lambda d: steps(d).reverse(), "cluster 'c': expected turn 1, found 2: the turns of"),
         (
             lambda d: steps(d)[1]["batches"][0][0]["does"][0]["moves"][0].update(
                 feature=GROUP, from_level=0
             ),
-            "expected it to go on from 1, found 0",
+            "is at level 1 after the turn before",
         ),
         (
             lambda d: steps(d)[0]["batches"][0][0]["does"][0]["moves"][0].update(to_level=0),
-            "expected it to go up, found 0 to 0",
+            "0 to 0 is not an upgrade",
         ),
         (
             lambda d: steps(d)[0]["batches"][0].extend([steps(d)[0]["batches"][0][0]] * 5),
             "expected at most 5 clusters, found 6",
         ),
-        (lambda d: d.update(version=2), "found 'featurelib.waves' version 2"),
+        (lambda d: d.update(version=2), "its format is 'featurelib.waves' version 2"),
         (lambda d: d["waves"].pop("rings"), "missing required field `rings`"),
     ],
 )
@@ -477,7 +477,7 @@ def test_what_has_a_way_back_is_not_put_after_what_has_none() -> None:
     "text", ["", "[]", "3", "{", "[" * 100_000, '{"format": "featurelib.plan"}']
 )
 def test_other_files_are_refused(text: str) -> None:
-    with pytest.raises(PlanError, match="expected a plan of waves"):
+    with pytest.raises(PlanError, match="This is not a plan of waves"):
         read_waves(text, "w.json")
 
 
