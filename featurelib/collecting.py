@@ -69,8 +69,8 @@ _SAFE = re.compile(r"[^A-Za-z0-9_-]")
 _GZIP = b"\x1f\x8b"
 STDIN = "-"
 ENDINGS = tuple(f".{end}{packed}" for end in ("jsonl", "ndjson", "json") for packed in ("", ".gz"))
-_LONGEST_LINE = 512 << 20  # the most bytes of a line
-LONGEST_ID = 100  # the most characters of a cluster id in a file name; real ids have 22
+_LONGEST_LINE = 512 << 20  # Maximum length of a line, in bytes
+LONGEST_ID = 100  # Maximum number of characters of a cluster id in a file name; real ids have 22
 
 
 def name_of(cluster_id: str, at: datetime, part: str = "") -> str:

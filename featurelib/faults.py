@@ -21,7 +21,7 @@ from featurelib import errors
 from featurelib.errors import FeatureLibError, SurroundingsError
 from featurelib.words import clean
 
-LONGEST = 250  # the most characters of another program's message
+LONGEST = 250  # Maximum length of another program's message, in characters
 LONGEST_TEXT = 200_000  # characters that are searched: the message is near the start
 PYTHON = (
     "PYSPARK_PYTHON names the workers' Python, which needs featurelib's dependencies "

@@ -66,7 +66,7 @@ SAMPLES_MARK = ".featurelib.samples"  # a file in tables that were made from the
 SAMPLE_BUILD = CHECKOUT.parent / "build" / "samples"
 SAMPLE_TABLES = SAMPLE_BUILD / "tables"
 WAYS = ("bootstrap", "controllers", "zookeeper", "file")
-_SHOWN = 3  # the most quarantined lines that are printed
+_SHOWN = 3  # Maximum number of quarantined lines that are printed
 _OTHERS = f"{ADDRESSES}, or name what was read of it (--tables FOLDER, --capture PATH)"
 
 

@@ -23,10 +23,10 @@ from featurelib.feature import METADATA_VERSION
 if TYPE_CHECKING:  # numpy's import takes time, and a command's help must be fast
     from featurelib.catalogue import Catalogue
 
-LENGTH = 120  # the most characters of a text
-LONGEST_PATH = 250  # the most characters of a path; a shortened name would name no file
+LENGTH = 120  # Maximum length of a text, in characters
+LONGEST_PATH = 250  # Maximum number of characters of a path; a shortened name would name no file
 EMPTY = "(empty)"
-RUNS = 12  # the most runs of node ids in a phrase
+RUNS = 12  # Maximum number of runs of node ids in a phrase
 # Parts of msgspec's messages, and plain words for them.
 _TYPES = {
     "Object contains unknown field": "no key is called",

@@ -52,7 +52,7 @@ from featurelib.view.layout import Page
 from featurelib.words import clean, count, progress, some
 
 PROGRESS_SECONDS = 10.0  # seconds between two progress lines of a round
-SHOWN = 3  # the most silent listeners in a line
+SHOWN = 3  # Maximum number of silent listeners in a line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

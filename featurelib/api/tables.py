@@ -45,7 +45,7 @@ from featurelib.view.trend import PreviousRuns, ask_first
 from featurelib.words import clean, microseconds
 
 Row = dict[str, object]
-QUARANTINED = 3  # the most quarantined lines that a report lists
+QUARANTINED = 3  # Maximum number of quarantined lines that a report lists
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,7 +38,7 @@ from featurelib.words import count, moment
 
 NO_FLEET = Fleet()  # an inventory that expects nothing
 NEXT = "docs/landing.md describes them. To write some: featurelib collect CLUSTER --out FOLDER"
-_SHOWN = 5  # the most cluster ids that an error lists
+_SHOWN = 5  # Maximum number of cluster ids that an error lists
 _REGISTER_FROM = load(STRICT).can.controllers_register_from
 
 

@@ -249,7 +249,7 @@ def wordings(dialect: Dialect) -> dict[str, FindingRow]:
     return finding_rows() | {row.code: row.words for row in dialect.rules}
 
 
-COMPOSED_LENGTH = 1200  # the most characters of a fact that is made of several sentences
+COMPOSED_LENGTH = 1200  # Maximum length of a fact that is made of several sentences, in characters
 _WAY, _STALE = "{way}", "{stale}"
 _NODES = "\0"  # stands for {nodes} in an action; safe texts never contain NUL
 # Managed services whose controllers only the service can query.

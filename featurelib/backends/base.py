@@ -27,7 +27,7 @@ from featurelib.words import OTHER_CLUSTER, clean, some
 
 Say = Callable[[str], None]
 Check = Callable[[], None] | None  # raises an error if the request must not be sent
-SHOWN = 3  # the most clusters in an error message
+SHOWN = 3  # Maximum number of clusters in an error message
 OF_A_FILE = "featurelib.extras.sandbox.backend:open_embedded"  # opens sandbox clusters
 TIMEOUT_SECONDS = 10.0  # seconds to connect to a node, and again for its response
 

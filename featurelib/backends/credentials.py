@@ -32,7 +32,7 @@ RENEW_SECONDS = 30.0  # before a token expires, or after half of its lifetime
 FAILED_SECONDS = 5.0  # seconds without a new request after a failure
 LIFE_SECONDS = 300.0  # seconds that a token without a stated lifetime is used
 LONGEST_ANSWER_BYTES = 1_000_000
-_SHOWN = 200  # the most characters shown of a response
+_SHOWN = 200  # Maximum length of a response, in characters
 
 
 class _Answer(msgspec.Struct, frozen=True):

@@ -27,7 +27,7 @@ _LISTS = (
 )
 _PAGE = 250
 _SECONDS = 30.0
-_LONGEST = 200  # the most characters of the server's message
+_LONGEST = 200  # Maximum length of the server's message, in characters
 
 
 def list_resources(context: str) -> Iterator[object]:

@@ -53,7 +53,7 @@ _NO_ANSWER = (
 )
 
 
-class Door:
+class Connections:
     """The connections of one ZooKeeper client, one after another; its secrets are never shown.
     `sasl`: the user's settings by kazoo's names; None if there is no SASL."""
 
@@ -201,16 +201,16 @@ def read_znodes(ensemble: str, timeout: float, security: Security = PLAINTEXT) -
     """
     hosts, _, below = ensemble.partition("/")
     chroot = f"/{below}".rstrip("/")
-    door = Door(Credentials(security, ZOOKEEPER), timeout)
-    client = _client(hosts, timeout, door)
+    connections = Connections(Credentials(security, ZOOKEEPER), timeout)
+    client = _client(hosts, timeout, connections)
     try:
         client.start_async()
-        door.wait()
+        connections.wait()
         if not client.connected:
             raise ConnectionClosedError("no session")
         # Only this request shows a rejected SASL login: it then gets no response.
         stat = client.exists_async(chroot or "/").get(timeout=timeout)
-        door.is_in = True
+        connections.is_in = True
         if stat is None:
             raise ConfigError(
                 f"zookeeper {ensemble}: The chroot /{below} does not exist. Copy the path from "
@@ -218,7 +218,7 @@ def read_znodes(ensemble: str, timeout: float, security: Security = PLAINTEXT) -
             )
         return Znodes(reads=tuple(_round(client, chroot)))
     except (KazooException, KazooTimeoutError, OSError) as error:
-        reason = door.why(error).rstrip(".").removeprefix(f"{hosts}: ")
+        reason = connections.why(error).rstrip(".").removeprefix(f"{hosts}: ")
         limit = f" within {timeout:g} s" if reason == "none" or "no answer" in reason else ""
         raise UnreachableError(
             f"ZooKeeper {ensemble} did not respond{limit}: {reason}. Check the address in "
@@ -229,19 +229,19 @@ def read_znodes(ensemble: str, timeout: float, security: Security = PLAINTEXT) -
         client.close()
 
 
-def _client(hosts: str, timeout: float, door: Door) -> KazooClient:
+def _client(hosts: str, timeout: float, connections: Connections) -> KazooClient:
     """Return a kazoo client that tries each server once, without a pause."""
     once, handler = KazooRetry(max_tries=1), SequentialThreadingHandler()  # 0 would mean no limit
-    handler.create_connection, handler.spawn = door.open, door.spawn
+    handler.create_connection, handler.spawn = connections.open, connections.spawn
     client = KazooClient(  # without the chroot, which is checked here
         hosts=hosts,
         timeout=timeout,
         handler=handler,
-        sasl_options=door.sasl,
+        sasl_options=connections.sasl,
         connection_retry=once,
         command_retry=once,
     )
-    client.add_listener(door.learn)
+    client.add_listener(connections.learn)
     return client
 
 

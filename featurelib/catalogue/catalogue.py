@@ -168,7 +168,8 @@ class Tables:
     oldest: Levels  # [release, feature]
     newest_stable: Levels  # [release, feature]
     newest_unstable: Levels  # [release, feature]
-    dependencies: Levels  # a row each: in `release`, `feature` at `level` needs `other` at `least`
+    # One row per dependency: in RELEASE, FEATURE at LEVEL requires OTHER at LEAST or higher.
+    dependencies: Levels
 
     def release_code(self, release: str) -> int:
         """Return the position of a version's release (`4.1.2` is 4.1); -1 if unknown."""
@@ -241,7 +242,8 @@ class Catalogue:
 
     rows: Rows = field(repr=False)
     overlay: Overlay | None
-    whole: ReleaseCatalogue = field(repr=False)  # every level, from the newest release that has it
+    # All levels. Each level's data comes from the newest release that has the level.
+    whole: ReleaseCatalogue = field(repr=False)
     releases: tuple[ReleaseCatalogue, ...] = field(repr=False)
     tables: Tables = field(repr=False, compare=False)
     _of: dict[str, ReleaseCatalogue] = field(repr=False, compare=False)

@@ -38,7 +38,7 @@ from featurelib.words import clean
 RUN_FORMAT = "%Y%m%d%H%M%S"
 INTERNAL_ERROR = 70  # EX_SOFTWARE of sysexits.h; 1 would mean "findings" to a scheduler
 TRACE = "FEATURELIB_TRACE"  # the variable that shows the stack trace of an unexpected error
-MOST_OF_A_FAULT, MOST_OF_A_MESSAGE = 300, 10_000  # the most characters
+MOST_OF_A_FAULT, MOST_OF_A_MESSAGE = 300, 10_000  # Maximum number of characters
 
 
 def print_json_error(message: str, code: int, facts: Mapping[str, object] | None = None) -> None:
@@ -130,7 +130,7 @@ class CommandGroup(TyperGroup):
 # CoreUtils.generateUuidAsBase64). This mark hides it from the option parser.
 _HYPHENED_ID, _MARK = re.compile(r"-\w[\w-]{20}", re.ASCII), "\u2060"
 HELP_ALL, PANEL = "--help-all", "rich_help_panel"
-PANELS = ("Arguments", "Options", "Where to read", "Judging", "Output")  # parts of a help text
+PANELS = ("Arguments", "Options", "Where to read", "Evaluation", "Output")  # parts of a help text
 
 
 class JobCommand(TyperCommand):

@@ -67,7 +67,7 @@ def is_ensemble(text: str) -> bool:
     return all(map(is_address, hosts.split(","))) and _CHROOT.fullmatch(slash + chroot) is not None
 
 
-_SHOWN = 5  # the most names in an error
+_SHOWN = 5  # Maximum number of names in an error
 ADDRESSES = "say how it is reached (--bootstrap HOST:PORT, --zookeeper HOST:PORT, --file PATH)"
 _SECURED = ("security", "controller_security", ZOOKEEPER)  # the keys with security settings
 _NO_ID = (

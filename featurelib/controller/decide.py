@@ -67,11 +67,17 @@ def decide(plan: Plan, done: int, now: Situation) -> Decision:
     final, levels = {move.feature: move.to_level for move in plan.moves}, now.requirements.levels
     if final and all(levels.get(f, 0) == n and f not in now.unknown for f, n in final.items()):
         return None
-    odd = [*_judges(plan, done, now), *_state(after(plan, done), now), *_unseen(plan, done, now)]
-    if not odd:  # after a difference the rules would only repeat it
-        odd = [Mismatch("judged again", "nothing against the plan", text) for text in now.against]
-    if odd:
-        return tuple(odd)
+    mismatches = [
+        *_judges(plan, done, now),
+        *_state(after(plan, done), now),
+        *_unseen(plan, done, now),
+    ]
+    if not mismatches:  # otherwise the rules would report the same difference again
+        mismatches = [
+            Mismatch("judged again", "nothing against the plan", text) for text in now.against
+        ]
+    if mismatches:
+        return tuple(mismatches)
     return plan.steps[done] if done < len(plan.steps) else None  # a plan without steps
 
 

@@ -31,7 +31,7 @@ from featurelib.planning.requirements import features_of, require
 
 Node = tuple[Role, int]
 Levels = Mapping[str, int]
-_SHOWN = 5  # the most findings of one reading that are printed
+_SHOWN = 5  # Maximum number of findings of one reading that are printed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,8 +172,10 @@ def late_nodes(before: Reading, after: Reading, expected: Levels) -> tuple[list[
             reason = "it no longer responds"
         elif levels is None:
             reason = "it reports no finalized level"
-        elif odd := [name for name, level in expected.items() if levels.get(name, 0) != level]:
-            reason = ", ".join(f"{name} {levels.get(name, 0)}" for name in odd)
+        elif differing := [
+            name for name, level in expected.items() if levels.get(name, 0) != level
+        ]:
+            reason = ", ".join(f"{name} {levels.get(name, 0)}" for name in differing)
         if reason:
             late.setdefault(node[1], {}).setdefault(reason, []).append(node[0].text)
     return [

@@ -262,8 +262,8 @@ def _ordered(rows: Ints, nodes: Nodes, order: WalkOrder) -> list[int]:
     if order in (WalkOrder.TABLE, WalkOrder.TABLE_HASH):
         ordered = [ordered[i] for i in table_order(nodes.node_id[ordered].tolist())]
     if order is not WalkOrder.TABLE:
-        least = 1 if order is WalkOrder.SIZED_HASH else 16
-        ordered = [ordered[i] for i in hash_order(nodes.node_id[ordered].tolist(), least)]
+        capacity = 1 if order is WalkOrder.SIZED_HASH else 16
+        ordered = [ordered[i] for i in hash_order(nodes.node_id[ordered].tolist(), capacity)]
     return ordered
 
 
@@ -382,21 +382,21 @@ def string_hash(text: str) -> int:
     return value
 
 
-def hash_order(hashes: Iterable[int], least: int = 16) -> list[int]:
+def hash_order(hashes: Iterable[int], capacity: int = 16) -> list[int]:
     """Return positions of distinct keys with these hashes, in the order of java.util.HashMap.
 
-    `least` is the map's first size: 16, or smaller if it was made for just these keys.
+    `capacity` is the map's first size: 16, or smaller if it was made for just these keys.
     """
     keys = list(hashes)
-    size = least
+    size = capacity
     while len(keys) > 0.75 * size:
         size *= 2
     return sorted(range(len(keys)), key=lambda i: ((keys[i] ^ keys[i] >> 16) & (size - 1), i))
 
 
-def name_order(names: Iterable[str], least: int = 16) -> list[int]:
+def name_order(names: Iterable[str], capacity: int = 16) -> list[int]:
     """Return positions of distinct names in the order of a HashMap with String keys."""
-    return hash_order((string_hash(name) for name in names), least)
+    return hash_order((string_hash(name) for name in names), capacity)
 
 
 def table_order(ids: Iterable[int]) -> list[int]:

@@ -72,7 +72,8 @@ class ProtectionTable:
     zero_counts: bool = False  # a stored level of 0 or less is a finalized one (ZooKeeper mode)
     says_broker: str = ""
     says_broker_absent: str = ""
-    says_broker_prefix: str = ""  # the message of a node that lists all its incompatible features
+    # The first words of the message that lists all incompatible features of a node.
+    says_broker_prefix: str = ""
     says_controller: str = ""
     race: str = ""  # the case that this check does not cover, for people
 
@@ -171,7 +172,7 @@ class Capability:
     # The order of the updates, which decides the first failure.
     update_order: Literal["request", "name", "hash"] = "request"
     validate_only: Literal["honoured", "ignored"] = HONOURED  # ignored: a dry run is applied
-    # allow_downgrade: the flag means SAFE_DOWNGRADE.
+    # allow_downgrade: in request version 0 the field AllowDowngrade means SAFE_DOWNGRADE.
     upgrade_type_v0: Literal["upgrade", "allow_downgrade"] = "upgrade"
     absent_metadata_version: int = 1  # the level of a cluster or node without metadata.version
     stores_min: Literal["local", "level"] = "level"  # the minimum that a write stores
@@ -210,7 +211,7 @@ class Dialect:
     registration: RegistrationTable
     protection: ProtectionTable
     election: ElectionTable
-    door: tuple[RuleRow, ...]
+    request_checks: tuple[RuleRow, ...]
     rules: tuple[RuleRow, ...]
 
     @property
@@ -243,7 +244,9 @@ def load(name: str) -> Dialect:
         registration=_fill(RegistrationTable, table.get("registration", {})),
         protection=_fill(ProtectionTable, table.get("protection", {})),
         election=_fill(ElectionTable, table.get("election", {})),
-        door=tuple(_compile(row, code, invalid, door=True) for row in table.get("door", [])),
+        request_checks=tuple(
+            _compile(row, code, invalid, on_request=True) for row in table.get("door", [])
+        ),
         rules=tuple(_compile(row, code, invalid) for row in table["rule"]),
     )
 
@@ -297,16 +300,18 @@ _OF_NODES = {"node", "node_min", "node_max", "node_range"}
 _OF_REQUESTS = {"active"}
 
 
-def _compile(row: dict[str, object], code: int, invalid: str, *, door: bool = False) -> RuleRow:
+def _compile(
+    row: dict[str, object], code: int, invalid: str, *, on_request: bool = False
+) -> RuleRow:
     rule = RULES[str(row["rule"])]
     if unknown := sorted(set(row) - set(_Row.__struct_fields__)):
         raise KeyError(f"rule {rule.name}: a row has no {', '.join(unknown)}")
     read = msgspec.convert(row, _Row)
     scopes = tuple(SCOPES[name] for name in read.where)
-    _check_columns(rule, scopes, asks=read.asks is not None, door=door)
+    _check_columns(rule, scopes, asks=read.asks is not None, on_request=on_request)
     pattern = read.says.replace("{invalid}", invalid)
     absent = pattern if read.says_absent is None else read.says_absent.replace("{invalid}", invalid)
-    fillable = _OF_REQUESTS if door else _OF_UPDATES | (_OF_NODES if read.asks else set())
+    fillable = _OF_REQUESTS if on_request else _OF_UPDATES | (_OF_NODES if read.asks else set())
     fields = {name or "" for text in (pattern, absent) for _, name, _, _ in Formatter().parse(text)}
     if strange := sorted(fields - fillable - {""}):
         raise KeyError(f"rule {rule.name}: nothing fills {', '.join(strange)} of its words in")
@@ -324,7 +329,7 @@ def _compile(row: dict[str, object], code: int, invalid: str, *, door: bool = Fa
     )
 
 
-def _check_columns(rule: Rule, scopes: Iterable[Rule], *, asks: bool, door: bool) -> None:
+def _check_columns(rule: Rule, scopes: Iterable[Rule], *, asks: bool, on_request: bool) -> None:
     """Raise KeyError for a row that the engine could not evaluate: it lacks a column, or names no
     nodes for a rule about ranges."""
     if asks != (rule.about_nodes or rule.about_groups):
@@ -335,7 +340,7 @@ def _check_columns(rule: Rule, scopes: Iterable[Rule], *, asks: bool, door: bool
         )
     strange = {name for scope in scopes for name in scope.columns if name in GROUP_COLUMNS}
     strange |= {name for name in rule.columns if rule.about_groups and name not in GROUP_COLUMNS}
-    if door:
+    if on_request:
         strange |= {n for mask in (rule, *scopes) for n in mask.columns if n not in REQUEST_COLUMNS}
     if strange:
         raise KeyError(f"rule {rule.name}: a row here cannot read {', '.join(sorted(strange))}")

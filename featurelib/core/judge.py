@@ -52,7 +52,7 @@ class Offences:
     offends: Flags  # [K, U]
     named: Ints  # [K, U] the pair of the first offending node; -1 means the rule names none
     columns: UpdateColumns
-    door: Ints  # [R] the first check that refuses the whole request; -1 if none
+    rejecting_check: Ints  # [R] the first check that refuses the whole request; -1 if none
 
     @property
     def first(self) -> Ints:
@@ -82,10 +82,10 @@ def judge(batch: Batch, dialect: Dialect, tables: Tables) -> Offences:
     named = np.full(offends.shape, NOT_HERE)
     for i, row in enumerate(dialect.rules):
         offends[i], named[i] = _ask(row, columns, batch)
-    door = np.full(batch.requests, NOT_HERE)
-    for i, row in reversed(list(enumerate(dialect.door))):
-        door[row.rule.ask(batch.state)] = i
-    return Offences(offends=offends, named=named, columns=columns, door=door)
+    rejecting_check = np.full(batch.requests, NOT_HERE)
+    for i, row in reversed(list(enumerate(dialect.request_checks))):
+        rejecting_check[row.rule.ask(batch.state)] = i
+    return Offences(offends=offends, named=named, columns=columns, rejecting_check=rejecting_check)
 
 
 def _ask(row: RuleRow, columns: UpdateColumns, batch: Batch) -> tuple[Mask, Ints | int]:
@@ -136,10 +136,10 @@ def decide(batch: Batch, dialect: Dialect, offences: Offences) -> Consequences:
     request, passed = updates.request, offences.first == NOT_HERE
     failed_by = np.full(batch.requests, NOT_HERE)
     if capability.atomic:  # the first failing update refuses the request
-        bad = np.flatnonzero(~passed & (offences.door == NOT_HERE)[request])
+        bad = np.flatnonzero(~passed & (offences.rejecting_check == NOT_HERE)[request])
         latest_first = bad[np.argsort(-updates.rank[bad], kind="stable")]
         failed_by[request[latest_first]] = latest_first
-    good = passed & ((offences.door == NOT_HERE) & (failed_by == NOT_HERE))[request]
+    good = passed & ((offences.rejecting_check == NOT_HERE) & (failed_by == NOT_HERE))[request]
     wet = ~(batch.dry_run & (capability.validate_only == HONOURED))[request]
     applied, leaked = good & wet, np.zeros_like(good)
     if capability.kraft_version_leaks:  # the raft layer changed before the request was refused

@@ -102,8 +102,8 @@ class JudgedRequests:
         """Return the controller's response to the request at `position` of the batch."""
         dialect, outcome = self.by, self.outcome
         empty = None if request.version > dialect.can.results_up_to else ()
-        if (door := int(self.offences.door[position])) != NOT_HERE:
-            row = dialect.door[door]
+        if (rejecting_check := int(self.offences.rejecting_check[position])) != NOT_HERE:
+            row = dialect.request_checks[rejecting_check]
             message = row.says.format_map({"active": int(self.batch.state.active[position])})
             return Reply(code=row.code_number, message=message, results=empty)
         if (failed := int(outcome.failed_by[position])) != NOT_HERE:
@@ -132,9 +132,9 @@ class JudgedRequests:
     def refusals(self) -> list[list[Reason]]:
         """Return the violated rules of each request, with the messages of the dialect or policy."""
         reasons: list[list[Reason]] = [[] for _ in range(self.batch.requests)]
-        for request, door in enumerate(self.offences.door.tolist()):
-            if door != NOT_HERE:
-                reasons[request].append(self._refusal(self.by.door[door]))
+        for request, rejecting_check in enumerate(self.offences.rejecting_check.tolist()):
+            if rejecting_check != NOT_HERE:
+                reasons[request].append(self._refusal(self.by.request_checks[rejecting_check]))
         request_of = self.batch.updates.request.tolist()
         for rule, i in zip(*(at.tolist() for at in self.offences.offends.nonzero()), strict=True):
             level, words = int(self.batch.updates.level[i]), self._words(rule, i)

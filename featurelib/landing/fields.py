@@ -30,7 +30,7 @@ INT8_MAX = 2**7 - 1
 INT16_MAX = 2**15 - 1
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
-CLUSTER_LENGTH = 255  # the most characters of a cluster id
+CLUSTER_LENGTH = 255  # Maximum length of a cluster id, in characters
 NAME_LENGTH = 32767  # the most bytes of a name in UTF-8: a Kafka string has an int16 length
 
 

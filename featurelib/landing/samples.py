@@ -34,7 +34,7 @@ from featurelib.landing.strict import FaultError, show
 from featurelib.words import count, some
 
 KIND = "metrics"  # the kind of landing lines with metrics
-SHOWN = 3  # the most targets in a message
+SHOWN = 3  # Maximum number of targets in a message
 PAGE = "docs/how-to/metrics.md"
 _NO_LETTER = re.compile(r"[^a-z0-9]")
 # Metric → pattern of the letters in its name and its label `name`.

@@ -21,7 +21,7 @@ from msgspec.inspect import ListType, Metadata, NoneType, StructType, Type, Unio
 
 from featurelib.words import printable
 
-SHOWN = 60  # the most characters of a value in a reason
+SHOWN = 60  # Maximum length of a value in a reason, in characters
 
 
 class FaultError(Exception):
@@ -34,7 +34,7 @@ def show(text: str) -> str:
     return cut if len(cut) <= SHOWN else cut[:SHOWN] + "…"
 
 
-REMEMBERED = 2048  # the most values that one reader caches
+REMEMBERED = 2048  # Maximum number of values that one reader caches
 REMEMBERED_BYTES = 8 * 1024  # the longest value that is cached
 
 _T = TypeVar("_T")

@@ -45,7 +45,7 @@ _ROLES: dict[str, Listener] = {
     "strimzi.io/controller-role": "controller",
 }
 _PAUSED, _REFUSED = "ReconciliationPaused", "MetadataUpdateFailed"
-_LONGEST = 1000  # the most characters of the operator's message
+_LONGEST = 1000  # Maximum length of the operator's message, in characters
 _POD = re.compile(r".*-(\d{1,10})", re.DOTALL | re.ASCII)
 _NodeKey = tuple[int, str]  # a half of a node: its id and role
 

@@ -335,7 +335,7 @@ _COMMAND = re.compile(r"(?:\S*zookeeper-shell(?:\.sh)? \S+ |\S*zkCli\.sh .*)?get
 _ABSENT = re.compile(r"(?:Node does not exist: |.*KeeperErrorCode = NoNode for )(/\S+)")
 _STAT = re.compile(r"(cZxid|dataVersion|ephemeralOwner|dataLength|numChildren) = (\S+)")
 _OTHER_STAT = re.compile(r"(?:ctime|mZxid|mtime|pZxid|cversion|aclVersion) = ")
-_LONGEST = 1 << 16  # the most lines of one znode's data
+_LONGEST = 1 << 16  # Maximum number of lines of one znode's data
 
 
 def _shell_lines(lines: Numbered, source: ToolOutput) -> Iterator[bytes]:

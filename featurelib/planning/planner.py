@@ -484,7 +484,7 @@ class Router:
         """Return one request per feature, each as soon as it passes: dependencies rise before and
         fall after the features that depend on them. A move that passes once keeps passing."""
         cluster, steps = self.cluster, list[Step]()
-        waiting = sorted(hops.values(), key=lambda hop: turn(hop[0]))
+        waiting = sorted(hops.values(), key=lambda hop: request_order(hop[0]))
         while waiting:
             answers = self._try(cluster, [hop[:1] for hop in waiting])
             good = next((i for i, tried in enumerate(answers) if not tried.refusals), None)
@@ -509,7 +509,7 @@ def _groups(hops: dict[str, list[Move]]) -> list[list[Move]]:
     return [group for group in groups if group]
 
 
-def turn(move: Move) -> tuple[bool, int, str]:
+def request_order(move: Move) -> tuple[bool, int, str]:
     """Return the sort key of a move that is a request of its own. Dependencies rise before, and
     fall after, the features that depend on them: metadata.version is upgraded first and downgraded
     last. kraft.version is last."""

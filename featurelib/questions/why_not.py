@@ -48,7 +48,7 @@ from featurelib.planning.planner import (
     make_plan,
     mode_of,
     only_narrow,
-    turn,
+    request_order,
 )
 from featurelib.planning.reasons import EVIDENCE, PROBE, Fix, Reasons, unlock
 from featurelib.rows import NONE
@@ -326,7 +326,7 @@ def _own_proofs(view: ClusterView, moves: Sequence[Move], catalogue: Catalogue) 
     for release in view.releases:
         dialect = dialect_of(release, mode, catalogue)
         steps = _steps(moves, dialect)
-        sources = {row.code: row.rule.source for row in (*dialect.rules, *dialect.door)}
+        sources = {row.code: row.rule.source for row in (*dialect.rules, *dialect.request_checks)}
         for led, speaks in _possible_leaders(cluster, release, mode):
             for half, refusal in _asked(led, steps, dialect, sorted(supported), levels, catalogue):
                 key = (dialect.name, refusal.code, refusal.feature, refusal.level, half)
@@ -428,7 +428,7 @@ def _refusals_by_cluster(
 
 def _steps(updates: Sequence[Move], dialect: Dialect) -> list[Step]:
     """Return updates as requests: one for all but kraft.version if atomic, else one each."""
-    order = sorted(updates, key=turn)
+    order = sorted(updates, key=request_order)
     together = [move for move in order if dialect.can.atomic and move.feature != KRAFT_VERSION]
     groups = [together, *([move] for move in order if move not in together)]
     return [Step(updates=tuple(group), timeout_ms=TIMEOUT_MS) for group in groups if group]

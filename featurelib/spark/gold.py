@@ -50,12 +50,12 @@ Frame = TypeVar("Frame")
 class Results(Generic[Frame]):
     """The result of an audit: RESULTS without the run, as pyarrow.Table or DataFrame."""
 
-    clusters: Frame  # a row per cluster: software, finalized levels, phase, verdict, severity
-    readiness: Frame  # the verdicts, a row per cluster and feature: finalized, target, maximum
-    incompatible_brokers: Frame  # a row per node and feature whose range excludes the level
-    findings: Frame  # with message, remedy and command, a row per node and feature
-    nodes: Frame  # a row per broker or controller half that must respond: release, responses
-    plans: Frame  # the upgrade-all plans, a row per cluster
+    clusters: Frame  # software, finalized levels, phase, verdict, severity; one row per cluster
+    readiness: Frame  # verdict, finalized level, target, maximum; one row per cluster and feature
+    incompatible_brokers: Frame  # nodes whose range excludes a level; one row per node and feature
+    findings: Frame  # findings with message, remedy and command; one row per node and feature
+    nodes: Frame  # release and responses; one row per broker or controller that must respond
+    plans: Frame  # the upgrade-all plans; one row per cluster
 
 
 NOWHERE = (NO_SITE.landing, NO_SITE.inventory)  # the placeholders for unknown places in commands

@@ -34,7 +34,7 @@ from featurelib.tables import CHANGED, CLUSTER_SNAPSHOT, FILE, INGEST_RUN, LANDI
 from featurelib.words import count
 
 NAMES = f"*.{{{','.join(ENDINGS)}}}"
-SHOWN = 5  # the most quarantined lines that are printed
+SHOWN = 5  # Maximum number of quarantined lines that are printed
 MAX_FILE_BYTES = 1 << 30  # of a remote file: it reaches its worker in one piece
 
 

@@ -13,7 +13,7 @@ from featurelib.view.layout import Page, wrap
 from featurelib.words import clean, nodes, time_text
 
 WHO_WIDTH = 36
-MOST = 20  # the most findings shown
+MOST = 20  # Maximum number of findings shown
 NOTHING = "-"
 ZOOKEEPER_MODE = "ZooKeeper mode"  # featurelib.questions.describe.Description.mode
 RUNNING = "running"  # NodeShown.state

@@ -27,9 +27,9 @@ WARNS = frozenset({Severity.CRITICAL, Severity.UNKNOWN, Severity.WARNING})
 OPEN = frozenset({Verdict.UNKNOWN, Verdict.BLOCKED})
 IDLE = "nothing to do"
 TAKE_OUT = "take it out of the settings file"
-FEATURES = 1  # the most features that a line names; others are counted
-CLUSTERS = 3  # the most clusters that one line names
-MUTED_FEATURES = 3  # the most muted features that one line names
+FEATURES = 1  # Maximum number of features that a line names; others are counted
+CLUSTERS = 3  # Maximum number of clusters that one line names
+MUTED_FEATURES = 3  # Maximum number of muted features that one line names
 
 _Row = TypeVar("_Row")
 Findings = Sequence[model.ReportedFinding]

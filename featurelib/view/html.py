@@ -45,8 +45,8 @@ HOME = f"{UP}{PAGE}"  # the link from the page of a cluster or of a part to the 
 WIDTH, LEFT, RIGHT = 360, 14, 346
 DIGIT = 7.5  # the width of a digit on the axis
 LINEAR = 40  # with more levels than this only the ends of bars are marked
-COLUMNS = 10  # the most features with a column in the table of clusters
-FEW = 4  # the most clusters that a cause or a change names; a filter shows all
+COLUMNS = 10  # Maximum number of features with a column in the table of clusters
+FEW = 4  # Maximum number of clusters that a cause or a change names; a filter shows all
 
 
 def render_html(

@@ -19,7 +19,7 @@ from featurelib.words import clean, pretty_json
 
 Count = Annotated[int, Meta(ge=0)]
 Time = Annotated[datetime, Meta(tz=True)]
-COMMAND = 400  # the most characters of a command
+COMMAND = 400  # Maximum length of a command, in characters
 
 # The order of severities and verdicts: worst first.
 SEVERITY_RANK = {severity: rank for rank, severity in enumerate(Severity)}

@@ -23,7 +23,7 @@ from featurelib.view.plan import show_steps
 from featurelib.view.words import SNAPSHOT_FIRST, danger_lines, update_text
 from featurelib.words import clean, count, level_text, reporting, some, time_text
 
-_SHOWN = 5  # the most nodes named in one sentence
+_SHOWN = 5  # Maximum number of nodes named in one sentence
 _SHORT = len("sha256:") + 12  # characters of a digest
 
 
@@ -398,10 +398,10 @@ def settled_sentence(entry: JournalEntry, catalogue: Catalogue) -> str:
     return f"Journal entry {entry.number}: {fate_text}: {_where([result], catalogue)}{reason}."
 
 
-def unexplained_sentence(odd: Unexplained, catalogue: Catalogue) -> str:
+def unexplained_sentence(level: Unexplained, catalogue: Catalogue) -> str:
     """Return the sentence about a finalized level that no journal entry explains."""
     return (
-        f"{_is_at(odd.feature, odd.level, catalogue)}. No request of this journal that was applied "
-        f"explains the level: entry {odd.entry.number} requested it and was closed as "
-        f"{odd.entry.fate.value}."
+        f"{_is_at(level.feature, level.level, catalogue)}. No request of this journal that was "
+        f"applied explains the level: entry {level.entry.number} requested it and was closed as "
+        f"{level.entry.fate.value}."
     )

@@ -23,8 +23,8 @@ from featurelib.view.model import Level, Readiness, ReportedCluster, ReportedRet
 from featurelib.words import brokers_and_controllers, count
 
 NOT_LISTED = (0, 0)
-LABEL = 24  # the most letters of a bar's label
-BARS = 30  # the most bars in one plot, and in all plots of a cluster's page
+LABEL = 24  # Maximum length of a bar's label, in characters
+BARS = 30  # Maximum number of bars in one plot, and in all plots of a cluster's page
 STATES = {"unfit": "does not fit", "holds": "in the way", "fits": "", "silent": "not known"}
 Node = tuple[str, int]  # the role and the id of a node
 Ends = tuple[int, int]

@@ -60,8 +60,8 @@ from featurelib.words import (
 )
 
 HOUR = 3_600_000_000  # microseconds
-IN_FULL = 100  # the most clusters that the fleet's page shows in full
-MOST = 5000  # the most clusters with details and a page; the worst clusters come first
+IN_FULL = 100  # Maximum number of clusters that the fleet's page shows in full
+MOST = 5000  # Maximum number of clusters with details and a page; the worst clusters come first
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LONGEST_REASON = 250
 _LEVEL = model.Level, model.Level | None

@@ -34,8 +34,8 @@ from featurelib.words import (
 LIMIT = 20
 ALL = "--limit 0 shows all"
 CAUSES = 5
-NAMES = 3  # the most names in one line
-LINES = 4  # the most lines of features, steps or messages; `--limit 0` shows all
+NAMES = 3  # Maximum number of names in one line
+LINES = 4  # Maximum number of lines of features, steps or messages; `--limit 0` shows all
 NARROW = 72  # narrower pages show fewer columns
 LABEL = 12  # columns for the labels of one cluster's details
 Entry = tuple[str, Sequence[str]]  # a label, and the lines beside it

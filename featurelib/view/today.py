@@ -21,8 +21,8 @@ from featurelib.view.model import Change, ReportedCluster, ReportedFinding, Repo
 from featurelib.view.trend import METADATA_FELL, setbacks
 from featurelib.words import count, some, time_text
 
-MOST = 7  # the most groups that are shown
-NAMES = 3  # the most names of clusters in one line
+MOST = 7  # Maximum number of groups that are shown
+NAMES = 3  # Maximum number of names of clusters in one line
 # The rank of a finding without a rank of its own, or with a changed severity.
 USUAL = {
     Severity.CRITICAL: Todo(verb="Fix", rank=10),

@@ -228,11 +228,11 @@ def gather_moves(change: model.Change) -> list[tuple[str, list[model.ChangedVerd
     moves: defaultdict[str, list[model.ChangedVerdict]] = defaultdict(list)
     order, ceiling_keys = [*Verdict, None], {c.key for c in change.ceilings}
 
-    def turn(move: model.ChangedVerdict) -> tuple[bool, int, int, bool]:
+    def urgency(move: model.ChangedVerdict) -> tuple[bool, int, int, bool]:
         ends = order.index(move.after), order.index(move.before)
         return move.severity is not CRITICAL, *ends, move.key not in ceiling_keys
 
-    for verdict in sorted(change.verdicts, key=turn):
+    for verdict in sorted(change.verdicts, key=urgency):
         notes = f", {CRITICAL}" if verdict.severity is CRITICAL else ""
         notes += ", software was rolled back" if verdict.key in ceiling_keys else ""
         same_text = f"newly {CRITICAL}, {verdict.after} as before"

@@ -151,7 +151,7 @@ def idle_text(off: Sequence[int], silent: Sequence[int]) -> str:
 
 # --- Plans of a fleet ---
 
-FEATURES = 2  # the most features of a plan that a line names
+FEATURES = 2  # Maximum number of features of a plan that a line names
 
 
 def by_managers(managers: Iterable[str]) -> str:

@@ -78,7 +78,7 @@ def other_words(reply: Reply, theirs: words.Answer) -> Iterator[str]:
 
 def other_rules(theirs: words.Answer, ours: Answers, position: int) -> Iterator[str]:
     """`kip` answers in nobody's words: there the violated rules are compared, all of them."""
-    if ours.judged.door[position] != NOT_HERE:
+    if ours.judged.rejecting_check[position] != NOT_HERE:
         return
     for result in theirs.results or ():
         expected = {RENAMED.get(rule, rule) for rule in result.rules}

@@ -33,7 +33,7 @@ from featurelib.view.documents import Document, fill
 Row = dict[str, object]
 FINALIZED = "finalized"
 _CHANGE = ("since", "until", "who", "feature", "before", "after", "epoch", "went_back")
-MOST = 20  # the most clusters, and findings of each, in the text; rows have all
+MOST = 20  # Maximum number of clusters, and findings of each, in the text; rows have all
 KEYS |= {
     Timeline: row_of("regressions levels ranges epochs_back=epochs sent journal"),
     LevelChange: row_of("at epoch epoch_before changes went_down"),
@@ -146,9 +146,9 @@ def _before(lake: Lake, run: int) -> int:
 
 def _changes(timeline: Timeline) -> Iterator[Row]:
     for level in timeline.levels:
-        for name, was, now in level.changes:
-            fell = now < was or level.epoch_before is not None
-            row = level.at, level.at, FINALIZED, name, str(was), str(now), level.epoch, fell
+        for name, old, new in level.changes:
+            fell = new < old or level.epoch_before is not None
+            row = level.at, level.at, FINALIZED, name, str(old), str(new), level.epoch, fell
             yield dict(zip(_CHANGE, row, strict=True))
     for change in timeline.ranges:
         for name, *ends in change.changes:

@@ -119,14 +119,14 @@ def diff(
 ) -> Diff:
     """Return the comparison of the runs `before` and `after`; `names` by cluster id. `part`: the
     ids of the chosen clusters, None means all. Raises ConfigError for a missing run."""
-    was, now = _Night(lake, before, part), _Night(lake, after, part)
-    same_judge = was.judged_by == now.judged_by
-    in_both = now.found & was.found
-    unchanged, differing = Counter(key[0] for key in in_both), _differing(was, now)
-    features = was.verdicts.keys() | now.verdicts.keys()
-    levels = _levels_moved(was, now)
-    moved = {name for name in features if was.verdicts.get(name) != now.verdicts.get(name)}
-    silent = {name: at for name, at in now.silent.items() if name not in was.silent}
+    older, newer = _Night(lake, before, part), _Night(lake, after, part)
+    same_judge = older.judged_by == newer.judged_by
+    in_both = newer.found & older.found
+    unchanged, differing = Counter(key[0] for key in in_both), _differing(older, newer)
+    features = older.verdicts.keys() | newer.verdicts.keys()
+    levels = _levels_moved(older, newer)
+    moved = {name for name in features if older.verdicts.get(name) != newer.verdicts.get(name)}
+    silent = {name: at for name, at in newer.silent.items() if name not in older.silent}
     clusters = []
     for cluster in sorted({*differing, *moved, *levels, *silent}):
         rows = {state: tuple(sorted(differing[cluster][state], key=_order)) for state in State}
@@ -135,9 +135,9 @@ def diff(
             ClusterDiff(
                 cluster=cluster,
                 name=names.get(cluster) if names else None,
-                before=was.verdicts.get(cluster),
-                after=now.verdicts.get(cluster),
-                critical=cluster in now.critical,
+                before=older.verdicts.get(cluster),
+                after=newer.verdicts.get(cluster),
+                critical=cluster in newer.critical,
                 silent_since=silent.get(cluster),
                 levels=changed,
                 ceilings=ceilings,
@@ -158,14 +158,14 @@ def diff(
     )
 
 
-def _differing(was: _Night, now: _Night) -> dict[str, dict[State, list[Row]]]:
+def _differing(older: _Night, newer: _Night) -> dict[str, dict[State, list[Row]]]:
     """Return cluster → state → findings that are new, resolved or incomparable."""
     changed: dict[str, dict[State, list[Row]]] = defaultdict(lambda: defaultdict(list))
-    equal = was.judged_by == now.judged_by
-    for night, other, state in ((was, now, State.RESOLVED), (now, was, State.NEW)):
+    equal = older.judged_by == newer.judged_by
+    for night, other, state in ((older, newer, State.RESOLVED), (newer, older, State.NEW)):
         for row in night.rows(night.found - other.found):
             why_not = (
-                Why.JUDGED_OTHERWISE if not equal else other.why_silent(row, is_new=other is was)
+                Why.JUDGED_OTHERWISE if not equal else other.why_silent(row, is_new=other is older)
             )
             if why_not is None:
                 changed[row["cluster"]][state].append(row)
@@ -177,22 +177,22 @@ def _differing(was: _Night, now: _Night) -> dict[str, dict[State, list[Row]]]:
 _Moved = tuple[tuple[LevelOfNights, ...], tuple[LevelMove, ...]]  # levels, lowered ceilings
 
 
-def _levels_moved(was: _Night, now: _Night) -> dict[str, _Moved]:
+def _levels_moved(older: _Night, newer: _Night) -> dict[str, _Moved]:
     """Return cluster → (changed finalized levels, lowered ceilings), of clusters that both runs
     judged; the ceilings only if both judged alike."""
     moved: dict[str, _Moved] = {}
     (before, low), (after, high) = (
         [known_levels(side.readiness.values(), column) for column in ("finalized_level", "ceiling")]
-        for side in (was, now)
+        for side in (older, newer)
     )
-    for key in was.verdicts.keys() & now.verdicts.keys():
+    for key in older.verdicts.keys() & newer.verdicts.keys():
         pairs = changed_levels(before[key], after[key])
         lowered = lowered_ceilings(low[key], high[key], pairs)
         levels = (
-            LevelOfNights(feature=name, before=old, after=new, unfit=(*now.unfit[key, name],))
+            LevelOfNights(feature=name, before=old, after=new, unfit=(*newer.unfit[key, name],))
             for name, old, new in pairs
         )
-        changes = tuple(levels), tuple(lowered if was.judged_by == now.judged_by else ())
+        changes = tuple(levels), tuple(lowered if older.judged_by == newer.judged_by else ())
         if any(changes):
             moved[key] = changes
     return moved

@@ -63,9 +63,9 @@ def _who_is_not_known(line: Timeline) -> str:
 
 def _level_row(change: LevelChange, line: Timeline, catalogue: Catalogue) -> tuple[str, ...]:
     is_first, moves = change is line.levels[0], list[str]()  # earlier levels are unknown
-    for name, was, now in change.changes:
-        before = "" if is_first or was == now else f"{level_text(catalogue, name, was)} → "
-        moves.append(f"{clean(name, 60)} {before}{level_text(catalogue, name, now)}")
+    for name, old, new in change.changes:
+        before = "" if is_first or old == new else f"{level_text(catalogue, name, old)} → "
+        moves.append(f"{clean(name, 60)} {before}{level_text(catalogue, name, new)}")
     event = "first read: " * is_first + "; ".join(moves)
     epoch = "" if change.epoch is None else str(change.epoch)
     mark = "WENT DOWN" if change.went_down else ""
@@ -91,7 +91,7 @@ def _range_text(change: RangeChange, catalogue: Catalogue) -> str:
         texts = [f"{clean(name, 60)} {listed(name, now)}" for name, _, now in order]
         event = f"first seen: {', '.join(texts or ['no feature'])}"
     else:
-        texts = [f"{clean(n, 60)} {listed(n, was)} → {listed(n, now)}" for n, was, now in order]
+        texts = [f"{clean(n, 60)} {listed(n, old)} → {listed(n, new)}" for n, old, new in order]
         event = f"{'DECREASED: ' if change.shrank else ''}{'; '.join(texts)}"
     return f"{span}  {change.who}: {event}"
 
@@ -132,8 +132,8 @@ def _turn(diff: ClusterDiff) -> tuple[int, int, str]:
 
 
 def _cluster(cluster: ClusterDiff, words: FindingWords, limit: int, page: Page) -> None:
-    was, now = cluster.before or "not judged", cluster.after or "not judged"
-    verdict = (was if was == now else f"{was} → {now}") + ", critical" * cluster.critical
+    old, new = cluster.before or "not judged", cluster.after or "not judged"
+    verdict = (old if old == new else f"{old} → {new}") + ", critical" * cluster.critical
     unchanged = f", {count(cluster.unchanged, 'finding')} unchanged" if cluster.unchanged else ""
     page.text(f"{clean(cluster.name or cluster.cluster)}: {verdict}{unchanged}")
     _level_moves(cluster, words.catalogue, page)

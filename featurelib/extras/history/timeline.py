@@ -78,8 +78,8 @@ class RangeChange:
     @property
     def shrank(self) -> tuple[str, ...]:
         """The features whose maximum fell on these nodes, or that they no longer support."""
-        moves = ((name, was, now) for name, was, now in self.changes if was)
-        return tuple(name for name, was, now in moves if now is None or now[1] < was[1])
+        moves = ((name, old, new) for name, old, new in self.changes if old)
+        return tuple(name for name, old, new in moves if new is None or new[1] < old[1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,15 +224,15 @@ def _of_node(
     for (at, _, _), ranges in sorted(sayings.items()):
         if before is not None and (ranges == before or _is_partial(before, ranges)):
             continue
-        was = before or {}
-        names = sorted({name for name, _ in was.items() ^ ranges.items()})
+        old = before or {}
+        names = sorted({name for name, _ in old.items() ^ ranges.items()})
         yield RangeChange(
             since=at,
             until=at,
             role=role,
             node_ids=(node_id,),
             registered=registered,
-            changes=tuple(RangeMove(name, was.get(name), ranges.get(name)) for name in names),
+            changes=tuple(RangeMove(name, old.get(name), ranges.get(name)) for name in names),
             first=before is None,
         )
         before = ranges

@@ -23,7 +23,7 @@ from featurelib.words import toml_text
 MSK = "msk"
 CLUSTERS_COMMAND = "aws kafka list-clusters-v2"
 NODES_COMMAND = "aws kafka list-nodes --cluster-arn ARN"
-_BROKERS = 3  # the most brokers in an entry's addresses
+_BROKERS = 3  # Maximum number of brokers in an entry's addresses
 _KEYS = ("id", "name", "managed_by", "managed_as", "bootstrap", "brokers")
 
 

@@ -32,8 +32,8 @@ from featurelib.view.report import narrow
 Json = dict[str, Any]
 # The keys of each cluster in the answer of `fleet`; `check` has all.
 OF_CLUSTER = "id name owner labels verdict severity phase needs_person summary release nodes"
-LONGEST_ERROR = 2000  # the most characters of an error
-MOST = 50  # the most clusters in the answer of `fleet`
+LONGEST_ERROR = 2000  # Maximum length of an error, in characters
+MOST = 50  # Maximum number of clusters in the answer of `fleet`
 _OPTION = re.compile(r"--(?P<name>[a-z][a-z-]+)(?: [A-Z][A-Z=]+\b)?")
 INSTRUCTIONS = resources.files(__package__).joinpath("instructions.txt").read_text(encoding="utf-8")
 

@@ -31,7 +31,7 @@ from featurelib.words import clean
 
 TARGETS = "notify.toml"
 NOBODY = "\0"  # not the name of any owner
-LONGEST_FAULT = 400  # the most characters of an error
+LONGEST_FAULT = 400  # Maximum length of an error, in characters
 State = Literal["sent", "failed", "waits", "dry_run"]
 
 

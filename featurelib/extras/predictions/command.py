@@ -21,7 +21,7 @@ from featurelib.errors import ConfigError
 from featurelib.extras.predictions.page import roll_page, what_if_page
 from featurelib.extras.predictions.rolling import Roll
 from featurelib.extras.predictions.rolling import roll as ask_roll
-from featurelib.extras.predictions.what_if import Changes, Turn, WhatIf, software_of_release
+from featurelib.extras.predictions.what_if import Changes, FeatureDiff, WhatIf, software_of_release
 from featurelib.extras.predictions.what_if import what_if as ask_what_if
 from featurelib.questions.muted import as_json, over_row
 from featurelib.questions.why_not import named_level
@@ -99,10 +99,10 @@ def mark_muted(answer: WhatIf, source: Source) -> WhatIf:
     return replace(answer, new=new, resolved=resolved)
 
 
-def turn_row(turn: Turn) -> Row:
+def turn_row(change: FeatureDiff) -> Row:
     """Return the table row of one feature: its verdict and levels before and after."""
-    row: Row = {"feature": turn.feature}
-    for moment, side in (("before", turn.before), ("after", turn.after)):
+    row: Row = {"feature": change.feature}
+    for moment, side in (("before", change.before), ("after", change.after)):
         row |= {f"{key}_{moment}": (side or {}).get(key) for key in VERDICT}
     return row
 

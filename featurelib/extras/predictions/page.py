@@ -7,7 +7,7 @@ from typing import Any
 
 from featurelib import words
 from featurelib.extras.predictions.rolling import Back, First, ReplayProof, Roll, WayBack
-from featurelib.extras.predictions.what_if import Refused, Turn, WhatIf
+from featurelib.extras.predictions.what_if import FeatureDiff, Refused, WhatIf
 from featurelib.feature import METADATA_VERSION, Severity
 from featurelib.questions.muted import over_row
 from featurelib.source import Source
@@ -113,10 +113,10 @@ def _names(names: Sequence[str]) -> str:
 def _turns(answer: WhatIf, page: QuestionPage) -> None:
     turned = [
         (
-            words.clean(turn.feature, 60),
-            *(_state(turn, row, page) for row in (turn.before, turn.after)),
+            words.clean(change.feature, 60),
+            *(_state(change, row, page) for row in (change.before, change.after)),
         )
-        for turn in sorted(answer.turns, key=lambda turn: words.metadata_first(turn.feature))
+        for change in sorted(answer.turns, key=lambda change: words.metadata_first(change.feature))
     ]
     differ = [row for row in turned if row[1] != row[2]]
     if turned:
@@ -129,12 +129,12 @@ def _turns(answer: WhatIf, page: QuestionPage) -> None:
         page.line("every feature changes" if turned else "no node supports a feature")
 
 
-def _state(turn: Turn, row: Row | None, page: QuestionPage) -> str:
+def _state(change: FeatureDiff, row: Row | None, page: QuestionPage) -> str:
     """Return a feature's state: `READY 21 (3.9-IV0) → 29 (4.2-IV1)`, `BLOCKED at 1, ceiling 2`."""
     if row is None:
         return "not listed"
     names = ("finalized_level", "target", "ceiling")
-    start, end, ceiling = (page.level(turn.feature, row[name]) for name in names)
+    start, end, ceiling = (page.level(change.feature, row[name]) for name in names)
     target = row["finalized_level"] if row["target"] is None else row["target"]
     suffix = f", ceiling {ceiling}" if row["ceiling"] != target else ""
     move = f"at {start}" if row["target"] is None else f"{start} → {end}"

@@ -68,7 +68,7 @@ class Changes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
+class FeatureDiff:
     """A feature before and after the change, as rows of featurelib.schema; None if unknown."""
 
     feature: str
@@ -95,7 +95,7 @@ class WhatIf:
 
     before: ClusterView
     after: ClusterView
-    turns: tuple[Turn, ...]
+    turns: tuple[FeatureDiff, ...]
     unchanged: int
     new: tuple[Row, ...]
     resolved: tuple[Row, ...]
@@ -165,8 +165,10 @@ def compare(
     was, now = ({row["feature"]: row for row in e.judged.readiness.to_pylist()}
                 for e in (before, after))  # fmt: skip
     features = sorted(was.keys() | now.keys())
-    turns = [Turn(feature=name, before=was.get(name), after=now.get(name)) for name in features]
-    differ = tuple(turn for turn in turns if turn.before != turn.after)
+    turns = [
+        FeatureDiff(feature=name, before=was.get(name), after=now.get(name)) for name in features
+    ]
+    differ = tuple(change for change in turns if change.before != change.after)
     found_before, found_then = _findings(before), _findings(after)
     return WhatIf(
         before=before,

@@ -81,7 +81,7 @@ class RulebookEntry:
 def questions(dialect: str) -> tuple[Question, ...]:
     """Return every row of a dialect, checks of whole requests first. Raises as `load` does."""
     table, codes, asked_rows = load(dialect), Counter[str](), []
-    for at_door, rows in ((True, table.door), (False, table.rules)):
+    for at_door, rows in ((True, table.request_checks), (False, table.rules)):
         for position, row in enumerate(rows, start=1):
             codes[row.code] += 1
             key = f"{dialect}.{row.code}.{codes[row.code]}"
@@ -197,7 +197,7 @@ def _dialect(table: Dialect) -> dict[str, object]:
 
 
 def _rules(table: Dialect) -> int:
-    return len(table.door) + len(table.rules)
+    return len(table.request_checks) + len(table.rules)
 
 
 def _brief(entry: RulebookEntry) -> dict[str, object]:

@@ -266,7 +266,7 @@ def _wave_gate(status: WaveStatus, limit: int, page: Page) -> None:
 
 
 class WavesDocument(Document, kw_only=True):
-    """featurelib waves; `waves status` has `status` in place of the other two"""
+    """featurelib waves; `plan` has `format` and `waves`, `status` has `status`"""
 
     format: str | UnsetType = UNSET
     waves: WavePlan | UnsetType = UNSET

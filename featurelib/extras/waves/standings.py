@@ -334,11 +334,11 @@ def _held(entry: FleetEntry, reason: Why, unlocks: Sequence[Advice]) -> WaveHeld
 def _unlocks(rows: Iterable[Row], first: Severity = Severity.CRITICAL) -> list[Advice]:
     """Return the obstacles, the worst first or those of the severity `first`, each once."""
 
-    def turn(row: Row) -> tuple[bool, int, str]:
+    def urgency(row: Row) -> tuple[bool, int, str]:
         severity = Severity(row["severity"])
         return severity is not first, _HOLDING.index(severity), row["message"]
 
-    return _said(sorted(rows, key=turn))
+    return _said(sorted(rows, key=urgency))
 
 
 def _said(rows: Iterable[Row]) -> list[Advice]:

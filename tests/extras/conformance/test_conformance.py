@@ -105,8 +105,8 @@ def test_without_a_row_the_pack_is_answered_otherwise(name: str) -> None:
             continue
         held += 1
         rules = tuple(row for row in dialect.rules if row is not question.row)
-        door = tuple(row for row in dialect.door if row is not question.row)
-        report = replay([exchange], TABLES, replace(dialect, rules=rules, door=door))
+        checks = tuple(row for row in dialect.request_checks if row is not question.row)
+        report = replay([exchange], TABLES, replace(dialect, rules=rules, request_checks=checks))
         assert report.differences, claim
     assert held == len(set(table) - set(UNRECORDED))
 

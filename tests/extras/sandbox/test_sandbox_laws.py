@@ -72,7 +72,7 @@ def test_it_accepts_exactly_what_the_core_passes(generation: str, data: st.DataO
         after, epoch = cluster.cluster.finalized, cluster.epoch
     reply, told = answered.reply, {refusal.feature for refusal in answered.refusals}
     assert told - {""} == offending  # "": of the request as a whole
-    if judged.door[0] != NOT_HERE or (dialect.can.atomic and offending):
+    if judged.rejecting_check[0] != NOT_HERE or (dialect.can.atomic and offending):
         assert reply.code != 0
         assert (after == before.finalized and epoch == 5) or answered.unsure
         return
