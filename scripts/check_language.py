@@ -32,14 +32,17 @@ _WORD = re.compile(r"`[^`\n]*`|\{\{.*?\}\}|\{\w+\}")  # a word of a sentence: co
 
 
 def words_of(path: Path = LIMITS) -> dict[str, re.Pattern[str]]:
-    """Return the patterns of the rules, by name: verbs, questions, names, old words."""
+    """Return the patterns of the rules, by name: verbs, questions, names, old words, adverbs,
+    orders, riddles."""
     rules = tomllib.loads(path.with_name("language_words.toml").read_text(encoding="utf-8"))
     return {name: re.compile(rf"\b({'|'.join(words.split())})\b") for name, words in rules.items()}
 
 
 def count_code(tree: ast.AST, words: dict[str, re.Pattern[str]]) -> Counter[str]:
     """Count docstrings that ask, that only name "the same", or that have no verb, The or A; vague
-    names; and old words in texts, that is in strings with a blank that are no docstrings."""
+    names, and names that are an adverb, a participle or a preposition. In texts, that is in strings
+    with a blank that are not docstrings, count old words, orders without a noun ("Name it"), and
+    the error messages of a parser ("expected X, found none")."""
     counts = Counter[str]()
     nodes = list(ast.walk(tree))
     docstrings = {
@@ -55,11 +58,14 @@ def count_code(tree: ast.AST, words: dict[str, re.Pattern[str]]) -> Counter[str]
             counts["docstrings_without_verb"] += not words["verbs"].match(text)
             counts["docstrings_of_the_same"] += bool(words["same"].match(text))
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
-            is_text = id(node) not in docstrings
-            counts["old_words"] += is_text and len(words["old_words"].findall(node.value.lower()))
+            text = "" if id(node) in docstrings else node.value
+            counts["old_words"] += len(words["old_words"].findall(text.lower()))
+            counts["orders_without_noun"] += len(words["orders"].findall(text))
+            counts["expected_found_riddles"] += len(words["riddles"].findall(text))
         is_bound = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
         name = node.arg if isinstance(node, ast.arg) else node.id if is_bound else ""
         counts["vague_names"] += bool(words["names"].fullmatch(name.strip("_")))
+        counts["adverb_names"] += bool(words["adverbs"].fullmatch(name.strip("_")))
     return counts
 
 

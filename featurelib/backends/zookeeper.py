@@ -219,10 +219,12 @@ def read_znodes(ensemble: str, timeout: float, security: Security = PLAINTEXT) -
         return Znodes(reads=tuple(_round(client, chroot)))
     except (KazooException, KazooTimeoutError, OSError) as error:
         reason = connections.why(error).rstrip(".").removeprefix(f"{hosts}: ")
-        limit = f" within {timeout:g} s" if reason == "none" or "no answer" in reason else ""
+        if reason == "none" or "no answer" in reason:
+            late = f"no response within {timeout:g} s"
+            reason = late if reason == "none" else f"{late}: {reason}"
+        advice = "" if "Check [" in reason else " Check the address in `zookeeper`."
         raise UnreachableError(
-            f"ZooKeeper {ensemble} did not respond{limit}: {reason}. Check the address in "
-            "`zookeeper`."
+            f"ZooKeeper {ensemble}: {reason}. Nothing was read.{advice}"
         ) from error
     finally:
         client.stop()

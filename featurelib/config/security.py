@@ -84,7 +84,11 @@ def _checks(security: Security, *, is_zookeeper: bool) -> Iterator[Check]:
         yield name, name in given and not is_reference, text
     for name in (*_FILE_KEYS, "key_password"):
         text = f"it needs the protocol SSL or SASL_SSL, and the protocol is {protocol}."
-        yield name, name in given and not security.is_tls, f"{text} Change it, or take the key out."
+        yield (
+            name,
+            name in given and not security.is_tls,
+            f"{text} Change the protocol, or remove the key.",
+        )
     lacks_certificate = "key_file" in given and "certificate_file" not in given
     yield "key_file", lacks_certificate, "it needs certificate_file beside it. Add that key."
     text = f"SASL_PLAINTEXT and SASL_SSL need one, others have none; the protocol is {protocol}."

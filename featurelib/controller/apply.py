@@ -86,7 +86,7 @@ def apply(order: ApplyOrder, watcher: Watcher, journal: Journal) -> Ending:
     is not settled. OutcomeUnknownError is also raised if a request was interrupted."""
     plan = order.plan
     if fault := next(plan_faults(plan), None):
-        raise PlanError(f"plan for {plan.cluster}: {fault}. Nothing was sent. Make it again.")
+        raise PlanError(f"plan for {plan.cluster}: {fault}. Nothing was sent. Make the plan again.")
     expect_ours(plan.cluster, plan.moves, watcher.fleet, watcher.catalogue, plan.guards)
     clearance = check_clearance(order, journal)
     with ExitStack() as resources:

@@ -138,9 +138,8 @@ def verify(
     """
     if not signers:
         raise ApprovalError(
-            "the settings file of the current folder says whose signature counts, and no folder "
-            "you stand in decides that. Nothing was sent. Name the file with --config "
-            "conf/audit.toml, or keep it in /etc/featurelib."
+            "The settings file of the current folder must not choose the valid signers. Nothing "
+            "was sent. Use --config conf/audit.toml, or move the settings file to /etc/featurelib."
         )
     if not os.access(signers, os.R_OK):
         raise ApprovalError(

@@ -319,7 +319,7 @@ def _json_lines(kind: str, texts: Numbered, source: ToolOutput) -> Iterator[byte
             raise source.fault(f"the line is not a JSON object: {show(text)}.{hint}", number)
         for name, expected in (("kind", kind), ("cluster_id", source.cluster_id)):
             if keys.pop(name, expected) != expected:
-                raise source.fault(f"{name}: expected {expected}, found another.", number)
+                raise source.fault(f"{name} is not {expected}.", number)
         yield source.write(kind, keys, number)
 
 

@@ -32,7 +32,7 @@ from featurelib.words import msgspec_fault, pretty_json
 VERSION: Literal[1] = 1  # the format version of plan and approval files
 PLAN: Literal["featurelib.plan"] = "featurelib.plan"
 APPROVAL: Literal["featurelib.approval"] = "featurelib.approval"
-AGAIN = "Use it as it was written, or make it again: featurelib plan CLUSTER upgrade-all"
+AGAIN = "Use the original file, or make the plan again: featurelib plan CLUSTER upgrade-all"
 Time = Annotated[datetime, msgspec.Meta(tz=True)]
 SKEW = timedelta(minutes=SKEW_MINUTES)
 DAY = timedelta(days=1)

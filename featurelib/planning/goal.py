@@ -190,7 +190,7 @@ class _ClusterOfRequest:
             names = ", ".join(sorted(self.cluster.finalized)) or "nothing is finalized"
             text = (
                 f"Software of {release} knows no feature, so all would be deleted: {names}. "
-                "Name those that are to go: update --delete FEATURE."
+                "Name the features to delete: update --delete FEATURE."
             )
             yield _fault("empty_catalogue", "", 0, text)
         elif release_name is None:

@@ -159,7 +159,8 @@ def by_managers(managers: Iterable[str]) -> str:
     names = list(dict.fromkeys(managers))
     subject = some(names, 2) if names[2:] else " and ".join(names)
     subject += " finalize" if names[1:] else " finalizes"
-    return f"{subject} that: change it there. {ADVICE.get(names[0].casefold(), '')}".rstrip()
+    text = f"{subject} these levels: upgrade them there."
+    return f"{text} {ADVICE.get(names[0].casefold(), '')}".rstrip()
 
 
 def after_ours(managed: Sequence[model.ReportedCluster]) -> str:

@@ -113,7 +113,7 @@ def test_what_the_server_lists_is_what_kubectl_prints(server: ApiServer, tmp_pat
     [
         ("no_role", 5, 'User "system:serviceaccount:default:featurelib" cannot list resource'),
         ("no_role", 5, "at the cluster scope. Nothing was written. It needs the right to list"),
-        ("no_token", 5, "found 401 Unauthorized. Nothing was written. Log in again"),
+        ("no_token", 5, ": 401 Unauthorized. Nothing was written. Log in again"),
         ("compacted", 5, "display a consistent list result. Nothing was written. The list changed"),
         (
             "no_strimzi",
@@ -140,8 +140,8 @@ NONE_OF_IT = "The Kubernetes API server at http://127.0.0.1:"
         (200, b"<html>", NONE_OF_IT),
         (200, b"{}", NONE_OF_IT),
         (200, b"[]", NONE_OF_IT),
-        (503, b"<html>", "found 503 Service Unavailable. Nothing was written. Try kubectl get"),
-        (500, b'{"message": 7}', "found 500 Internal Server Error. Nothing was written."),
+        (503, b"<html>", ": 503 Service Unavailable. Nothing was written. Try kubectl get"),
+        (500, b'{"message": 7}', ": 500 Internal Server Error. Nothing was written."),
     ],
 )
 def test_another_server_is_told_in_one_line(

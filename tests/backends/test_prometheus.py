@@ -124,24 +124,24 @@ def test_a_token_goes_along_and_nowhere_else(
     described(server, "env:TOKEN")
     assert set(server.tokens) == {"Bearer s3cret"}
     server.answer = 302, b"s3cret"
-    with pytest.raises(NoEvidenceError, match="found: HTTP 302"):
+    with pytest.raises(NoEvidenceError, match="query: HTTP 302"):
         described(server, "env:TOKEN")
     server.answer = 400, b'{"status":"error","error":"bad s3cret\\u001b[2J"}'
     with pytest.raises(NoEvidenceError) as error:
         described(server, "env:TOKEN")
-    assert "found: HTTP 400 bad *** [2J." in str(error.value)
+    assert "query: HTTP 400 bad *** [2J." in str(error.value)
 
 
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        ((401, b"<html>"), "found: HTTP 401. It wants a token: --token env:NAME. Look at"),
-        ((404, b"not here"), "found: HTTP 404. Look"),
-        ((503, b'{"status":"error","error":"not ready"}'), "found: HTTP 503 not ready. Look"),
-        ((200, b"<html>a login page</html>"), "found: something else. Look"),
-        ((200, b'{"status":"error","error":"query timed out"}'), "found: query timed out. Look"),
-        ((200, b'{"status":"success","data":{"result":[]}}'), "found no sample. Older releases"),
-        ((200, b"{" + b" " * 5000), "found: more than 4,000 bytes. Look"),
+        ((401, b"<html>"), "query: HTTP 401. It wants a token: --token env:NAME. Check"),
+        ((404, b"not here"), "query: HTTP 404. Check"),
+        ((503, b'{"status":"error","error":"not ready"}'), "query: HTTP 503 not ready. Check"),
+        ((200, b"<html>a login page</html>"), "query: something else. Check"),
+        ((200, b'{"status":"error","error":"query timed out"}'), "query: query timed out. Check"),
+        ((200, b'{"status":"success","data":{"result":[]}}'), "are missing among no sample"),
+        ((200, b"{" + b" " * 5000), "query: more than 4,000 bytes. Check"),
     ],
 )
 def test_what_cannot_be_used_is_told_in_one_line(
@@ -182,7 +182,7 @@ def test_a_server_that_says_nothing_is_late(server: Server) -> None:
 
     server.reply = wait  # type: ignore[method-assign]
     try:
-        with pytest.raises(NoEvidenceError, match=r"found: no answer within 0\.3 s"):
+        with pytest.raises(NoEvidenceError, match=r"query: no answer within 0\.3 s"):
             Prometheus(server.url, timeout=0.3).describe(ENTRY)
     finally:
         busy.set()

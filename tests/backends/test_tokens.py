@@ -90,7 +90,7 @@ def test_a_failure_serves_all_that_wait_and_is_then_tried_again(idp: Provider) -
     asked = endpoint(idp, clock)
     idp.status, idp.answer = 503, b""
     for _ in range(3):
-        with pytest.raises(UnreachableError, match="found: 503"):
+        with pytest.raises(UnreachableError, match="no token: 503"):
             asked.token(SECRET, 2.0)
     assert len(idp.asked) == 1
     clock.now += FAILED_SECONDS
@@ -102,7 +102,7 @@ def test_a_failure_serves_all_that_wait_and_is_then_tried_again(idp: Provider) -
     ("status", "answer", "found"),
     [
         (400, b'{"error": "invalid_scope", "error_description": "no\\u001b[2Jsuch"}', "no [2Jsuch"),
-        (500, b"<html>oh</html>", "found: 500."),
+        (500, b"<html>oh</html>", "no token: 500."),
         (200, b"<html>oh</html>", "the response has no access_token in JSON"),
         (200, b'{"access_token": 7}', "the response has no access_token in JSON"),
         (200, b'{"access_token": ""}', "the access_token is not a token"),
@@ -126,7 +126,7 @@ def test_a_redirect_is_not_followed_because_the_secret_would_go_elsewhere(idp: P
         elsewhere.grant(TOKEN)
         for status in (301, 302, 303, 307, 308):
             idp.status, idp.headers = status, {"Location": elsewhere.url}
-            with pytest.raises(UnreachableError, match=f"found: {status}"):
+            with pytest.raises(UnreachableError, match=f"no token: {status}"):
                 endpoint(idp).token(SECRET, 2.0)
         assert elsewhere.asked == []
 
@@ -134,8 +134,8 @@ def test_a_redirect_is_not_followed_because_the_secret_would_go_elsewhere(idp: P
 def test_a_wrong_secret_is_said_for_the_listener_that_was_to_be_asked(idp: Provider) -> None:
     with pytest.raises(UnreachableError) as caught:
         Wire(credentials(idp.url, "wr0ng"), 2.0).connect("127.0.0.1:1")
-    assert str(caught.value).startswith("127.0.0.1:1: not asked. the token endpoint http://")
-    assert "found: 401 invalid_client" in str(caught.value)
+    assert str(caught.value).startswith("127.0.0.1:1: not asked. The token endpoint http://")
+    assert "no token: 401 invalid_client" in str(caught.value)
     assert "wr0ng" not in f"{caught.value!r}"
 
 

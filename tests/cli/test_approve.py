@@ -244,7 +244,7 @@ def test_a_stranger_s_key_in_the_folder_one_stands_in_does_not_count(
     Path("payments.approval.json").unlink()
     code, _, err = run(*args)
     assert code == 3
-    assert "the settings file of the current folder says whose signature counts" in err
+    assert "The settings file of the current folder must not choose the valid signers" in err
     assert run(*args, "--config", "conf/audit.toml")[0] == 0  # a person named it
     settings = open_settings("conf/audit.toml")
     plan = files.read_plan(Path("payments.json").read_bytes(), "payments.json")

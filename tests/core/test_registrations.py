@@ -286,7 +286,7 @@ START = (
     "Start controller 2 with software that supports the finalized levels: its old software cannot "
     "start. If it runs, find out why it does not respond."
 )
-SEEN = "Kafka listed the node at that time. If it runs, check its address, its listener, "
+SEEN = "Kafka listed the node at that time. If the node runs, check its address, its "
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,19 @@ def second():
     assert counts["old_words"] == 3  # night, anew, night: neither docstrings nor single words
 
 
+def test_orders_without_a_noun_parser_s_messages_and_adverbs_as_names_are_counted() -> None:
+    code = '''
+def read(least, capacity):
+    """Name it."""
+    late = f"expected a cluster, found none. Name it with --file {0}."
+    return late, "No cluster is named. Name the cluster. We found one-way doors."
+'''
+    counts = count_code(ast.parse(code), words_of())
+    assert counts["adverb_names"] == 2  # least, late
+    assert counts["orders_without_noun"] == 1
+    assert counts["expected_found_riddles"] == 2  # found none, found one
+
+
 def test_old_words_and_long_sentences_are_counted_without_code_and_tables() -> None:
     long_one = "word " * 25 + "word."
     text = f"Run it every night.\n\n    night\n\n| night |\n\n`night` is {long_one}\n"

@@ -310,9 +310,9 @@ def test_several_managers_finalize_and_msk_has_no_command_that_could_be_wrong() 
         )
         assert found.clusters[0].owner_command is None
     assert said == {
-        "a": "msk finalizes that: change it there.",
-        "ab": "msk and Strimzi finalize that: change it there.",
-        "abc": "msk, Strimzi, aiven finalize that: change it there.",
+        "a": "msk finalizes these levels: upgrade them there.",
+        "ab": "msk and Strimzi finalize these levels: upgrade them there.",
+        "abc": "msk, Strimzi, aiven finalize these levels: upgrade them there.",
     }
 
 

@@ -40,17 +40,17 @@ SAID: list[tuple[str, type[FeatureLibError], str]] = [
         "[TASK_WRITE_FAILED] Task failed while writing rows to file:/t/bronze/landing_line. "
         "SQLSTATE: 58030\nCaused by: java.io.IOException: No space left on device",
         SurroundingsError,
-        "the disk of file:/t/bronze/landing_line: is full (No space left on",
+        "the disk of file:/t/bronze/landing_line is full (No space left on",
     ),
     (
         "[Errno 28] No space left on device",
         SurroundingsError,
-        "the disk of --tables, of --out or of Spark's scratch (SPARK_LOCAL_DIRS, else /tmp): exp",
+        "the disk of --tables, of --out or of Spark's scratch (SPARK_LOCAL_DIRS, else /tmp) is",
     ),
     (
         "[Errno 30] Read-only file system: '/mnt/out/report.json.part'",
         SurroundingsError,
-        "/mnt/out/report.json.part: access is refused (Read-only file system). Let this user",
+        "/mnt/out/report.json.part: access is refused (Read-only file system). Give this user",
     ),
     (
         'java.io.IOException: Cannot run program "/opt/none/python": error=2, No such file',
@@ -123,7 +123,7 @@ SAID: list[tuple[str, type[FeatureLibError], str]] = [
         "returned non-2xx status code: 403 Forbidden: <Error><Code>InvalidAccessKeyId</Code>"
         "<Message>The AWS Access Key Id you provided does not exist in our records.</Message>",
         SurroundingsError,
-        "hdfs://localhost:1/t: access is refused (InvalidAccessKeyId). Let this user",
+        "hdfs://localhost:1/t: access is refused (InvalidAccessKeyId). Give this user",
     ),
     (
         "Generic S3 error: Error performing PUT http://169.254.169.254/latest/api/token in 16ms - "
@@ -148,7 +148,7 @@ SAID: list[tuple[str, type[FeatureLibError], str]] = [
         "file:///t/bronze/landing_line/part-1.snappy.parquet. File does not exist.",
         SurroundingsError,
         "table bronze.landing_line: cannot be read, because a file of it is missing or damaged: "
-        "file:///t/bronze/landing_line/part-1.snappy.parquet. Restore it from a copy",
+        "file:///t/bronze/landing_line/part-1.snappy.parquet. Restore it from a backup",
     ),
     (
         "[DELTA_MISSING_TRANSACTION_LOG] Incompatible format detected.\x1b[2J",
@@ -163,7 +163,7 @@ SAID: list[tuple[str, type[FeatureLibError], str]] = [
     (
         "An error occurred while calling o41.collectToPython.\n: java.io.IOException: odd",
         SurroundingsError,
-        "hdfs://localhost:1/t: cannot be read or written (java.io.IOException: odd). Fix that",
+        "hdfs://localhost:1/t: cannot be read or written (java.io.IOException: odd). Fix the cause",
     ),
 ]
 
@@ -255,7 +255,10 @@ def test_a_spark_that_is_not_known_is_refused_before_it_is_started(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("pyspark.__version__", "4.3.0")
-    with pytest.raises(ConfigError, match=r"^Spark: expected 4\.0, 4\.1 or 4\.2, found 4\.3\.0, "):
+    with pytest.raises(
+        ConfigError,
+        match=r"^featurelib has no Delta jars for Spark 4\.3\.0, only for 4\.0, 4\.1 or 4\.2\. ",
+    ):
         open_session("nobody sees it")
 
 

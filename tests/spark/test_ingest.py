@@ -236,7 +236,7 @@ def test_a_file_that_goes_away_while_it_is_read_is_named(store: Store, tmp_path:
     def remove(text: str) -> None:
         (tmp_path / "l" / "a.jsonl").unlink()
 
-    with pytest.raises(SurroundingsError, match=r"/l/a\.jsonl: cannot be read .*run again"):
+    with pytest.raises(SurroundingsError, match=r"/l/a\.jsonl: cannot be read .*Run the job again"):
         ingest(store, landing, RUN, remove)
     assert bronze(store) == []
 

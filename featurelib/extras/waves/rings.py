@@ -37,7 +37,7 @@ VERSION: Literal[1] = 1
 UPGRADE_ALL = "upgrade-all"  # a target: every feature as far as it is READY
 NO_LABEL = ""  # the value of a cluster that has no such label
 EARLY = 5  # without a label, one in five clusters comes before the others
-AGAIN = "Make it again: featurelib waves plan TARGET --out FILE"
+AGAIN = "Make the plan again: featurelib waves plan TARGET --out FILE"
 
 Why = Literal["UNKNOWN", "BLOCKED", "critical", "software", "part", "order", "operator"]
 
