@@ -198,7 +198,7 @@ def _refusal(
         )
     detail = _last(done) if done.stderr.strip() else "the file does not have the key"
     return (
-        f"{signers} does not allow the key {key} of {by} at "
+        f"{signers} does not allow {key} of {by} at "
         f"{files.say_time(approval.approved_at)} ({detail}). Nothing was sent. "
         f"Add the key to {signers}, or sign with another key."
     )

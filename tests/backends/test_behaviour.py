@@ -306,7 +306,7 @@ def test_a_cluster_of_which_nobody_runs_cannot_be_looked_at(tmp_path: Path) -> N
     subject = embedded_kraft(tmp_path)
     for node in (1, 2, 11, 12, 13):
         subject.bench.cluster.stop(node)
-    with pytest.raises(UnreachableError, match="found none of 5 running"):
+    with pytest.raises(UnreachableError, match="None of the 5 nodes is running"):
         subject.backend.describe(quiet)
     with pytest.raises(UnreachableError, match="Nothing was sent"):
         subject.backend.update(step(subject.up))

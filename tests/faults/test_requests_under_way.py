@@ -112,7 +112,7 @@ def test_apply_that_is_killed_with_its_request_on_the_way_is_resumed_and_goes_on
     assert applying[0].end().code == -9
     assert fates(play)[-1] == "unknown"
     refused = play.stage.apply(*files).end()
-    assert (refused.code, "Look first: featurelib resume" in refused.err) == (4, True), refused
+    assert (refused.code, "First run `featurelib resume" in refused.err) == (4, True), refused
     assert play.stage.resume(timeout_s=10).code == 0
     time.sleep(QUIET_S)
     known = {"applied": [*before, (FEATURE, level)], "not applied": before}

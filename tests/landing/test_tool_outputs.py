@@ -505,8 +505,8 @@ def test_answers_kept_as_json_get_their_envelope() -> None:
         ),
         ("api_versions", ['{"a":1}', "hello"], "dump.txt:1: "),
         ("api_versions", ["", '{"node_id": 1}'], "dump.txt:2: role is missing"),
-        ("api_versions", ['{"kind": "znode"}'], "dump.txt:1: kind: expected api_versions"),
-        ("api_versions", ['{"cluster_id": "d"}'], "dump.txt:1: cluster_id: expected c, found"),
+        ("api_versions", ['{"kind": "znode"}'], "dump.txt:1: kind is not api_versions"),
+        ("api_versions", ['{"cluster_id": "d"}'], "dump.txt:1: cluster_id is not c"),
         ("api_version", ["x"], "dump.txt: --kind api_version: Use one of api_versions"),
     ],
 )

@@ -281,8 +281,8 @@ def refusals() -> list[tuple[list[str], int, list[str]]]:
     usual = ["--landing", "FOLDER/landing", "--tables", "FOLDER/tables"]
     return [
         (["--landing", "FOLDER/none", *usual[2:]], 2, ["FOLDER/none", "no such folder"]),
-        (["--landing", "FOLDER/empty", *usual[2:]], 5, ["FOLDER/empty", "found none"]),
-        (usual[:2], 2, ["--tables", "found none"]),
+        (["--landing", "FOLDER/empty", *usual[2:]], 5, ["FOLDER/empty", "has no files"]),
+        (usual[:2], 2, ["--tables", "Add --tables FOLDER"]),
         ([*usual, "--as-of", "yesterday"], 2, ["--as-of yesterday", "2026-11-21T06:00:00Z"]),
         ([*usual, "--run", "5"], 2, ["--run 5", "yyyymmddHHMMSS"]),
         ([*usual, "--fleet", "FOLDER/bad.toml"], 2, ["FOLDER/bad.toml", "broker"]),
@@ -313,8 +313,8 @@ def test_a_table_of_a_newer_release_stops_the_night_before_its_first_line(
     store.create(newer)
     ended = job("nightly", "--landing", landing, "--tables", store.root)
     assert ended.code == 2
-    found = f"found {newer.version}"
-    assert_one_clear_message(ended, "gold.feature_readiness", found, "nothing was written")
+    found = f"is {newer.version}, and"
+    assert_one_clear_message(ended, "gold.feature_readiness", found, "Nothing was written")
     root = Path(store.root.removeprefix("file:"))
     made = {path.parent.name for path in root.rglob("_delta_log")}
     assert made == {"feature_readiness", LEASE_NAME}
@@ -437,14 +437,15 @@ def test_what_stands_in_the_schema_and_is_no_table_of_delta_s_is_not_written_ove
     session.sql(f"CREATE VIEW {schema}.gold_finding AS SELECT 1 AS run")
     ended = job("nightly", "--landing", landing, "--tables", schema)
     assert ended.code == 2
-    assert_one_clear_message(ended, "gold_finding", "expected one of Delta's")
+    assert_one_clear_message(ended, "gold_finding", "is not a Delta table")
 
 
 def test_a_name_is_told_from_a_folder_by_one_rule() -> None:
     names = ("spark_catalog.featurelib", "main.kafka_audit")
     folders = ("tables", "./a.b", "a/b.c", "/a.b", "s3a://a.b/c", "file:/a.b", "a.b.c", "1.2", ".a")
     assert [is_name(one) for one in (*names, *folders)] == [True] * 2 + [False] * len(folders)
-    with pytest.raises(ConfigError, match=r"found a name, .* DESCRIBE SCHEMA main\.kafka_audit"):
+    says = r"is the name of a schema, .* `DESCRIBE SCHEMA main\.kafka_audit"
+    with pytest.raises(ConfigError, match=says):
         Lake("main.kafka_audit")
 
 
@@ -526,7 +527,7 @@ def test_a_job_does_not_go_on_after_a_scheduler_s_sigterm(tmp_path: Path) -> Non
         begun = time.monotonic()
         driver.finish()  # whoever has its output open has ended
         assert (driver.process.returncode, time.monotonic() - begun < 30) == (143, True)
-    assert "Spark's process was ended; run it again" in driver.said[-1]
+    assert "Spark's process was ended; run the command again" in driver.said[-1]
 
 
 def test_a_scratch_that_cannot_be_written_to_is_said_before_spark_is_started(
