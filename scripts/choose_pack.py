@@ -183,12 +183,14 @@ def _deciding(
     judged = judge(batch, dialect, tables)
     failed_by = decide(batch, dialect, judged).failed_by
     ids = [question.id for question in questions(dialect.name)]
-    found = [{} if door == NOT_HERE else {ids[door]: None} for door in judged.door.tolist()]
+    found = [
+        {} if door == NOT_HERE else {ids[door]: None} for door in judged.rejecting_check.tolist()
+    ]
     request_of = batch.updates.request.tolist()
     for update, (request, rule) in enumerate(zip(request_of, judged.first.tolist(), strict=True)):
-        answered = judged.door[request] == NOT_HERE and rule != NOT_HERE
+        answered = judged.rejecting_check[request] == NOT_HERE and rule != NOT_HERE
         if answered and (not dialect.can.atomic or failed_by[request] == update):
-            found[request][ids[len(dialect.door) + rule]] = None
+            found[request][ids[len(dialect.request_checks) + rule]] = None
     return [tuple(rows) for rows in found]
 
 

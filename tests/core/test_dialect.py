@@ -57,7 +57,7 @@ def test_before_any_update_is_read_only_the_request_can_be_asked_about(
     row: dict[str, object],
 ) -> None:
     with pytest.raises(KeyError, match="cannot read"):
-        module._compile(row, 95, "", door=True)
+        module._compile(row, 95, "", on_request=True)
 
 
 def test_a_capability_nobody_has_fails_when_the_dialect_is_loaded() -> None:

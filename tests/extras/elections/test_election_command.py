@@ -20,7 +20,7 @@ def test_from_python_a_copy_of_the_cluster_then_does_what_was_said(tmp_path: Pat
     found = foresee(cluster, "2.6")
     assert found.value.election.settled is not None
     assert "2 finalized levels LOST" in found.text
-    with pytest.raises(ConfigError, match=r"--ibp nine: expected an inter\.broker\.protocol"):
+    with pytest.raises(ConfigError, match=r"--ibp nine: This is no inter\.broker\.protocol"):
         foresee(cluster, "nine")
 
 
