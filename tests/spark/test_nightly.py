@@ -282,7 +282,7 @@ def refusals() -> list[tuple[list[str], int, list[str]]]:
     return [
         (["--landing", "FOLDER/none", *usual[2:]], 2, ["FOLDER/none", "no such folder"]),
         (["--landing", "FOLDER/empty", *usual[2:]], 5, ["FOLDER/empty", "has no files"]),
-        (usual[:2], 2, ["--tables", "Add --tables FOLDER"]),
+        (usual[:2], 2, ["--tables", "The job makes a missing"]),
         ([*usual, "--as-of", "yesterday"], 2, ["--as-of yesterday", "2026-11-21T06:00:00Z"]),
         ([*usual, "--run", "5"], 2, ["--run 5", "yyyymmddHHMMSS"]),
         ([*usual, "--fleet", "FOLDER/bad.toml"], 2, ["FOLDER/bad.toml", "broker"]),
