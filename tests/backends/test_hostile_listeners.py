@@ -107,7 +107,7 @@ def test_a_controller_that_names_a_new_node_in_each_answer_ends_by_time(
     errors = [line["error"] for line in lines if "error" in line]
     assert any(error.endswith("the reading may take at most 1 s") for error in errors)
     assert 1 <= seconds < 10
-    assert any("listeners responded" in text for text in said)
+    assert any("listeners answered" in text for text in said)
 
 
 def test_a_controller_that_names_a_new_node_in_each_answer_ends_by_number(
