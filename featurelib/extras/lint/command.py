@@ -86,10 +86,12 @@ def lint(
     if any(_SEVERITIES.index(finding.severity) <= worst for finding in findings):
         return 1
     if changes and clusters.is_named and not clusters.names:
-        say(
-            "error: the evidence is not of the cluster of these files. Give --cluster NAME, or set "
-            'managed_as = "NAMESPACE/NAME" in its inventory entry.'
-        )
+        text = "error: the evidence is not of the cluster of these files. Give --cluster NAME, or "
+        text += 'set managed_as = "NAMESPACE/NAME" in its inventory entry.'
+        if evidence.cluster:
+            text = f"error: the evidence has no cluster {clean(evidence.cluster)}. "
+            text += "Give --cluster the id of a cluster that it has."
+        say(text)
         return NoEvidenceError.exit_code
     return 0
 
@@ -138,7 +140,8 @@ class _Evidence:
                 no_name = "no option names its cluster: --cluster NAME."
                 raise InputError(is_named if scope.kind == "strimzi" else no_name)
         except (InputError, NoEvidenceError) as error:
-            if self._chosen.wanted.cluster or isinstance(error, ConfigError | LandingError):
+            is_usage = self._chosen.wanted.cluster and isinstance(error, InputError)
+            if is_usage or isinstance(error, ConfigError | LandingError):
                 raise
             say(f"warning: {clean(scope.name)} is judged without evidence: {error}")
             return self._unknown

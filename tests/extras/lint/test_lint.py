@@ -247,6 +247,17 @@ def test_the_evidence_of_one_cluster_is_not_taken_for_another(tmp_path: Path) ->
     assert "software_cannot_register" in {one["code"] for one in json.loads(out)["findings"]}
 
 
+def test_a_cluster_without_evidence_is_named_and_the_file_is_judged(tmp_path: Path) -> None:
+    (tmp_path / "k.yaml").write_text(KAFKA.format(version="4.0.0", level="4.1-IV1"))
+    options = ("--capture", str(SAMPLES / "orders-prod-us"), "--cluster", "ghost", "--json")
+    code, out, error = run("lint", str(tmp_path / "k.yaml"), *options)
+    document = json.loads(out)
+    assert (code, document["clusters"]) == (5, [])
+    assert [one["code"] for one in document["findings"]] == ["level_above_software"]
+    assert "there are lines of Zk134dhGTS-NdCoF4ck_oA" in error
+    assert ("has no cluster ghost. Give" in error, "managed_as" in error) == (True, False)
+
+
 def test_a_level_below_that_of_the_cluster_is_named(tmp_path: Path) -> None:
     """The cluster has 27 (4.1-IV1): Kafka refuses 3.6-IV2, and can go back to 4.0-IV3."""
     for level, severity in (("3.6-IV2", "blocker"), ("4.0-IV3", "warning"), ("4.1-IV1", None)):
