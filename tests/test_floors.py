@@ -107,7 +107,7 @@ BRANCHES = (
 )
 MOST_MODULES = 20  # of one folder
 MOST_LINES = 43_560  # of the package without its extras; it only falls
-MOST_OF_EXTRAS = 11_565  # what nobody needs in order to audit, plan and apply
+MOST_OF_EXTRAS = 11_564  # what nobody needs in order to audit, plan and apply
 STANDARD = sys.stdlib_module_names
 
 

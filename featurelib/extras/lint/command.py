@@ -89,8 +89,7 @@ def lint(
         text = "error: the evidence is not of the cluster of these files. Give --cluster NAME, or "
         text += 'set managed_as = "NAMESPACE/NAME" in its inventory entry.'
         if evidence.cluster:
-            text = f"error: the evidence has no cluster {clean(evidence.cluster)}. "
-            text += "Give --cluster the id of a cluster that it has."
+            text = f"error: the evidence has no cluster {clean(evidence.cluster)}. Give its id."
         say(text)
         return NoEvidenceError.exit_code
     return 0
