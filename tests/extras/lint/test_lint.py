@@ -254,7 +254,7 @@ def test_a_cluster_without_evidence_is_named_and_the_file_is_judged(tmp_path: Pa
     document = json.loads(out)
     assert (code, document["clusters"]) == (5, [])
     assert [one["code"] for one in document["findings"]] == ["level_above_software"]
-    assert "there are lines of Zk134dhGTS-NdCoF4ck_oA" in error
+    assert "lines of Zk134dhGTS-NdCoF4ck_oA" in error
     assert ("has no cluster ghost. Give" in error, "managed_as" in error) == (True, False)
 
 
