@@ -35,7 +35,7 @@ def is_outdated(listed: Members, state: ClusterState) -> bool:
         if (other.role, other.fenced_shown, other.members)
         == (listed.role, listed.fenced_shown, listed.members)
     ]
-    compared = [other for other in equal if other.is_current is not None]
+    compared = [other for other in equal if other.end >= 0]
     return not any(_is_current(other, state) for other in compared or equal)
 
 
@@ -48,7 +48,7 @@ def _is_current(listed: Members, state: ClusterState) -> bool:
         if acl.request in (MEMBERS, UNLISTED) and (acl.role, acl.node_id) == key
     ]
     # `collect` queries the ranges of a node before its lists.
-    if own is not None and any(members.is_current is not None for members in state.members):
+    if own is not None and state.compared_at + ONE_READING >= listed.at:
         failed_at.append(_asked_at(own) - FASTEST_RESTART)
     if any(0 < at - listed.at <= ONE_READING for at in failed_at):
         return False
@@ -59,19 +59,27 @@ def _is_current(listed: Members, state: ClusterState) -> bool:
         is_shown = role is Role.CONTROLLER or bool(quorum.observers)
         if quorum.leader_id >= 0 and is_shown and listed.asked_node not in counts:
             return False
-    if listed.is_current is not None or role is Role.CONTROLLER:
-        return listed.is_current is not False
-    return own is None or own.levels_at + ONE_READING < listed.at or not _lags(own, state)
+    if role is Role.CONTROLLER:
+        return True
+    if listed.end >= 0:
+        return all(
+            offset < listed.end
+            for at, offset in state.marks
+            if listed.at - ONE_READING <= at <= listed.at
+        )
+    return own is None or own.levels_at + ONE_READING < listed.at or not _lags(own, listed, state)
 
 
 def _asked_at(of: Listener) -> int:
     return max(of.full_at, of.partial_at, of.levels_at, of.failed_at)
 
 
-def _lags(own: Listener, state: ClusterState) -> bool:
+def _lags(own: Listener, listed: Members, state: ClusterState) -> bool:
     """Return true if a broker lacks records of the metadata log that other brokers or the quorum
     had in its reading."""
     has_unlisted, quorum = _has_unlisted(own.levels_at, state), state.quorum
+    if has_unlisted and own.levels_at > listed.at + FASTEST_RESTART:
+        return True  # its copy at the time of the list is unknown
     interval = IDLE_RECORD_INTERVAL if has_unlisted else BUSY_RECORD_INTERVAL
     ends = [(entry.levels_at, entry.epoch) for entry in _brokers(state)]
     if has_unlisted:
@@ -94,16 +102,12 @@ def _brokers(state: ClusterState) -> list[Listener]:
 
 
 def _has_unlisted(at: int, state: ClusterState) -> bool:
-    """Return true if a node that ran at that time is in no list: it read the log, or a broker
-    responded."""
+    """Return true if a node of that reading is in no list: it read the log, or a broker that was
+    queried."""
     listed = {role: set[int]() for role in Role}
     for members in state.members:
         listed[Role(members.role)] |= {node_id for node_id, _ in members.members}
     controllers = {o.node_id for o in state.listeners if o.role == Role.CONTROLLER}
     known = controllers.union(state.quorum.voters, *listed.values())
-    responding = {
-        entry.node_id
-        for entry in _brokers(state)
-        if max(entry.full_at, entry.partial_at) > max(entry.failed_at, at - ONE_READING)
-    }
-    return bool({*state.quorum.observers} - known or responding - listed[Role.BROKER])
+    queried = {entry.node_id for entry in _brokers(state) if _asked_at(entry) > at - ONE_READING}
+    return bool({*state.quorum.observers} - known or queried - listed[Role.BROKER])

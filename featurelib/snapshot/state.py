@@ -97,7 +97,7 @@ class Members(msgspec.Struct, array_like=True, gc=False):
     line: int
     members: tuple[tuple[int, int], ...]  # (node, 1 fenced · 0 unfenced · -1 unknown), sorted
     asked_node: int = NOTHING
-    is_current: bool | None = None  # true if it had read the whole log before; None = not checked
+    end: int = -1  # of its copy of the log, if that reached the quorum's; 0 = no; -1 = unknown
 
 
 class Quorum(msgspec.Struct, array_like=True, gc=False):
@@ -326,6 +326,7 @@ class ClusterState(msgspec.Struct, array_like=True):
     # metadata log after a downgrade.
     levels_seen: dict[str, int] = {}
     statements: list[NewestStatement] = []  # by (witness, node, finalized or not, feature)
+    compared_at: int = 0  # when `collect` last compared the copy of a broker that listed nodes
     quorums: list[Quorum] = []  # the different ones of the newest leader epoch, at about one time
 
 

@@ -45,7 +45,7 @@ from featurelib.landing.kinds import (
     tool_feature,
 )
 from featurelib.snapshot import fold_lines, snapshot_rows
-from featurelib.snapshot.state import ONE_READING
+from featurelib.snapshot.state import FASTEST_RESTART, ONE_READING
 from tests.core.lines import MAX_AGE, NOW, lines_of
 from tests.core.oracle import Cluster
 from tests.core.random_clusters import clusters
@@ -344,6 +344,40 @@ def _newer_answers_of_one_reading(capture: Capture, without: Without) -> set[int
     }
 
 
+def _newer_lists_of_one_reading(capture: Capture, without: Without) -> set[int]:
+    """Lists of which an older one of that reading is left, if no list is left that `collect` read
+    after it compared a broker with the quorum, or no newer response of the node that gave the older
+    one: other collectors read lists before ranges, so nothing shows that there was a later list
+    (docs/decisions/0025)."""
+    contents = [of.content for of, _ in capture.lines]
+    lists = [(i, of) for i, of in enumerate(contents) if isinstance(of, ClusterDescription)]
+    left_out = set(without)
+    kept = [(i, of) for i, of in lists if i not in left_out]
+    is_collected = any(of.end >= 0 for _, of in kept)
+
+    def is_last_of_its_node(line: int, listed: ClusterDescription) -> bool:
+        key = listed.request.role, listed.request.asked_node
+        return not any(
+            isinstance(of, ApiVersionsAnswer)
+            and (of.role, of.node_id) == key
+            and _seen(capture, i) > _seen(capture, line) + FASTEST_RESTART
+            for i, of in enumerate(contents)
+            if i not in left_out
+        )
+
+    return {
+        i
+        for i, of in lists
+        if i in left_out
+        and any(
+            older.request.role is of.request.role
+            and 0 <= _seen(capture, i) - _seen(capture, j) <= ONE_READING
+            and (not is_collected or is_last_of_its_node(j, older))
+            for j, older in kept
+        )
+    }
+
+
 def _newest_failures(capture: Capture, without: Without) -> set[int]:
     """All failures that are newer than everything that is left: nothing shows that anybody tried to
     read the cluster then."""
@@ -369,7 +403,7 @@ def _seen(capture: Capture, line: int) -> int:
 EXCEPTIONS = (
     _lists_that_are_contradicted, _brokers_nobody_speaks_of, _whole_quorum, _configurations,
     _answers_that_know_no_level, _end_of_the_log, _newest_levels, _lists_of_controllers,
-    _newer_answers_of_one_reading, _newest_failures,
+    _newer_answers_of_one_reading, _newer_lists_of_one_reading, _newest_failures,
 )  # fmt: skip
 
 
@@ -429,7 +463,7 @@ def collected_twice(several: Sequence[Capture], dice: random.Random) -> list[Cap
         parsed = [json.loads(line) for line in capture.raw]
         newest = max((_seen(capture, i) for i in range(len(parsed))), default=0)
         first = [
-            _with_its_end(line)
+            line
             for i, line in enumerate(parsed)
             if line["kind"] in _OF_A_READING and _seen(capture, i) + ONE_READING >= newest
         ]
@@ -445,6 +479,7 @@ def collected_twice(several: Sequence[Capture], dice: random.Random) -> list[Cap
         for line in second:
             _list_node(line, joined, is_seen)
         lines = [*first, *second, *([joined] * (dice.random() < 0.7))]
+        lines += [*_compared(first, 1_000_000), *_compared(second, 2_000_000)]
         raw = [json.dumps(line).encode() for line in lines]
         as_of = capture.as_of + seconds * 1_000_000
         made.append(capture_of(f"twice {capture.name}", raw, as_of))
@@ -454,13 +489,15 @@ def collected_twice(several: Sequence[Capture], dice: random.Random) -> list[Cap
 _OF_A_READING = {"api_versions", "describe_cluster", "describe_quorum", "describe_configs"}
 
 
-def _with_its_end(line: dict[str, Any]) -> dict[str, Any]:
-    shows = line["kind"] == "describe_cluster" and line.get("include_fenced_brokers")
-    is_of_brokers = line.get("endpoint_type") == 1 and line.get("answer")
-    return line | ({"epoch": 9, "high_watermark": 10} if shows and is_of_brokers else {})
+def _compared(lines: Sequence[dict[str, Any]], end: int) -> Iterator[dict[str, Any]]:
+    """Yield the lists that `collect` reads once more, after the broker had the quorum's end."""
+    for line in lines:
+        shows = line["kind"] == "describe_cluster" and line.get("include_fenced_brokers")
+        if shows and line.get("endpoint_type") == 1 and line.get("answer"):
+            yield _later(line, 0.1) | {"epoch": end - 1, "high_watermark": end}
 
 
-def _later(line: dict[str, Any], seconds: int) -> dict[str, Any]:
+def _later(line: dict[str, Any], seconds: float) -> dict[str, Any]:
     time = datetime.fromisoformat(line["observed_at"]) + timedelta(seconds=seconds)
     return copy.deepcopy(line) | {"observed_at": time.isoformat()}
 

@@ -15,7 +15,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
-from operator import attrgetter
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Self, TypeVar
 
@@ -237,8 +236,7 @@ class Reach:
         return replace(self, bootstrap=tuple(dict.fromkeys((*self.bootstrap, *known_at))))
 
 
-CATCH_UP_SECONDS = 3.0  # seconds to wait for a broker that has not read the whole metadata log
-CATCH_UP_PAUSE = 0.05  # seconds between two requests
+CATCH_UP_PAUSE = 0.05  # seconds between two requests to a broker whose copy lags behind
 
 
 class _End(msgspec.Struct, frozen=True):
@@ -247,16 +245,21 @@ class _End(msgspec.Struct, frozen=True):
     finalized_features_epoch: int = -1
 
 
-def _list_again(node: NodeAnswers, end: int, wire: Wire) -> tuple[NodeAnswers, bool]:
-    """Ask a broker for its list again, after its copy of the metadata log has the quorum's `end`:
-    then its list has every registration until then (featurelib.snapshot.lists). Return all its
+def _list_again(node: NodeAnswers, wire: Wire) -> tuple[NodeAnswers, bool]:
+    """Ask a broker for its list again, once its copy of the metadata log has the quorum's end: then
+    its list has every registration until then (featurelib.snapshot.lists). Return all its
     responses, and true if its copy has that end."""
-    deadline, epoch = time.monotonic() + CATCH_UP_SECONDS, -1
+    deadline, epoch, end = time.monotonic() + wire.timeout, 0, None
     try:
         with wire.connect(node.address) as client:
-            while epoch + 1 < end and time.monotonic() < deadline:
-                time.sleep(CATCH_UP_PAUSE * (epoch >= 0))
+            while end is None or epoch + 1 < end:
+                # A new leader does not know the high watermark yet.
+                if end is None and (state := quorum(client.describe_quorum())) is not None:
+                    end = state.high_watermark if state.high_watermark > 0 else None
                 epoch = max(0, client.api_versions().read(_End).finalized_features_epoch)
+                if time.monotonic() > deadline:
+                    break
+                time.sleep(CATCH_UP_PAUSE * (end is None or epoch + 1 < end))
             listed = client.describe_cluster(BROKERS)
     except (UnreachableError, ProtocolError) as error:
         silence = Silence(Api.DESCRIBE_CLUSTER, now(), str(error))
@@ -265,7 +268,7 @@ def _list_again(node: NodeAnswers, end: int, wire: Wire) -> tuple[NodeAnswers, b
         silence = Silence(Api.DESCRIBE_CLUSTER, listed.at, fault, listed.code)
         return replace(node, silent=(*node.silent, silence)), False
     listed = replace(listed, ends={"epoch": epoch, "high_watermark": end})
-    return replace(node, answers=(*node.answers, listed)), epoch + 1 >= end
+    return replace(node, answers=(*node.answers, listed)), end is not None and epoch + 1 >= end
 
 
 class Search:
@@ -399,13 +402,11 @@ class Search:
         return max(0.0, min(moments) - time.monotonic()) if moments else None
 
     def list_again(self) -> None:
-        """Ask one of the brokers that listed nodes again, now that the quorum's end is known."""
-        quorums = [node.quorum for node in self.answers if node.quorum is not None]
-        if not quorums:
+        """Ask one of the brokers that listed nodes again, if its user may describe the quorum."""
+        if all(node.quorum is None for node in self.answers):
             return
-        end = max(quorums, key=attrgetter("leader_epoch", "high_watermark")).high_watermark
         for node in [node for node in self.answers if node.shows_fenced][:WITNESSES]:
-            again, is_proven = _list_again(node, max(1, end), self._wires[Role.BROKER])
+            again, is_proven = _list_again(node, self._wires[Role.BROKER])
             self.asked[node.target.key] = again
             if is_proven:
                 return
