@@ -15,6 +15,7 @@ from tests.core.oracle import CONTROLLER, METADATA
 from tests.core.test_registrations import (
     ALONE,
     ANSWERS,
+    BOTH_LISTED,
     DYNAMIC_LEVELS,
     LEVELS,
     ME,
@@ -39,11 +40,12 @@ def changed(line: bytes, **keys: object) -> bytes:
     return json.dumps(json.loads(line) | keys).encode()
 
 
-def collected(epoch: int = 9, end: int = 10, seconds: float = 5, **keys: object) -> bytes:
+def collected(epoch: int = 9, end: int | None = 10, seconds: float = 5, **keys: object) -> bytes:
     """A list as `collect` writes it: after it compared the broker's copy with the quorum's end."""
     return changed(seconds_later(seconds, ALONE), epoch=epoch, high_watermark=end, **keys)
 
 
+GHOSTS_BEFORE = changed(seconds_later(5, BOTH_LISTED), epoch=99, high_watermark=100)
 REFUSED = changed(collected(seconds=20), error="no answer", answer=None, epoch=None)
 
 
@@ -61,6 +63,11 @@ REFUSED = changed(collected(seconds=20), error="no answer", answer=None, epoch=N
         ([AHEAD, collected(39, 40)], set()),
         ([quorum([(1, 0)], end=40), collected(38, 40)], UNPROVEN),
         ([AHEAD, ALONE, collected(38, 40)], UNPROVEN),
+        ([quorum([(1, 0)], end=100), collected(24, 25)], UNPROVEN),
+        ([quorum([(1, 0)]), seconds_later(1, answer(1, epoch=99)), collected(24, 25)], UNPROVEN),
+        ([quorum([(1, 0)]), GHOSTS_BEFORE, collected(24, 25, seconds=25)], UNPROVEN),
+        ([quorum([(1, 0)]), collected(9, None)], UNPROVEN),
+        ([quorum([(1, 0)]), collected(9, 0)], UNPROVEN),
         ([quorum([(1, 0)]), collected(), seconds_later(30, ANSWERS[0])], UNPROVEN),
         ([quorum([(1, 0)]), ALONE, seconds_later(30, ANSWERS[0])], set()),
         ([quorum([(1, 0)]), collected(), REFUSED], UNPROVEN),
@@ -73,6 +80,8 @@ REFUSED = changed(collected(seconds=20), error="no answer", answer=None, epoch=N
         "the broker follows", "the broker does not follow",
         "its copy has the quorum's end", "also if a node is in no list",
         "its copy lacks a record", "and an older list of the same node proves nothing",
+        "the quorum was further before", "a broker was further before", "a list was further before",
+        "the leader does not know the high watermark", "or there is none",
         "the node was queried again, and its list is lost", "which other collectors may do",
         "and its list failed", "a broker that is not registered responds",
         "and the quorum is further than the list",
