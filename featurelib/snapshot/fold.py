@@ -317,17 +317,9 @@ class Fold:
     def _add_quorum(self, content: kinds.QuorumDescription, at: int, line: int) -> None:
         self._note_right(QUORUM, content, at, line)
         if content.answered:
-            new = kept.Quorum(
-                content.leader_epoch,
-                at,
-                line,
-                content.voters,
-                content.observers,
-                content.leader_id,
-                content.following,
-                content.directories,
-                content.high_watermark,
-            )
+            leads = content.leader_id, content.following, content.directories
+            parts = (content.voters, content.observers, *leads, content.high_watermark)
+            new = kept.Quorum(content.leader_epoch, at, line, *parts)
             self.state.quorum = max(self.state.quorum, new, key=_ORDER_OF_QUORUM)
             if new.leader_epoch >= 0 and new.leader_id >= 0 and new.voters:
                 self._keep("quorums", new)

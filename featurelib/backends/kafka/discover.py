@@ -261,11 +261,10 @@ def _list_again(node: NodeAnswers, wire: Wire) -> tuple[NodeAnswers, bool]:
                     break
                 time.sleep(CATCH_UP_PAUSE * (end is None or epoch + 1 < end))
             listed = client.describe_cluster(BROKERS)
+        silence = Silence(Api.DESCRIBE_CLUSTER, listed.at, listed.fault or "", listed.code)
     except (UnreachableError, ProtocolError) as error:
         silence = Silence(Api.DESCRIBE_CLUSTER, now(), str(error))
-        return replace(node, silent=(*node.silent, silence)), False
-    if (fault := listed.fault) is not None:
-        silence = Silence(Api.DESCRIBE_CLUSTER, listed.at, fault, listed.code)
+    if silence.why:
         return replace(node, silent=(*node.silent, silence)), False
     listed = replace(listed, ends={"epoch": epoch, "high_watermark": end})
     return replace(node, answers=(*node.answers, listed)), end is not None and epoch + 1 >= end
