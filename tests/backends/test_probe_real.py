@@ -242,7 +242,7 @@ def test_without_the_right_to_alter_the_rest_lands_and_the_right_is_named(
     lines, said = collected(
         tmp_path / "out", "--probe", secured_node.cluster_id, "--fleet", str(fleet)
     )
-    assert "the right to ALTER the cluster is missing" in said
+    assert "permission ALTER on the cluster is missing" in said
     withheld = [
         first_fact(row)
         for row in judged(lines).judged.findings.to_pylist()
