@@ -104,13 +104,17 @@ class Profiles:
             differs[row] = not self._confirms(int(entry[row]), int(answers.profile[row]))
         return differs
 
-    def have_other_ranges(self, profiles: Int, entries: Int) -> Bool:
-        """Return a mask of pairs of profiles in which a common feature has two ranges."""
-        differ = (profiles >= 0) & (entries >= 0) & (profiles != entries)
-        for row in np.flatnonzero(differ).tolist():
-            ranges, entry = self._ranges(int(profiles[row])), self._ranges(int(entries[row]))
-            differ[row] = any(ranges[name] != entry[name] for name in ranges.keys() & entry.keys())
-        return differ
+    def lack_levels(self, profiles: Int, wider: Int) -> Bool:
+        """Return a mask of `profiles` that lack levels of a feature which the profile in `wider`
+        has, too."""
+        lack = (profiles >= 0) & (wider >= 0) & (profiles != wider)
+        for row in np.flatnonzero(lack).tolist():
+            ranges, other = self._ranges(int(profiles[row])), self._ranges(int(wider[row]))
+            lack[row] = any(
+                ranges[name][0] > other[name][0] or ranges[name][1] < other[name][1]
+                for name in ranges.keys() & other.keys()
+            )
+        return lack
 
     def _confirms(self, full: int, partial: int) -> bool:
         return self._ranges(full, 1) == self._ranges(partial, 1)

@@ -469,14 +469,14 @@ def _ranges_of(
     unused = entry.profile == profiles.empty
     by_entry = ((entry.at >= own.at) & (entry.profile >= 0)) | stored
     by_entry &= ~(unused & (own.profile >= 0) & off)
+    # No node starts with other software within a second: then the narrower registration counts.
+    at_once = ~by_entry & (own.at - np.abs(entry.at) < FASTEST_RESTART)
+    by_entry |= profiles.lack_levels(entry.profile, np.where(at_once, own.profile, NOBODY))
     mixed = Answers(*(np.where(by_entry, of, value) for of, value in zip(entry, own, strict=True)))
     # A broker with another response than its znode was restarted in between, or is two processes.
     odd = by_entry & stored & profiles.contradict(own, entry.profile)
     odd &= own.at > np.where(unused, entry.at + ONE_READING, entry.at - ONE_MOMENT)
     odd |= ~by_entry & (own.profile == UNREADABLE)
-    at_once = ~stored & (np.abs(own.at - np.abs(entry.at)) < FASTEST_RESTART)
-    own_profile = np.where(at_once, own.profile, NOBODY)
-    odd |= profiles.have_other_ranges(own_profile, entry.profile)
     mixed.profile[odd] = NOBODY
     return mixed, by_entry, odd
 

@@ -309,9 +309,8 @@ class Fold:
             listed = (int(content.role), content.fenced_shown, at, line, members)
             lister = content.request.asked_node
             self._keep("members", kept.Members(*listed, lister, content.end))
-            if content.end > 0:
-                self.state.marks.append((at, content.end - 1))
             if content.end >= 0:
+                self.state.marks.append((at, content.end - 1))
                 self.state.compared_at = max(self.state.compared_at, at)
 
     def _add_quorum(self, content: kinds.QuorumDescription, at: int, line: int) -> None:

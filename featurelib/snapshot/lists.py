@@ -81,9 +81,8 @@ def _lags(own: Listener, listed: Members, state: ClusterState) -> bool:
     if has_unlisted and own.levels_at > listed.at + FASTEST_RESTART:
         return True  # its copy at the time of the list is unknown
     interval = IDLE_RECORD_INTERVAL if has_unlisted else BUSY_RECORD_INTERVAL
-    ends = [(entry.levels_at, entry.epoch) for entry in _brokers(state)]
-    if has_unlisted:
-        ends.append((quorum.at, quorum.high_watermark - 1))
+    ends = [(of.levels_at, of.epoch) for of in state.listeners if of.role == Role.BROKER]
+    ends += [(quorum.at, quorum.high_watermark - 1)] * has_unlisted
     return any(
         end - own.epoch > _written(at - own.levels_at, interval)
         for at, end in ends
@@ -93,12 +92,7 @@ def _lags(own: Listener, listed: Members, state: ClusterState) -> bool:
 
 def _written(later: int, interval: int) -> int:
     """Return the most records that are written in `later` microseconds, or are on their way."""
-    on_the_way = ON_THE_WAY // IDLE_RECORD_INTERVAL
-    return on_the_way + -(-max(0, later) // interval)
-
-
-def _brokers(state: ClusterState) -> list[Listener]:
-    return [entry for entry in state.listeners if entry.role == Role.BROKER]
+    return ON_THE_WAY // IDLE_RECORD_INTERVAL + -(-max(0, later) // interval)
 
 
 def _has_unlisted(at: int, state: ClusterState) -> bool:
@@ -109,5 +103,6 @@ def _has_unlisted(at: int, state: ClusterState) -> bool:
         listed[Role(members.role)] |= {node_id for node_id, _ in members.members}
     controllers = {o.node_id for o in state.listeners if o.role == Role.CONTROLLER}
     known = controllers.union(state.quorum.voters, *listed.values())
-    queried = {entry.node_id for entry in _brokers(state) if _asked_at(entry) > at - ONE_READING}
+    recent = [of for of in state.listeners if _asked_at(of) > at - ONE_READING]
+    queried = {of.node_id for of in recent if of.role == Role.BROKER}
     return bool({*state.quorum.observers} - known or queried - listed[Role.BROKER])

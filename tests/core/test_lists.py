@@ -19,6 +19,7 @@ from tests.core.test_registrations import (
     DYNAMIC_LEVELS,
     LEVELS,
     ME,
+    NEW,
     OLD,
     answer,
     codes,
@@ -31,6 +32,7 @@ from tests.core.test_registrations import (
     seconds_later,
 )
 
+Ranges = dict[str, tuple[int, int]]
 UNPROVEN = {"registrations_unproven"}
 ALIKE = quorum([(1, 0)], [(7, 0)])  # its end is the end that broker 1 has
 AHEAD = quorum([(1, 0)], [(7, 0)], end=40)
@@ -157,13 +159,21 @@ def test_two_responses_about_one_quorum_that_differ_prove_nothing(
         assert (readiness(said, METADATA)["verdict"] == "READY") == (not ids)
 
 
-@pytest.mark.parametrize(("seconds", "is_odd"), [(0, True), (0.9, True), (30, False)])
-def test_a_registration_that_differs_from_the_response_of_that_second_is_unknown(
-    seconds: float, is_odd: bool
+@pytest.mark.parametrize(
+    ("seconds", "registered", "responds", "verdict"),
+    [
+        (0, OLD, NEW, "BLOCKED"),
+        (0.9, OLD, NEW, "BLOCKED"),
+        (30, OLD, NEW, "READY"),
+        (0.9, NEW, OLD, "UP_TO_DATE"),
+    ],
+)
+def test_a_response_is_no_wider_than_a_registration_of_the_same_second(
+    seconds: float, registered: Ranges, responds: Ranges, verdict: str
 ) -> None:
     """No broker starts with other software within a second."""
-    dump = [seconds_later(0, line) for line in log(node(1, ranges=OLD), ME[1], age=1)]
-    scene = [seconds_later(seconds, line) for line in [*ANSWERS, ALONE, quorum([(1, 0)])]]
+    dump = [seconds_later(1, line) for line in log(node(1, ranges=registered), ME[1], age=1)]
+    nodes = [answer(1, ranges=responds), *ANSWERS[1:]]
+    scene = [seconds_later(1 + seconds, line) for line in [*nodes, ALONE, quorum([(1, 0)])]]
     said = judge_lines([*dump, *scene])
-    found = [row["facts"]["cause"] for row in findings(said, "range_unknown")]
-    assert found == ["contradicted"] * is_odd
+    assert readiness(said, METADATA)["verdict"] == verdict

@@ -405,8 +405,7 @@ class Search:
         if all(node.quorum is None for node in self.answers):
             return
         for node in [node for node in self.answers if node.shows_fenced][:WITNESSES]:
-            again, is_proven = _list_again(node, self._wires[Role.BROKER])
-            self.asked[node.target.key] = again
+            self.asked[node.target.key], is_proven = _list_again(node, self._wires[Role.BROKER])
             if is_proven:
                 return
 
