@@ -77,7 +77,7 @@ def _asked_at(of: Listener) -> int:
 def _lags(own: Listener, listed: Members, state: ClusterState) -> bool:
     """Return true if a broker lacks records of the metadata log that other brokers or the quorum
     had in its reading."""
-    has_unlisted, quorum = _has_unlisted(own.levels_at, state), state.quorum
+    has_unlisted, quorum = _has_unlisted(state), state.quorum
     if has_unlisted and own.levels_at > listed.at + FASTEST_RESTART:
         return True  # its copy at the time of the list is unknown
     interval = IDLE_RECORD_INTERVAL if has_unlisted else BUSY_RECORD_INTERVAL
@@ -95,14 +95,8 @@ def _written(later: int, interval: int) -> int:
     return ON_THE_WAY // IDLE_RECORD_INTERVAL + -(-max(0, later) // interval)
 
 
-def _has_unlisted(at: int, state: ClusterState) -> bool:
-    """Return true if a node of that reading is in no list: it read the log, or a broker that was
-    queried."""
-    listed = {role: set[int]() for role in Role}
-    for members in state.members:
-        listed[Role(members.role)] |= {node_id for node_id, _ in members.members}
+def _has_unlisted(state: ClusterState) -> bool:
+    """Return true if a node that reads the metadata log is in no list."""
+    listed = {node_id for members in state.members for node_id, _ in members.members}
     controllers = {o.node_id for o in state.listeners if o.role == Role.CONTROLLER}
-    known = controllers.union(state.quorum.voters, *listed.values())
-    recent = [of for of in state.listeners if _asked_at(of) > at - ONE_READING]
-    queried = {of.node_id for of in recent if of.role == Role.BROKER}
-    return bool({*state.quorum.observers} - known or queried - listed[Role.BROKER])
+    return not {*state.quorum.observers} <= listed | controllers | {*state.quorum.voters}
