@@ -206,9 +206,7 @@ class ClusterDescription(NodeDescription, frozen=True, gc=False):
     fenced_shown: bool  # true if the list includes fenced brokers
     members: tuple[tuple[int, bool | None], ...]
     active: int  # the active controller in this node's response; -1 if unknown
-    end: int = (
-        -1
-    )  # of the broker's copy of the log if it reached the quorum's, else 0; -1 = unknown
+    end: int = -1  # of its copy of the log if that has the quorum's end; 0 if not; -1 if unknown
 
 
 class QuorumDescription(NodeDescription, frozen=True, gc=False):
@@ -256,7 +254,7 @@ class DescribeClusterLine(RequestLine, tag="describe_cluster", frozen=True, gc=F
             asks_for_fenced and (version or 0) >= responses.SHOWS_FENCED_FROM,
             tuple((node, None if of is UNSET else of) for node, of in sorted(fenced.items())),
             answer.controller_id if answer else -1,
-            -1 if epoch is None else (epoch + 1) * (0 < (end or 0) <= epoch + 1),
+            -1 if epoch is None else epoch + 1 if 0 < (end or 0) <= epoch + 1 else 0,
         )
 
 

@@ -6,7 +6,7 @@ its copy. A controller's epoch is not, so only the list of the quorum's leader c
 
 `collect` asks a broker for its list again once its copy has the quorum's high watermark, and writes
 both into the line. For other lines epochs are compared. In between a busy cluster may write many
-records, so the high watermark then counts only if a node that runs is in no list.
+records, so the high watermark then counts only if a node that reads the log is in no list.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ def is_outdated(listed: Members, state: ClusterState) -> bool:
 def _is_current(listed: Members, state: ClusterState) -> bool:
     key = listed.role, listed.asked_node
     own = next((entry for entry in state.listeners if (entry.role, entry.node_id) == key), None)
-    failed_at = [
+    requests_at = [
         acl.refused_at
         for acl in state.rights
         if acl.request in (MEMBERS, UNLISTED) and (acl.role, acl.node_id) == key
     ]
-    # `collect` queries the ranges of a node before its lists.
+    # `collect` queries the ranges of a node before its lists, so a later query lost its list.
     if own is not None and state.compared_at + ONE_READING >= listed.at:
-        failed_at.append(_asked_at(own) - FASTEST_RESTART)
-    if any(0 < at - listed.at <= ONE_READING for at in failed_at):
+        requests_at.append(_asked_at(own) - FASTEST_RESTART)
+    if any(0 < at - listed.at <= ONE_READING for at in requests_at):
         return False
     quorum, role = state.quorum, Role(listed.role)
     if quorum.leader_epoch >= 0 and abs(quorum.at - listed.at) <= ONE_READING:

@@ -401,7 +401,7 @@ class Search:
         return max(0.0, min(moments) - time.monotonic()) if moments else None
 
     def list_again(self) -> None:
-        """Ask one of the brokers that listed nodes again, if its user may describe the quorum."""
+        """Ask a broker that listed nodes for its list again, unless no node showed the quorum."""
         if all(node.quorum is None for node in self.answers):
             return
         for node in [node for node in self.answers if node.shows_fenced][:WITNESSES]:

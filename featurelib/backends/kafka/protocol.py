@@ -78,7 +78,7 @@ class ListenerAnswer:
     version: int
     at: datetime
     body: dict[str, object]
-    ends: dict[str, int | None] = field(default_factory=dict)  # of a list: as in its landing line
+    ends: dict[str, int | None] = field(default_factory=dict)  # offsets in its landing line
 
     def read(self, shape: type[_T], part: object = None) -> _T:
         """Return the response, or `part` of it, as a typed value. Raises ProtocolError."""
