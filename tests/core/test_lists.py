@@ -47,6 +47,7 @@ def collected(epoch: int = 9, end: int | None = 10, seconds: float = 5, **keys: 
     return changed(seconds_later(seconds, ALONE), epoch=epoch, high_watermark=end, **keys)
 
 
+BY_ANOTHER = changed(seconds_later(5, ALONE), asked_node=2)
 GHOSTS_BEFORE = changed(seconds_later(5, BOTH_LISTED), epoch=99, high_watermark=100)
 REFUSED = changed(collected(seconds=20), error="no answer", answer=None, epoch=None)
 
@@ -65,6 +66,7 @@ REFUSED = changed(collected(seconds=20), error="no answer", answer=None, epoch=N
         ([AHEAD, collected(39, 40)], set()),
         ([quorum([(1, 0)], end=40), collected(38, 40)], UNPROVEN),
         ([AHEAD, ALONE, collected(38, 40)], UNPROVEN),
+        ([quorum([(1, 0)], end=40), collected(38, 40), BY_ANOTHER], UNPROVEN),
         ([quorum([(1, 0)], end=100), collected(24, 25)], UNPROVEN),
         ([quorum([(1, 0)]), seconds_later(1, answer(1, epoch=99)), collected(24, 25)], UNPROVEN),
         ([quorum([(1, 0)]), GHOSTS_BEFORE, collected(24, 25, seconds=25)], UNPROVEN),
@@ -81,6 +83,7 @@ REFUSED = changed(collected(seconds=20), error="no answer", answer=None, epoch=N
         "the broker follows", "the broker does not follow",
         "its copy has the quorum's end", "also if a node is in no list",
         "its copy lacks a record", "and an older list of the same node proves nothing",
+        "nor does an equal list of another node, whose copy nobody compared",
         "the quorum was further before", "a broker was further before", "a list was further before",
         "the leader does not know the high watermark", "or there is none",
         "the node was queried again, and its list is lost", "which other collectors may do",
