@@ -207,6 +207,7 @@ class ClusterDescription(NodeDescription, frozen=True, gc=False):
     members: tuple[tuple[int, bool | None], ...]
     active: int  # the active controller in this node's response; -1 if unknown
     end: int = -1  # of its copy of the log if that has the quorum's end; 0 if not; -1 if unknown
+    over_client_listener: bool = False  # true if requested over another one than brokers use
 
 
 class QuorumDescription(NodeDescription, frozen=True, gc=False):
@@ -236,6 +237,8 @@ class DescribeClusterLine(RequestLine, tag="describe_cluster", frozen=True, gc=F
     include_fenced_brokers: Truth | None = None
     epoch: Epoch | None = None  # the end of the broker's copy of the metadata log
     high_watermark: Epoch | None = None  # of the quorum, before that
+    listener_name: Text | None = None  # the listener over which the list was requested
+    inter_broker_listener: Text | None = None
     answer: Annotated[responses.DescribeCluster | None, _OBJECT] = None
 
     def content(self) -> ClusterDescription:
@@ -255,6 +258,7 @@ class DescribeClusterLine(RequestLine, tag="describe_cluster", frozen=True, gc=F
             tuple((node, None if of is UNSET else of) for node, of in sorted(fenced.items())),
             answer.controller_id if answer else -1,
             -1 if epoch is None else epoch + 1 if 0 < (end or 0) <= epoch + 1 else 0,
+            len({self.listener_name, self.inter_broker_listener} - {None}) > 1,
         )
 
 
@@ -344,8 +348,7 @@ class DescribeConfigsLine(RequestLine, tag="describe_configs", frozen=True, gc=F
     def _values(self, result: responses.Resource, path: str) -> Values:
         name = result.resource_name
         if result.error_code == 0 and name not in (responses.BROKER_DEFAULT, str(self.asked_node)):
-            # A Kafka node returns only its own configuration: "Unexpected broker id"
-            # (ConfigHelper).
+            # A node returns only its own configuration: "Unexpected broker id" (ConfigHelper).
             raise FaultError(
                 f'{path}.resource_name: expected "{self.asked_node}", the node of the request, or '
                 f'"", found {show(name)}'
@@ -400,10 +403,9 @@ class ProbeLine(Timed, tag="probe", frozen=True, gc=False, kw_only=True):
         _require_once("updates", "feature", [update.feature for update in self.updates])
         came = Delivery(reply=None if self.answer is None else self.answer.reply)
         answers = []
-        for update in self.updates:
-            code, message = came.of(update.feature)
-            move = (update.feature, update.from_level, update.to_level)
-            answers.append(ProbeAnswer(*move, code, message or ""))
+        for of in self.updates:
+            code, message = came.of(of.feature)
+            answers.append(ProbeAnswer(of.feature, of.from_level, of.to_level, code, message or ""))
         return ProbeReply(tuple(answers), None if self.answer is None else self.answer.error_code)
 
 

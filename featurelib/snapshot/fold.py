@@ -240,8 +240,7 @@ class Fold:
             self._keep("migration_ready", ready)
         ranges = self._position(content.supported)
         # A node that was asked in version 4 and responded in a lower one has no features with
-        # minimum
-        # 0.
+        # minimum 0.
         if content.asked_version >= kinds.KNOWS_MINIMUM_ZERO:
             if moment > (listener.full_at, listener.full_line):
                 if listener.full not in (ranges, NOTHING):
@@ -308,7 +307,8 @@ class Fold:
             )
             listed = (int(content.role), content.fenced_shown, at, line, members)
             lister = content.request.asked_node
-            self._keep("members", kept.Members(*listed, lister, content.end))
+            of_lister = lister, content.end, content.over_client_listener
+            self._keep("members", kept.Members(*listed, *of_lister))
             if content.end >= 0:
                 self.state.marks.append((at, content.end - 1))
                 self.state.compared_at = max(self.state.compared_at, at)

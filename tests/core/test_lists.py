@@ -76,6 +76,10 @@ REFUSED = changed(collected(seconds=20), error="no answer", answer=None, epoch=N
         ([quorum([(1, 0)]), ALONE, seconds_later(30, ANSWERS[0])], set()),
         ([quorum([(1, 0)]), collected(), REFUSED], UNPROVEN),
         ([quorum([(1, 0)]), seconds_later(2, answer(7, epoch=9, ranges=OLD)), ALONE], set()),
+        ([AHEAD, collected(39, 40, listener_name="B", inter_broker_listener="B")], set()),
+        ([AHEAD, collected(39, 40, listener_name="C", inter_broker_listener="B")], UNPROVEN),
+        ([quorum([(1, 0)], end=40),
+          collected(39, 40, listener_name="C", inter_broker_listener="B")], set()),
     ],
     ids=[
         "no other node", "a node that runs is in no list, and the list is as new as the quorum",
@@ -88,6 +92,9 @@ REFUSED = changed(collected(seconds=20), error="no answer", answer=None, epoch=N
         "the leader does not know the high watermark", "or there is none",
         "the node was queried again, and its list is lost", "which other collectors may do",
         "and its list failed", "a broker that is not registered responds",
+        "a node is in no list, not even over the listener between brokers",
+        "the list was requested over another listener, which that node may lack",
+        "which no node shows that it lacks",
     ],
 )  # fmt: skip
 def test_a_list_that_is_older_than_other_responses_proves_nothing(

@@ -26,6 +26,7 @@ from featurelib.backends.kafka.internals import Api
 from featurelib.backends.kafka.protocol import (
     WITNESSES,
     Client,
+    ListedMembers,
     ListenerAnswer,
     NodeAnswers,
     QuorumState,
@@ -40,7 +41,8 @@ from featurelib.backends.kafka.protocol import (
 from featurelib.config.fleet import split_id
 from featurelib.errors import BackendError, ConfigError, ProtocolError, UnreachableError
 from featurelib.feature import Role
-from featurelib.landing.responses import BROKERS, CONTROLLERS
+from featurelib.landing import responses
+from featurelib.landing.responses import BROKERS, CONTROLLERS, given
 from featurelib.words import clean
 
 if TYPE_CHECKING:
@@ -245,6 +247,28 @@ class _End(msgspec.Struct, frozen=True):
     finalized_features_epoch: int = -1
 
 
+_ADVERTISED = "advertised.listeners", "listeners"
+_BETWEEN_BROKERS = "inter.broker.listener.name", "security.inter.broker.protocol"
+
+
+def _listener_names(client: Client, node: int, listed: ListenerAnswer) -> dict[str, str]:
+    """Return the names of the listener over which a broker was asked for its list, and of the
+    listener between brokers; {} = unknown. The broker lists its own address on the first one.
+    Raises ProtocolError, UnreachableError."""
+    answer = client.describe_configs([str(node)], (*_ADVERTISED, *_BETWEEN_BROKERS))
+    if listed.fault is not None or answer.fault is not None:
+        return {}
+    configs = answer.read(responses.DescribeConfigs).results[0].configs
+    values = {of.name: given(of.value) for of in configs}
+    advertised, internal = (
+        next(filter(None, map(values.get, keys)), "") for keys in (_ADVERTISED, _BETWEEN_BROKERS)
+    )
+    pairs = (entry.strip().partition("://") for entry in advertised.split(","))
+    name_of = {address: name for name, _, address in pairs}
+    name = name_of.get(listed.read(ListedMembers).addresses.get(node, ""), "")
+    return {"listener_name": name, "inter_broker_listener": internal} if name and internal else {}
+
+
 def _list_again(node: NodeAnswers, wire: Wire) -> tuple[NodeAnswers, bool]:
     """Ask a broker for its list again, once its copy of the metadata log has the quorum's end: then
     its list has every registration until then (featurelib.snapshot.lists). Return all its
@@ -261,12 +285,13 @@ def _list_again(node: NodeAnswers, wire: Wire) -> tuple[NodeAnswers, bool]:
                     break
                 time.sleep(CATCH_UP_PAUSE * (end is None or epoch + 1 < end))
             listed = client.describe_cluster(BROKERS)
+            names = _listener_names(client, node.target.node_id, listed)
         silence = Silence(Api.DESCRIBE_CLUSTER, listed.at, listed.fault or "", listed.code)
     except (UnreachableError, ProtocolError) as error:
         silence = Silence(Api.DESCRIBE_CLUSTER, now(), str(error))
     if silence.why:
         return replace(node, silent=(*node.silent, silence)), False
-    listed = replace(listed, ends={"epoch": epoch, "high_watermark": end})
+    listed = replace(listed, added={"epoch": epoch, "high_watermark": end, **names})
     return replace(node, answers=(*node.answers, listed)), end is not None and epoch + 1 >= end
 
 

@@ -78,7 +78,7 @@ class ListenerAnswer:
     version: int
     at: datetime
     body: dict[str, object]
-    ends: dict[str, int | None] = field(default_factory=dict)  # offsets in its landing line
+    added: dict[str, int | str | None] = field(default_factory=dict)  # keys of its landing line
 
     def read(self, shape: type[_T], part: object = None) -> _T:
         """Return the response, or `part` of it, as a typed value. Raises ProtocolError."""
@@ -334,13 +334,15 @@ class Client(Connection):
         topic = {"topic_name": responses.METADATA_TOPIC, "partitions": [{"partition_index": 0}]}
         return self._ask(Api.DESCRIBE_QUORUM, topics=[topic])
 
-    def describe_configs(self, resources: Sequence[str]) -> ListenerAnswer:
-        """Return the response to DescribeConfigs for the keys in landing.responses."""
+    def describe_configs(
+        self, resources: Sequence[str], keys: Sequence[str] = responses.KEYS
+    ) -> ListenerAnswer:
+        """Return the response to DescribeConfigs for these keys."""
         requested = [
             {
                 "resource_type": responses.BROKER,
                 "resource_name": name,
-                "configuration_keys": list(responses.KEYS),
+                "configuration_keys": list(keys),
             }
             for name in resources
         ]
