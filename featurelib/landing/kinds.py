@@ -207,7 +207,7 @@ class ClusterDescription(NodeDescription, frozen=True, gc=False):
     members: tuple[tuple[int, bool | None], ...]
     active: int  # the active controller in this node's response; -1 if unknown
     end: int = -1  # of its copy of the log if that has the quorum's end; 0 if not; -1 if unknown
-    over_client_listener: bool = False  # true if requested over another one than brokers use
+    may_lack_brokers: bool = False  # true if requested over another listener than theirs
 
 
 class QuorumDescription(NodeDescription, frozen=True, gc=False):
@@ -403,9 +403,10 @@ class ProbeLine(Timed, tag="probe", frozen=True, gc=False, kw_only=True):
         _require_once("updates", "feature", [update.feature for update in self.updates])
         came = Delivery(reply=None if self.answer is None else self.answer.reply)
         answers = []
-        for of in self.updates:
-            code, message = came.of(of.feature)
-            answers.append(ProbeAnswer(of.feature, of.from_level, of.to_level, code, message or ""))
+        for update in self.updates:
+            code, message = came.of(update.feature)
+            move = (update.feature, update.from_level, update.to_level)
+            answers.append(ProbeAnswer(*move, code, message or ""))
         return ProbeReply(tuple(answers), None if self.answer is None else self.answer.error_code)
 
 

@@ -307,7 +307,7 @@ class Fold:
             )
             listed = (int(content.role), content.fenced_shown, at, line, members)
             lister = content.request.asked_node
-            of_lister = lister, content.end, content.over_client_listener
+            of_lister = lister, content.end, content.may_lack_brokers
             self._keep("members", kept.Members(*listed, *of_lister))
             if content.end >= 0:
                 self.state.marks.append((at, content.end - 1))

@@ -61,7 +61,7 @@ def _is_current(listed: Members, state: ClusterState) -> bool:
             return False
     if role is Role.CONTROLLER:
         return True
-    if listed.over_client_listener and _has_unlisted(state):
+    if listed.may_lack_brokers and _has_unlisted(state):
         return False
     if listed.end >= 0:
         return all(

@@ -98,7 +98,7 @@ class Members(msgspec.Struct, array_like=True, gc=False):
     members: tuple[tuple[int, int], ...]  # (node, 1 fenced · 0 unfenced · -1 unknown), sorted
     asked_node: int = NOTHING
     end: int = -1  # of its copy of the log, if that reached the quorum's; 0 = no; -1 = unknown
-    over_client_listener: bool = False  # then brokers without that listener are in no list
+    may_lack_brokers: bool = False  # true if requested over another listener than theirs
 
 
 class Quorum(msgspec.Struct, array_like=True, gc=False):

@@ -335,7 +335,7 @@ def lines_of(node: NodeAnswers, cluster_id: str) -> Iterator[bytes]:
             body.pop("authorized_operations", None)  # it was not requested
             keys["endpoint_type"] = body.get("endpoint_type")  # version 0 knows brokers only
             keys["include_fenced_brokers"] = version >= SHOWS_FENCED_FROM
-            keys |= answer.added
+            keys |= answer.line_keys
         is_configured = answer.api is Api.DESCRIBE_CONFIGS
         keys["answer"] = configurations(answer) if is_configured else body
         yield line(answer.api, answer.at, **keys)

@@ -42,7 +42,7 @@ from featurelib.config.fleet import split_id
 from featurelib.errors import BackendError, ConfigError, ProtocolError, UnreachableError
 from featurelib.feature import Role
 from featurelib.landing import responses
-from featurelib.landing.responses import BROKERS, CONTROLLERS, given
+from featurelib.landing.responses import BROKERS, CONTROLLERS
 from featurelib.words import clean
 
 if TYPE_CHECKING:
@@ -247,26 +247,28 @@ class _End(msgspec.Struct, frozen=True):
     finalized_features_epoch: int = -1
 
 
-_ADVERTISED = "advertised.listeners", "listeners"
-_BETWEEN_BROKERS = "inter.broker.listener.name", "security.inter.broker.protocol"
+_ADDRESSES = "advertised.listeners", "listeners"
+_OF_BROKERS = "inter.broker.listener.name", "security.inter.broker.protocol"
 
 
 def _listener_names(client: Client, node: int, listed: ListenerAnswer) -> dict[str, str]:
     """Return the names of the listener over which a broker was asked for its list, and of the
-    listener between brokers; {} = unknown. The broker lists its own address on the first one.
-    Raises ProtocolError, UnreachableError."""
-    answer = client.describe_configs([str(node)], (*_ADVERTISED, *_BETWEEN_BROKERS))
-    if listed.fault is not None or answer.fault is not None:
+    listener between brokers; {} = unknown. The broker lists its own address on the first one."""
+    try:
+        answer = client.describe_configs([str(node)], (*_ADDRESSES, *_OF_BROKERS))
+        configs = answer.read(responses.DescribeConfigs).results[0].configs
+        address = listed.read(ListedMembers).addresses.get(node, "")
+    except BackendError:
         return {}
-    configs = answer.read(responses.DescribeConfigs).results[0].configs
-    values = {of.name: given(of.value) for of in configs}
-    advertised, internal = (
-        next(filter(None, map(values.get, keys)), "") for keys in (_ADVERTISED, _BETWEEN_BROKERS)
+    values = {config.name: responses.given(config.value) for config in configs}
+    listeners, of_brokers = (
+        next(filter(None, map(values.get, keys)), "") for keys in (_ADDRESSES, _OF_BROKERS)
     )
-    pairs = (entry.strip().partition("://") for entry in advertised.split(","))
-    name_of = {address: name for name, _, address in pairs}
-    name = name_of.get(listed.read(ListedMembers).addresses.get(node, ""), "")
-    return {"listener_name": name, "inter_broker_listener": internal} if name and internal else {}
+    pairs = (text.strip().partition("://") for text in listeners.split(","))
+    names = {host_port: name for name, _, host_port in pairs}
+    name = names.get(address, "")
+    keys = {"listener_name": name, "inter_broker_listener": of_brokers}
+    return keys if all(keys.values()) else {}
 
 
 def _list_again(node: NodeAnswers, wire: Wire) -> tuple[NodeAnswers, bool]:
@@ -291,7 +293,7 @@ def _list_again(node: NodeAnswers, wire: Wire) -> tuple[NodeAnswers, bool]:
         silence = Silence(Api.DESCRIBE_CLUSTER, now(), str(error))
     if silence.why:
         return replace(node, silent=(*node.silent, silence)), False
-    listed = replace(listed, added={"epoch": epoch, "high_watermark": end, **names})
+    listed = replace(listed, line_keys={"epoch": epoch, "high_watermark": end, **names})
     return replace(node, answers=(*node.answers, listed)), end is not None and epoch + 1 >= end
 
 

@@ -78,7 +78,7 @@ class ListenerAnswer:
     version: int
     at: datetime
     body: dict[str, object]
-    added: dict[str, int | str | None] = field(default_factory=dict)  # keys of its landing line
+    line_keys: dict[str, int | str | None] = field(default_factory=dict)  # added to its line
 
     def read(self, shape: type[_T], part: object = None) -> _T:
         """Return the response, or `part` of it, as a typed value. Raises ProtocolError."""
