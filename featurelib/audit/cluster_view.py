@@ -143,11 +143,7 @@ class Inputs:
         return judged, as_of, rejected
 
     def _fold(
-        self,
-        cluster_id: str,
-        accepted: _Lines,
-        unread: _Lines,
-        rejected: list[tuple[int, str]],
+        self, cluster_id: str, accepted: _Lines, unread: _Lines, rejected: list[tuple[int, str]]
     ) -> ClusterState:
         """Return the state of a cluster. Lines that the fold cannot use are added to `rejected`."""
         until = None if self.as_of is None else latest(self.as_of)

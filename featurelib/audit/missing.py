@@ -38,14 +38,7 @@ from featurelib.core.dialect import GENERATIONS, load
 from featurelib.core.features_znode import elect
 from featurelib.feature import UNREGISTERS_CONTROLLERS_FROM, Role, Witness
 from featurelib.findings import Issue
-from featurelib.landing.responses import (
-    CONFIGS,
-    MEMBERS,
-    NOT_AUTHORIZED,
-    PROBE,
-    QUORUM,
-    needed,
-)
+from featurelib.landing.responses import CONFIGS, MEMBERS, NOT_AUTHORIZED, PROBE, QUORUM, needed
 from featurelib.rows import NONE, Bool, Int, Texts, pick, texts_of
 from featurelib.snapshot.records import MALFORMED
 from featurelib.words import NOBODY_ANSWERED, clean, moment, nodes, share_reasons, time_text

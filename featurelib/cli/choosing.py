@@ -54,11 +54,7 @@ def nights(
 
 
 def several(
-    clusters: list[str] | None = None,
-    every: bool = False,
-    *,
-    choice: Choice,
-    options: Wanted,
+    clusters: list[str] | None = None, every: bool = False, *, choice: Choice, options: Wanted
 ) -> list[Chosen]:
     """Return the clusters that options choose: without names all clusters in the landing files,
     with --all also those of the inventory. Raises ConfigError."""

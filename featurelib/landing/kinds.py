@@ -225,8 +225,7 @@ class QuorumDescription(NodeDescription, frozen=True, gc=False):
 
 
 class ConfigDescription(NodeDescription, frozen=True, gc=False):
-    """A DescribeConfigs response (KIP-226, KIP-919): the requested resources, each a node's own id
-    or BROKER_DEFAULT, and their values."""
+    """A DescribeConfigs response (KIP-226, KIP-919): values by node id, or by BROKER_DEFAULT."""
 
     resources: tuple[tuple[str, Values], ...]
 

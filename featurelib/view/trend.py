@@ -331,9 +331,7 @@ def _age(hours: int) -> str:
 
 
 def _named(
-    nights: Sequence[model.PastRun],
-    rows: Sequence[Mapping[str, int]],
-    order: Callable[[str], Any],
+    nights: Sequence[model.PastRun], rows: Sequence[Mapping[str, int]], order: Callable[[str], Any]
 ) -> list[Series]:
     """Return a series of counts for each name, newest first, then for clusters without."""
     names = sorted({name for row in rows for name in row}, key=order, reverse=True)

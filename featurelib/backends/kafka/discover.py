@@ -203,8 +203,7 @@ def _list(client: Client, role: Role) -> Iterator[ListenerAnswer]:
 
 
 def _leader(client: Client) -> Iterator[ListenerAnswer]:
-    """Yield the response with the quorum, if the listener returns it. Otherwise the later full
-    query reports the reason."""
+    """Yield the response with the quorum, if there is one; else the full query has the reason."""
     with suppress(BackendError):
         if client.version_of(Api.DESCRIBE_QUORUM) is not None:
             answer = client.describe_quorum()
@@ -251,22 +250,19 @@ _ADDRESSES = "advertised.listeners", "listeners"
 _OF_BROKERS = "inter.broker.listener.name", "security.inter.broker.protocol"
 
 
-def _listener_names(client: Client, node: int, listed: ListenerAnswer) -> dict[str, str]:
+def _listener_names(client: Client, node: int, response: ListenerAnswer) -> dict[str, str]:
     """Return the names of the listener over which a broker was asked for its list, and of the
-    listener between brokers; {} = unknown. The broker lists its own address on the first one."""
-    try:
-        answer = client.describe_configs([str(node)], (*_ADDRESSES, *_OF_BROKERS))
-        configs = answer.read(responses.DescribeConfigs).results[0].configs
-        address = listed.read(ListedMembers).addresses.get(node, "")
-    except BackendError:
-        return {}
+    listener between brokers; {} = unknown. The broker lists its own address on the first one.
+    Raises ProtocolError, UnreachableError."""
+    answer = client.describe_configs([str(node)], (*_ADDRESSES, *_OF_BROKERS))
+    configs = answer.read(responses.DescribeConfigs).results[0].configs
     values = {config.name: responses.given(config.value) for config in configs}
     listeners, of_brokers = (
         next(filter(None, map(values.get, keys)), "") for keys in (_ADDRESSES, _OF_BROKERS)
     )
     pairs = (text.strip().partition("://") for text in listeners.split(","))
     names = {host_port: name for name, _, host_port in pairs}
-    name = names.get(address, "")
+    name = names.get(response.read(ListedMembers).addresses.get(node, ""), "")
     keys = {"listener_name": name, "inter_broker_listener": of_brokers}
     return keys if all(keys.values()) else {}
 
@@ -384,8 +380,7 @@ class Search:
     def _learn_from(
         self, work: Callable[[], _T], learn: Callable[[_T], None], role: Role | None = None
     ) -> None:
-        """Ask a node that can list others (a broker, a controller, or ZooKeeper) in a thread; pass
-        its response to `learn`."""
+        """Ask a broker, a controller or ZooKeeper in a thread; pass its response to `learn`."""
 
         def learned(job: Future[_T]) -> None:
             self._introducing -= 1
@@ -421,8 +416,7 @@ class Search:
         return target.role is Role.CONTROLLER and not is_given and self._is_patient()
 
     def _seconds_left(self) -> float | None:
-        """Return the seconds after which the search continues without a response; None = it
-        waits."""
+        """Return the seconds until the search continues without a response; None = it waits."""
         moments = [self._next_broker_at] if self._brokers_left() else []
         moments += [self._began + PAUSE_SECONDS] if self._is_patient() else []
         return max(0.0, min(moments) - time.monotonic()) if moments else None

@@ -13,13 +13,7 @@ from featurelib.questions.muted import over_row
 from featurelib.source import Source
 from featurelib.view.layout import Page
 from featurelib.view.questions import QuestionPage, judges_line
-from featurelib.view.words import (
-    SNAPSHOT_FIRST,
-    idle_text,
-    no_return_text,
-    show_muted,
-    update_text,
-)
+from featurelib.view.words import SNAPSHOT_FIRST, idle_text, no_return_text, show_muted, update_text
 from featurelib.words import clean, level_text, levels_text, range_text, releases_text
 
 Row = Mapping[str, Any]
