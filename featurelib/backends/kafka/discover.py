@@ -254,6 +254,8 @@ def _listener_names(client: Client, node: int, response: ListenerAnswer) -> dict
     """Return the names of the listener over which a broker was asked for its list, and of the
     listener between brokers; {} = unknown. The broker lists its own address on the first one.
     Raises ProtocolError, UnreachableError."""
+    if client.version_of(Api.DESCRIBE_CONFIGS) is None:
+        return {}
     answer = client.describe_configs([str(node)], (*_ADDRESSES, *_OF_BROKERS))
     configs = answer.read(responses.DescribeConfigs).results[0].configs
     values = {config.name: responses.given(config.value) for config in configs}
