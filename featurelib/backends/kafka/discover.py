@@ -252,8 +252,7 @@ _OF_BROKERS = "inter.broker.listener.name", "security.inter.broker.protocol"
 
 def _listener_names(client: Client, node: int, response: ListenerAnswer) -> dict[str, str]:
     """Return the names of the listener over which a broker was asked for its list, and of the
-    listener between brokers; {} = unknown. The broker lists its own address on the first one.
-    Raises ProtocolError, UnreachableError."""
+    listener between brokers; {} = unknown. Raises ProtocolError, UnreachableError."""
     if client.version_of(Api.DESCRIBE_CONFIGS) is None:
         return {}
     answer = client.describe_configs([str(node)], (*_ADDRESSES, *_OF_BROKERS))
@@ -412,8 +411,7 @@ class Search:
         return bool(self._introducing) and time.monotonic() < self._began + PAUSE_SECONDS
 
     def _may_be_given(self, target: Target) -> bool:
-        """Return true if a given address may turn out to be this controller's. Given addresses have
-        priority over advertised ones."""
+        """Return true if a given address, which has priority, may turn out to be this node's."""
         is_given = not {*target.addresses}.isdisjoint(self._reach.controllers)
         return target.role is Role.CONTROLLER and not is_given and self._is_patient()
 
