@@ -1,4 +1,4 @@
-"""Fold landing lines into one cluster's state, and store it as one row."""
+"""Fold the landing lines of a cluster into its state, and store the state as a row."""
 
 from featurelib.snapshot.build import snapshot_rows
 from featurelib.snapshot.fold import Fold, begin, fold_lines

@@ -1,7 +1,7 @@
-"""Make the stored row of a cluster from the state that the fold left.
+"""Make the stored snapshot row of a cluster from its state.
 
-Input: cluster ids and states. Output: rows of featurelib.schema.SNAPSHOT, in the form that
-featurelib.snapshot.records has. Nothing is judged. A source that a newer one replaced is left out.
+Input: cluster ids with the states that featurelib.snapshot.fold returns. Output: rows of
+featurelib.schema.SNAPSHOT, without verdicts. A row omits data that newer data replaces.
 """
 
 from __future__ import annotations
@@ -43,24 +43,24 @@ from featurelib.snapshot.state import (
 from featurelib.snapshot.zookeeper import registered
 
 _Tuples = Iterable[tuple[object, ...]]
-_MOMENT = attrgetter("at", "line")
-_KIND = attrgetter("role", "fenced_shown")
+_BY_TIME = attrgetter("at", "line")
+_LIST_KIND = attrgetter("role", "fenced_shown")
 
 
 def snapshot_rows(clusters: Iterable[tuple[str, ClusterState | Exception]]) -> TableRows:
-    """Return a row of featurelib.schema.SNAPSHOT for each (cluster id, state). An exception in
-    place of a state is the failure of its fold: no cluster's lines end the run of the others."""
-    states, rows = list(clusters), list[StoredRow]()
+    """Return a row of featurelib.schema.SNAPSHOT for each (cluster id, state). If the fold of a
+    cluster failed, its exception replaces the state, and the row names the failure."""
+    states_by_cluster, rows = list(clusters), list[StoredRow]()
     try:
-        for cluster, state in states:
+        for cluster, state in states_by_cluster:
             if isinstance(state, Exception):
                 raise state
             rows.append(_Row(cluster, state).fill())
         return write_rows(rows)
     except Exception as fault:
-        if len(states) == 1:
-            return unusable_row(states[0][0], fault)
-        return join_rows([snapshot_rows([of_cluster]) for of_cluster in states])
+        if len(states_by_cluster) == 1:
+            return unusable_row(states_by_cluster[0][0], fault)
+        return join_rows([snapshot_rows([pair]) for pair in states_by_cluster])
 
 
 class _Row:
@@ -68,7 +68,7 @@ class _Row:
 
     def __init__(self, cluster: str, state: ClusterState) -> None:
         self._state = state
-        # The time of the newest response; 0 = no usable response.
+        # The time of the newest response; 0 = the cluster has no usable response.
         self._answered = state.observed_at or (state.strimzi.at if state.strimzi else 0)
         newest = max(self._answered, state.not_reached.after if state.not_reached else 0)
         self._row = StoredRow(
@@ -79,20 +79,20 @@ class _Row:
         )
         self._profiles: dict[Map, int] = {}
         self._levels: dict[Map, int] = {}
-        self._zookeeper, self._kraft = is_on_zookeeper(state), controllers_at(state) > 0
-        self._migrated = self._kraft and (self._zookeeper or bool(state.read_twice))
+        self._has_zookeeper, self._has_kraft = is_on_zookeeper(state), controllers_at(state) > 0
+        self._is_migrated = self._has_kraft and (self._has_zookeeper or bool(state.read_twice))
 
     def fill(self) -> StoredRow:
-        """Return the row with all its parts."""
-        # Brokers that migrated to KRaft leave ZooKeeper, and still exist.
+        """Return the finished row, with every part of featurelib.schema.LAYOUT."""
+        # Brokers that migrated to KRaft leave ZooKeeper, but they are still registered.
         state = self._state
-        stored, removed = (_stored(state), set[int]()) if self._kraft else registered(state)
+        stored, removed = (_stored(state), set[int]()) if self._has_kraft else registered(state)
         text, quorum, directories = (
             self._row.text_code,
             state.quorum,
             dict(state.quorum.directories),
         )
-        newest = {_KIND(o): o for o in sorted(state.members, key=_MOMENT)}
+        newest = {_LIST_KIND(o): o for o in sorted(state.members, key=_BY_TIME)}
         lists = [newest[key] for key in sorted(newest)]
         parts: dict[str, _Tuples] = {
             "scalars": [self._scalars()],
@@ -101,11 +101,11 @@ class _Row:
             "registrations_gone": [(node_id,) for node_id in sorted(removed)],
             "witnesses": self._witnesses(),
             "members": [
-                (row.role, self._fenced_shown(row), row.at, row.line, len(row.members))
+                (row.role, self._fenced_code(row), row.at, row.line, len(row.members))
                 for row in lists
             ],
             "member": [member for row in lists for member in row.members],
-            "disputed": self._disputed(lists),
+            "disputed": self._disputed_nodes(lists),
             "voters": [
                 (row, row in quorum.following, text(directories.get(row))) for row in quorum.voters
             ],
@@ -115,7 +115,7 @@ class _Row:
             "refusals": self._refusals(),
             "probe": self._probe(),
             "strimzi": self._strimzi(),
-            "not_reached": self._not_reached(),
+            "not_reached": self._failed_reading(),
             "strimzi_nodes": self._strimzi_nodes(),
             "unnumbered": [
                 (self._row.name_code(name), text(printed))
@@ -125,41 +125,41 @@ class _Row:
             "ambiguous_dumps": [(time,) for time in state.ambiguous_dumps],
         }
         self._row.parts = {part: make_records(part, list(rows)) for part, rows in parts.items()}
-        # The row's lists of names are complete only after all parts are filled.
+        # Feature names are added while the parts are filled, so the maps come last.
         name = self._row.name_code
         for sizes, entries, maps in (
             ("profiles", "ranges", self._profiles),
             ("level_maps", "levels", self._levels),
         ):
             self._row.parts[sizes] = make_records(sizes, [(len(row),) for row in maps])
-            ends = [(name(feature), low, high) for row in maps for feature, low, high in row]
-            self._row.parts[entries] = make_records(entries, ends)
+            triples = [(name(feature), low, high) for row in maps for feature, low, high in row]
+            self._row.parts[entries] = make_records(entries, triples)
         if missing := LAYOUT.keys() - self._row.parts.keys():
             raise KeyError(f"snapshot.toml: _Row.fill does not fill the part {min(missing)}")
         return self._row
 
     def _scalars(self) -> tuple[int, ...]:
         state, node = self._state, self._state.node
-        # Once KRaft controllers exist, no node reads `/feature`.
-        is_unread = node.unread_at > max(node.at, node.absent_at)
-        node = FeaturesNode() if self._kraft or is_unread else node
-        is_there = node.data is not None and node.at >= node.absent_at
+        # After a migration to KRaft no node reads `/feature`.
+        is_unknown = node.unread_at > max(node.at, node.absent_at)
+        node = FeaturesNode() if self._has_kraft or is_unknown else node
+        exists = node.data is not None and node.at >= node.absent_at
         self._row.features_node = node.data
         waiting_at, waiting_line, _ = state.waiting
         values: dict[str, int] = {
-            # Without an epoch it is a tool's table, which may lack a row.
+            # A response without an epoch is a table printed by a tool, which may lack a row.
             "quorum_at": state.quorum.at if state.quorum.leader_epoch >= 0 else 0,
             "quorum_line": state.quorum.line,
-            "controller": state.quorum.leader_id if self._kraft else state.controller[2],
+            "controller": state.quorum.leader_id if self._has_kraft else state.controller[2],
             "log_end": state.log.end,
             "log_at": state.log.at if is_complete(state) else -_dumped_at(state),
             "log_gap_end": _gap_end(state),
             "migration": state.log.migration,
             "features_node_at": max(node.at, node.absent_at),
-            "features_node_line": node.line if is_there else node.absent_line,
-            "features_node_version": node.version if is_there or not node.absent_at else NODE_GONE,
+            "features_node_line": node.line if exists else node.absent_line,
+            "features_node_version": node.version if exists or not node.absent_at else NODE_GONE,
             "features_node_recreated": node.recreated,
-            "zookeeper": self._zookeeper,
+            "zookeeper": self._has_zookeeper,
             "waiting_at": waiting_at,
             "waiting_line": waiting_line,
         }
@@ -169,9 +169,9 @@ class _Row:
         values = {name: getattr(entry, name) for name in LAYOUT["listeners"].names or ()}
         values["full"] = self._supported(entry, entry.full)
         values["partial"] = self._supported(entry, entry.partial)
-        values["levels"] = self._place(self._levels, entry.levels)
-        if self._migrated and is_in_zookeeper_mode(entry, self._state):
-            values |= {"full": self._registered(), "partial": NOTHING}
+        values["levels"] = self._map_index(self._levels, entry.levels)
+        if self._is_migrated and is_in_zookeeper_mode(entry, self._state):
+            values |= {"full": self._zk_profile(), "partial": NOTHING}
             values |= {"full_at": max(entry.full_at, entry.partial_at), "levels": NOTHING}
             values |= {"full_line": max(entry.full_line, entry.partial_line), "epoch": -1}
         if _contradicts_itself(entry):
@@ -183,43 +183,47 @@ class _Row:
         values["releases"] = self._row.text_code(entry.releases or None)
         return tuple(values.values())
 
-    def _fenced_shown(self, of: Members) -> int:
-        """Return 1 if a list shows fenced brokers, 0 if not; -1 = it is outdated."""
-        shows = of.fenced_shown or of.role == Role.CONTROLLER
-        return -1 if shows and is_outdated(of, self._state) else int(of.fenced_shown)
+    def _fenced_code(self, listing: Members) -> int:
+        """Return 1 if a node list shows fenced brokers, 0 if not, -1 if the list is outdated."""
+        shows_fenced = listing.fenced_shown or listing.role == Role.CONTROLLER
+        return (
+            -1 if shows_fenced and is_outdated(listing, self._state) else int(listing.fenced_shown)
+        )
 
     def _registrations(self, stored: list[Registration]) -> Iterator[tuple[object, ...]]:
-        for entry in stored if self._zookeeper else ():
-            position = self._place(self._profiles, entry.profile)
-            profile = self._registered() if self._kraft else position
+        for entry in stored if self._has_zookeeper else ():
+            position = self._map_index(self._profiles, entry.profile)
+            profile = self._zk_profile() if self._has_kraft else position
             node = (entry.node_id, 0, int(Witness.FEATURES_NODE), profile)
             yield (*node, 0, entry.at, entry.line)
-        for item in self._state.log.nodes:
-            profile = self._place(self._profiles, item.profile)
-            node = (item.node_id, item.role, int(Witness.METADATA_LOG), profile)
-            # A newer dump of an old record does not show what changed after the record.
-            yield (*node, item.fenced, min(item.at, self._state.log.at), item.line)
+        for logged in self._state.log.nodes:
+            profile = self._map_index(self._profiles, logged.profile)
+            node = (logged.node_id, logged.role, int(Witness.METADATA_LOG), profile)
+            # The dump may be newer than the record, but it proves nothing about later changes.
+            yield (*node, logged.fenced, min(logged.at, self._state.log.at), logged.line)
 
-    def _disputed(self, lists: Sequence[Members]) -> Iterator[tuple[object, ...]]:
-        """Yield each node that one DescribeCluster list has and the newest list of its time
-        lacks, and each controller that votes or leads in one of two DescribeQuorum responses."""
-        for new in lists:
-            lists_then = [o for o in self._state.members if _KIND(o) == _KIND(new)]
-            differ = {member for old in lists_then for member in {*old.members} ^ {*new.members}}
-            for node_id in sorted({node_id for node_id, _ in differ}):
-                yield new.role, node_id, new.at, new.line
+    def _disputed_nodes(self, lists: Sequence[Members]) -> Iterator[tuple[object, ...]]:
+        """Yield nodes that are in only some DescribeCluster lists of about one time, and
+        controllers that are voter or leader in only some DescribeQuorum responses."""
+        for newest in lists:
+            same_lists = [o for o in self._state.members if _LIST_KIND(o) == _LIST_KIND(newest)]
+            differing = {
+                member for old in same_lists for member in {*old.members} ^ {*newest.members}
+            }
+            for node_id in sorted({node_id for node_id, _ in differing}):
+                yield newest.role, node_id, newest.at, newest.line
         quorum, voters = self._state.quorum, set[int]()
-        for other in self._state.quorums:
-            voters |= {*other.voters} ^ {*quorum.voters} or {other.leader_id} - {quorum.leader_id}
+        for older in self._state.quorums:
+            voters |= {*older.voters} ^ {*quorum.voters} or {older.leader_id} - {quorum.leader_id}
         for node_id in sorted(voters):
             yield int(Role.CONTROLLER), node_id, quorum.at, quorum.line
 
     def _witnesses(self) -> Iterator[tuple[object, ...]]:
         state = self._state
         for entry in state.witnesses:
-            if self._is_of_zookeeper(entry):
+            if self._is_by_zookeeper(entry):
                 continue
-            levels = self._place(self._levels, entry.levels)
+            levels = self._map_index(self._levels, entry.levels)
             yield entry.kind, levels, entry.epoch, entry.at, entry.line
         log, tool = state.log, state.tool
         if is_complete(state):
@@ -233,20 +237,20 @@ class _Row:
         if at:
             yield int(Witness.SCRAPE), _position(self._levels, scraped), -1, at, line
 
-    def _is_of_zookeeper(self, entry: WitnessedLevels) -> bool:
-        """Return true for levels from a broker in ZooKeeper mode in a cluster with KRaft
-        controllers, which store a metadata.version before the migration begins."""
+    def _is_by_zookeeper(self, entry: WitnessedLevels) -> bool:
+        """Return true for levels that a broker in ZooKeeper mode reported although KRaft
+        controllers exist: levels without metadata.version."""
         levels = self._state.maps[entry.levels]
         has_metadata = any(name == METADATA_VERSION for name, _, _ in levels)
-        return self._migrated and entry.kind == Witness.BROKER and not has_metadata
+        return self._is_migrated and entry.kind == Witness.BROKER and not has_metadata
 
-    def _registered(self) -> int:
-        """Return the profile that brokers in ZooKeeper mode register during a migration."""
-        ranges = registered_ranges(self._state) if self._zookeeper else None
+    def _zk_profile(self) -> int:
+        """Return the ranges' position that brokers in ZooKeeper mode register in a migration."""
+        ranges = registered_ranges(self._state) if self._has_zookeeper else None
         return NOTHING if ranges is None else _position(self._profiles, ranges)
 
     def _configs(self) -> Iterator[tuple[object, ...]]:
-        """Yield an entry for each configuration key that was requested from a node."""
+        """Yield one record per node and configuration key that was requested from the node."""
         text = self._row.text_code
         for config in self._state.configs:
             values = {key: (value, source) for key, value, source in config.values}
@@ -256,22 +260,22 @@ class _Row:
                 yield (*node, text(value), source, config.at, config.line)
 
     def _refusals(self) -> Iterator[tuple[object, ...]]:
-        """Yield each request that was last refused for a missing permission, by node."""
+        """Yield each request whose newest response from a node is a refusal by an ACL."""
         text, newest = self._row.text_code, dict[tuple[str, int], tuple[int, int]]()
         for acl in self._state.rights:
-            answered, refused = newest.get((acl.request, acl.role), (0, 0))
-            times = max(answered, acl.answered_at), max(refused, acl.refused_at)
-            newest[acl.request, acl.role] = times
+            answered_at, refused = newest.get((acl.request, acl.role), (0, 0))
+            newest_times = max(answered_at, acl.answered_at), max(refused, acl.refused_at)
+            newest[acl.request, acl.role] = newest_times
         answering = {request for (request, _), (at, refused) in newest.items() if at > refused}
         for acl in self._state.rights:
-            answered, refused = newest[acl.request, acl.role]
-            if answered < acl.refused_at and refused <= acl.refused_at + ONE_READING:
+            answered_at, refused = newest[acl.request, acl.role]
+            if answered_at < acl.refused_at and refused <= acl.refused_at + ONE_READING:
                 elsewhere = acl.request in answering
                 node = (text(acl.request), acl.role, acl.node_id, elsewhere, text(acl.principal))
                 yield (*node, acl.refused_at, acl.line)
 
     def _probe(self) -> Iterator[tuple[object, ...]]:
-        """Yield the updates of the newest probe, unless newer data exists."""
+        """Yield the updates of the newest validate-only request, unless newer data exists."""
         probe = self._state.probe
         if probe is None or probe.at < self._state.observed_at:
             return
@@ -280,18 +284,18 @@ class _Row:
             yield feature, low, high, code, self._row.text_code(message), probe.at, probe.line
 
     def _strimzi(self) -> Iterator[tuple[object, ...]]:
-        """Yield the newest content of the cluster's Strimzi resources."""
+        """Yield one record: the newest content of the cluster's Strimzi resources."""
         if (strimzi := self._state.strimzi) is not None:
             values = ((name, getattr(strimzi, name)) for name in LAYOUT["strimzi"].names or ())
             text = self._row.text_code
             yield tuple(text(value) if name in TEXT_FIELDS else value for name, value in values)
 
-    def _not_reached(self) -> Iterator[tuple[object, ...]]:
-        """Yield the newest reading that reached no node, unless later data of the cluster exists.
-        Metrics may be of the same reading."""
+    def _failed_reading(self) -> Iterator[tuple[object, ...]]:
+        """Yield the newest attempt that reached no node, unless the cluster has later data. Metrics
+        may come from the failed attempt itself, so they must be later by ONE_READING."""
         lost = self._state.not_reached
-        scraped = max((entry.scraped_at for entry in self._state.listeners), default=0)
-        if lost and lost.after > max(self._state.observed_at, scraped + ONE_READING):
+        newest_scrape = max((entry.scraped_at for entry in self._state.listeners), default=0)
+        if lost and lost.after > max(self._state.observed_at, newest_scrape + ONE_READING):
             yield self._row.text_code(lost.error), self._answered or NONE, lost.at, lost.line
 
     def _strimzi_nodes(self) -> Iterator[tuple[object, ...]]:
@@ -299,15 +303,15 @@ class _Row:
             yield node_id, role, self._row.text_code(version)
 
     def _supported(self, entry: Listener, position: int) -> int:
-        """Return the profile of a listener's node, from the map at `position` in the state."""
+        """Return the position of a node's ranges in `_profiles`; `position`: in the state."""
         if position <= NOTHING:
             return position
         ranges = supported_by(entry, self._state.maps[position], self._state)
         return _position(self._profiles, ranges)
 
-    def _place(self, maps: dict[Map, int], position: int) -> int:
-        """Return the row's position of the state's map at `position`; negative ones are
-        unchanged."""
+    def _map_index(self, maps: dict[Map, int], position: int) -> int:
+        """Return the position in `maps` of the state's map at `position`; a negative value
+        stays."""
         return position if position <= NOTHING else _position(maps, self._state.maps[position])
 
 
@@ -316,21 +320,21 @@ def _position(maps: dict[Map, int], entries: Map) -> int:
 
 
 def _contradicts_itself(entry: Listener) -> bool:
-    """Return true if a node responded with two ranges within less time than a restart takes."""
+    """Return true if a node reported two ranges within less time than a restart takes."""
     full, partial = (entry.full_at, entry.full_other_at), (entry.partial_at, entry.partial_other_at)
     at, other_at = max(full, partial)
     return 0 < other_at > at - FASTEST_RESTART
 
 
 def _dumped_at(state: ClusterState) -> int:
-    """Return the time of the newest dump of the metadata log, also if it has a gap; 0 = no dump."""
-    pending = (segment.at for segment in state.log.pending)
-    return max([state.log.at, *state.dumps_with_holes, *pending])
+    """Return the time of the newest dump of the metadata log, with or without gaps; 0 = no dump."""
+    times = (segment.at for segment in state.log.pending)
+    return max([state.log.at, *state.dumps_with_holes, *times])
 
 
 def _gap_end(state: ClusterState) -> int:
-    """Return the offset at which the metadata log continues after a gap; -1 = no gap is known, the
-    log's own end = a line is missing at the end."""
+    """Return the offset at which the metadata log continues after a gap. -1 = no gap is known; the
+    end of the log = a line at the end is missing."""
     starts = [segment.start for segment in state.log.pending if not segment.whole]
     if starts or not state.log.end or is_complete(state):
         return min(starts, default=-1)

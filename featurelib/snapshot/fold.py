@@ -1,9 +1,9 @@
 """Fold landing lines into the state of one cluster, in any order, any number of times.
 
-Nothing is judged. The fold keeps the greatest statement of every listener, registration and kind of
-source, by the order in `_KEPT` and featurelib.snapshot.state. featurelib.snapshot.log replays the
-metadata log. A request refused for a missing permission gives no data of the cluster. The fold
-keeps the refusal for each node half until that half responds again.
+Nothing is judged here. The state keeps the newest statement of each listener, registration and
+source, by the orders in `_ORDERS` and featurelib.snapshot.state. featurelib.snapshot.log replays
+the log. A request refused for a missing permission gives no data; the state keeps the refusal until
+the node responds to the request.
 """
 
 from __future__ import annotations
@@ -39,13 +39,11 @@ from featurelib.snapshot.log import DumpLine, replay
 from featurelib.snapshot.state import DAMAGED, NOTHING, ClusterState, Map
 from featurelib.snapshot.zookeeper import ROUND
 
-# The znodes that every reading of a ZooKeeper-mode cluster visits once.
-
 _NEWEST = attrgetter("at", "line")
 _ORDER_OF_QUORUM = attrgetter("leader_epoch", "at", "line")
-# The statements that a state keeps once per key: the greatest by the given order.
-_KEPT: Final = {
-    "listeners": (attrgetter("role", "node_id"), _NEWEST),  # the newest of each group of fields
+# The attributes of ClusterState that keep only the greatest statement of each key: (key, order).
+_ORDERS: Final = {
+    "listeners": (attrgetter("role", "node_id"), _NEWEST),  # each group of fields is dated
     "registrations": (attrgetter("node_id"), _NEWEST),
     "witnesses": (attrgetter("kind"), attrgetter("incarnation", "epoch", "at", "line")),
     "members": (attrgetter("role", "fenced_shown", "members", "asked_node"), _NEWEST),
@@ -59,15 +57,15 @@ _KEPT: Final = {
 }
 
 
-_OF_NO_NODE = (
+_NO_RESPONSES = (
     StrimziLine,
     kinds.NotReachedLine,
     kinds.UnreadZnode,
-)  # these kinds of lines do not count as newer responses
+)  # Lines of these types are no response of a node.
 
 
 class UnusableLineError(Exception):
-    """An accepted landing line that makes the fold raise: a fault of featurelib."""
+    """The error for a valid landing line that featurelib cannot fold: a bug in featurelib."""
 
     def __init__(self, line_id: int, fault: Exception) -> None:
         name = type(fault).__name__
@@ -77,12 +75,11 @@ class UnusableLineError(Exception):
 
 @dataclass(slots=True)
 class Fold:
-    """A fold of one cluster's lines. Start with `begin`, call `add` for each line, end with
-    `finish`.
+    """A fold of the lines of one cluster. Call `begin`, then `add` for each line, then `finish`.
 
-    Add the lines run by run, and call `close_run` after each run. Then the statements of a run are
-    equal, whether runs are folded one by one or together. If `learned` is set, the statements of
-    the lines of `run` are added to it.
+    Add the lines run by run, and call `close_run` after each run. Then the histories do not depend
+    on how many runs one fold reads. If `learned` is set, the fold adds the statements of the run
+    with number `run` to it.
     """
 
     state: ClusterState
@@ -93,20 +90,20 @@ class Fold:
     _positions: dict[Map, int] = field(default_factory=dict)
     _entries: dict[str, dict[object, msgspec.Struct]] = field(default_factory=dict)
     _dumps: dict[int, list[DumpLine]] = field(default_factory=dict)
-    _touched: set[int] = field(default_factory=set)
-    _statements: list[Stated] = field(default_factory=list)  # what the lines of this run state
-    _taught: set[object] = field(default_factory=set)  # maps that are already in `learned`
+    _dump_times: set[int] = field(default_factory=set)
+    _statements: list[Stated] = field(default_factory=list)  # the statements of the current run
+    _taught: set[object] = field(default_factory=set)  # keys of what `learned` has
 
     def add(self, landing: Landing, line_id: int) -> None:
-        """Fold one accepted line. Times are microseconds, `line_id` as in bronze.
+        """Fold one valid landing line. Times are microseconds; `line_id` is the id in bronze.
 
-        Raises UnusableLineError; then discard the state, because it may contain half of the line.
+        Raises UnusableLineError. The state may then contain a part of the line: discard it.
         """
         at = landing.observed_at
-        if at is None:  # a describe line about a missing response
+        if at is None:  # the line only notes that a response is missing
             return
         content = landing.content
-        # A request without a response is newer data only if a permission is missing.
+        # Without a response, only a refusal for a missing permission counts as newer data.
         if isinstance(content, kinds.NodeDescription) and not (
             content.answered or content.error_code == NOT_AUTHORIZED
         ):
@@ -114,31 +111,31 @@ class Fold:
             reason = request.error or request.why or f"error code {content.error_code}"
             text = f"node {request.asked_node}: {reason}"
             self._add_not_reached_line(kept.NotReached(at, line_id, text, alone=True))
-            # Below 3.7-IV0 no controller registers, and each answers with UNSUPPORTED_VERSION.
+            # Below metadata.version 3.7-IV0 controllers return UNSUPPORTED_VERSION.
             is_list = isinstance(content, kinds.ClusterDescription)
             if is_list and content.error_code != UNSUPPORTED_VERSION:
                 of_node = (int(request.role), 0, at, line_id, request.asked_node)
-                self._note(kept.Right(UNLISTED, *of_node), True, at)
-        elif not isinstance(content, _OF_NO_NODE):
+                self._note_refusal(kept.Right(UNLISTED, *of_node), True, at)
+        elif not isinstance(content, _NO_RESPONSES):
             self.state.observed_at = max(self.state.observed_at, at)
         add = _ADDERS.get(type(landing.content))
-        if add is None:  # a line kind of a newer featurelib
+        if add is None:  # a newer featurelib wrote the line
             return
         try:
             add(self, landing.content, at, line_id)
-        except Exception as error:  # no line may end a run
+        except Exception as error:  # a single bad line must not end the run
             raise UnusableLineError(line_id, error) from error
 
     def wait(self, landing: Landing, line_id: int) -> None:
-        """Count one accepted line that is not folded, because it is dated after the judgement."""
+        """Count a valid line without folding it, because its date is after the judgement."""
         at, line, count = self.state.waiting
         newest = max((at, line), (landing.observed_at or 0, line_id))
         self.state.waiting = (*newest, count + 1)
 
     def close_run(self) -> None:
-        """Replay the metadata log dumps of this run, and add changed readings to the histories."""
-        dumps = {at: self._dumps[at] for at in self._touched}
-        self._touched.clear()
+        """Replay the metadata log dumps of this run, and add changed statements to `learned`."""
+        dumps = {at: self._dumps[at] for at in self._dump_times}
+        self._dump_times.clear()
         if dumps:
             replay(self.state, dumps, self._position, self._learn_levels)
         statements, self._statements = self._statements, []
@@ -146,11 +143,11 @@ class Fold:
             self._compare(reading)
 
     def finish(self) -> ClusterState:
-        """Settle the state and return it: equal lines give equal bytes."""
+        """Sort the state and return it. The same lines always give the same bytes."""
         for name, entries in self._entries.items():
-            setattr(self.state, name, sorted(entries.values(), key=_KEPT[name][0]))
-        halves = {role.text for role in Role}  # listeners have statements of their own
-        self.state.statements = [s for s in self.state.statements if s.witness not in halves]
+            setattr(self.state, name, sorted(entries.values(), key=_ORDERS[name][0]))
+        role_names = {role.text for role in Role}  # listeners keep their own statements
+        self.state.statements = [s for s in self.state.statements if s.witness not in role_names]
         kept.settle(self.state)
         return self.state
 
@@ -158,38 +155,38 @@ class Fold:
         self._statements.append((moment, content))
 
     def _learn_levels(self, moment: tuple[int, int], content: Shown) -> None:
-        source = (moment, content.witness, content.is_finalized)
-        if self.learned is not None and (content.witness == LOG or source not in self._taught):
-            self._taught.add(source)
+        seen_key = (moment, content.witness, content.is_finalized)
+        if self.learned is not None and (content.witness == LOG or seen_key not in self._taught):
+            self._taught.add(seen_key)
             self.learned.add(self.run, moment, content)
 
     def _compare(self, reading: list[Stated]) -> None:
-        """Add the changed ranges of a reading to the histories, and all its finalized levels if any
-        changed. After a late statement that differs, add the newest statements again."""
+        """Add changed ranges of a reading to the histories, and all its levels if one changed.
+        After a late statement that differs, add the newest statements again."""
         newest = self._entries["statements"]
         changed: list[Stated] = []
         levels = [statement for statement in reading if statement[1].is_finalized]
-        returning = set[bool]()
+        late_kinds = set[bool]()
         for moment, content in reading:
-            of_tool = content.features[0][0] if content.witness == TOOL else ""
+            tool_feature = content.features[0][0] if content.witness == TOOL else ""
             node_id = -1 if content.node_id is None else content.node_id
-            key = (content.witness, node_id, content.is_finalized, of_tool)
-            old, position = newest.get(key), self._position(content.features)
+            key = (content.witness, node_id, content.is_finalized, tool_feature)
+            previous, position = newest.get(key), self._position(content.features)
             self._keep("statements", kept.NewestStatement(*key, *moment, content.epoch, position))
-            before = None
-            if isinstance(old, kept.NewestStatement):
-                if moment < (old.at, old.line):
-                    returning |= {content.is_finalized} if old.map != position else set()
-                elif content.epoch is not None and content.epoch < (old.epoch or 0):
-                    before = old.epoch
-                elif old.map == position:
+            epoch_before = None
+            if isinstance(previous, kept.NewestStatement):
+                if moment < (previous.at, previous.line):
+                    late_kinds |= {content.is_finalized} if previous.map != position else set()
+                elif content.epoch is not None and content.epoch < (previous.epoch or 0):
+                    epoch_before = previous.epoch
+                elif previous.map == position:
                     continue
-            changed.append((moment, content._replace(epoch_before=before)))
+            changed.append((moment, content._replace(epoch_before=epoch_before)))
         if any(content.is_finalized for _, content in changed):
-            changed += levels  # a level is learned only once
+            changed += levels  # `_taught` prevents that a level is added twice
         for entry in newest.values():
             assert isinstance(entry, kept.NewestStatement)
-            if entry.is_finalized in returning:
+            if entry.is_finalized in late_kinds:
                 node = None if entry.node_id < 0 else entry.node_id
                 source = (entry.witness, node, entry.epoch, self.state.maps[entry.map])
                 changed.append(((entry.at, entry.line), Shown(*source, entry.is_finalized)))
@@ -197,15 +194,15 @@ class Fold:
             self._learn_levels(moment, content)
 
     def _keep(self, name: str, new: msgspec.Struct) -> None:
-        """Keep the statement `new` in part `name` if it is the greatest of its key."""
-        key, order = _KEPT[name]
+        """Store the statement `new` in the attribute `name` if no newer one has its key."""
+        key, order = _ORDERS[name]
         entries = self._entries[name]
         old = entries.get(key(new))
         if old is None or order(new) > order(old):
             entries[key(new)] = new
 
     def _position(self, features: Map) -> int:
-        # Equal responses share one parsed tuple, so comparing identity is nearly always enough.
+        # Equal responses share one parsed tuple, so the id finds nearly every map without hashing.
         index = self._by_id.get(id(features))
         if index is not None:
             return index[1]
@@ -233,14 +230,14 @@ class Fold:
         if moment > (listener.releases_at, listener.releases_line):
             listener.releases = ";".join(releases_offering(content.role, content.offers))
             listener.releases_at, listener.releases_line = moment
-        if content.supported is None:  # the response only lists the offered requests
+        if content.supported is None:  # the response has no ranges, only the supported requests
             return
         if content.role == Role.CONTROLLER and content.zk_migration_ready is not None:
             ready = kept.MigrationReady(content.node_id, at, line, content.zk_migration_ready)
             self._keep("migration_ready", ready)
         ranges = self._position(content.supported)
-        # A node that was asked in version 4 and responded in a lower one has no features with
-        # minimum 0.
+        # A response to a request below version 4 omits features with minimum version 0; a node that
+        # does not know version 4 has no such features.
         if content.asked_version >= kinds.KNOWS_MINIMUM_ZERO:
             if moment > (listener.full_at, listener.full_line):
                 if listener.full not in (ranges, NOTHING):
@@ -266,8 +263,8 @@ class Fold:
         kind = Witness.BROKER if content.role == Role.BROKER else Witness.CONTROLLER
         listener.highest_epoch = max(listener.highest_epoch, epoch)
         for name, _, level in content.finalized:
-            times, entry = self.state.levels_seen, f"{name} {level}"
-            times[entry] = max(times.get(entry, 0), at)
+            seen_at, level_key = self.state.levels_seen, f"{name} {level}"
+            seen_at[level_key] = max(seen_at.get(level_key, 0), at)
         self._keep("witnesses", kept.WitnessedLevels(int(kind), 0, epoch, at, line, levels))
 
     def _add_metrics(self, content: NodeMetrics, at: int, line: int) -> None:
@@ -289,7 +286,7 @@ class Fold:
     def _add_line(self, content: kinds.LogLine, at: int, line: int) -> None:
         dumped = DumpLine(content.line_number, content.line, line)
         self._dumps.setdefault(at, []).append(dumped)
-        self._touched.add(at)
+        self._dump_times.add(at)
 
     def _add_configs(self, content: kinds.ConfigDescription, at: int, line: int) -> None:
         self._note_right(CONFIGS, content, at, line)
@@ -316,15 +313,15 @@ class Fold:
     def _add_quorum(self, content: kinds.QuorumDescription, at: int, line: int) -> None:
         self._note_right(QUORUM, content, at, line)
         if content.answered:
-            leads = content.leader_id, content.following, content.directories
-            parts = (content.voters, content.observers, *leads, content.high_watermark)
-            new = kept.Quorum(content.leader_epoch, at, line, *parts)
-            self.state.quorum = max(self.state.quorum, new, key=_ORDER_OF_QUORUM)
-            if new.leader_epoch >= 0 and new.leader_id >= 0 and new.voters:
-                self._keep("quorums", new)
+            leader_values = content.leader_id, content.following, content.directories
+            values = (content.voters, content.observers, *leader_values, content.high_watermark)
+            quorum = kept.Quorum(content.leader_epoch, at, line, *values)
+            self.state.quorum = max(self.state.quorum, quorum, key=_ORDER_OF_QUORUM)
+            if quorum.leader_epoch >= 0 and quorum.leader_id >= 0 and quorum.voters:
+                self._keep("quorums", quorum)
             self.state.marks.append((at, content.high_watermark - 1))
         elif (of := content.request).role == Role.BROKER and not (content.error_code or of.why):
-            # A broker forwards the request to the leader, and waits while there is no leader.
+            # The broker waits for a leader before it forwards the request, so there is no leader.
             self._note_leaderless(of, at, line)
 
     def _note_leaderless(self, request: kinds.RequestLine, at: int, line: int) -> None:
@@ -334,35 +331,35 @@ class Fold:
         if content.code is None:
             return
         refused = content.code == NOT_AUTHORIZED
-        new = kept.Right(PROBE, int(Role.CONTROLLER), refused_at=at, line=line)
-        self._note(new, refused, at)
+        refusal = kept.Right(PROBE, int(Role.CONTROLLER), refused_at=at, line=line)
+        self._note_refusal(refusal, refused, at)
         if not refused:
-            # A feature that is missing in a partial response is unknown.
+            # A partial response omits features; their result is unknown.
             answers = tuple(
-                (a.feature, a.from_level, a.to_level, a.code, a.message)
-                for a in content.answers
-                if a.code is not None
+                (update.feature, update.from_level, update.to_level, update.code, update.message)
+                for update in content.answers
+                if update.code is not None
             )
             probe = kept.Probe(at, line, answers)
             self.state.probe = max(self.state.probe or probe, probe, key=_NEWEST)
 
     def _note_right(self, request: str, content: kinds.NodeDescription, at: int, line: int) -> None:
-        """Record whether a describe request was answered or refused for a missing permission."""
+        """Record that a node answered a describe request, or refused it for lack of an ACL."""
         refused, of = content.error_code == NOT_AUTHORIZED, content.request
         if refused or content.answered:
             node = (of.asked_node, of.principal or "")
-            self._note(kept.Right(request, int(of.role), 0, at, line, *node), refused, at)
+            self._note_refusal(kept.Right(request, int(of.role), 0, at, line, *node), refused, at)
 
-    def _note(self, new: kept.Right, refused: bool, at: int) -> None:
-        """Keep the refusal of a request if `refused` is true; else keep that a node answered it."""
-        node_id = new.node_id if refused else -1
-        key = new.request, new.role, node_id
+    def _note_refusal(self, change: kept.Right, refused: bool, at: int) -> None:
+        """Store that a node refused a request; if not `refused`, store that a node answered it."""
+        node_id = change.node_id if refused else -1
+        key = change.request, change.role, node_id
         old = self._entries["rights"].setdefault(key, kept.Right(*key[:2], node_id=node_id))
         assert isinstance(old, kept.Right)
         if not refused:
             old.answered_at = max(old.answered_at, at)
-        elif (at, new.line) > (old.refused_at, old.line):
-            old.refused_at, old.line, old.principal = at, new.line, new.principal
+        elif (at, change.line) > (old.refused_at, old.line):
+            old.refused_at, old.line, old.principal = at, change.line, change.principal
 
     def _note_read(self, path: str, at: int) -> None:
         if path.startswith(ROUND):
@@ -371,7 +368,7 @@ class Fold:
             self.state.read_twice[path] = (times[0], times[1])
 
     def _add_unread(self, content: kinds.UnreadZnode, at: int, line: int) -> None:
-        """Record that a znode was read, but its content is unknown."""
+        """Record that a znode was read and its content is unreadable."""
         self._note_read(content.path, at)
         if (node_id := kinds.broker_id(content.path)) is not None:
             self._keep("registrations", kept.Registration(node_id, DAMAGED, True, at, line))
@@ -386,11 +383,11 @@ class Fold:
         if path in ("/feature", "/features"):
             self._add_features_node(content, at, line)
         elif path == "/controller":
-            leads = (at, line, kinds.controller(content.data))
-            self.state.controller = max(self.state.controller, leads)
+            controller = (at, line, kinds.controller(content.data))
+            self.state.controller = max(self.state.controller, controller)
         elif path == kinds.BROKER_IDS:
-            listed = (at, line, tuple(sorted(content.children or ())))
-            self.state.children = max(self.state.children, listed)
+            children = (at, line, tuple(sorted(content.children or ())))
+            self.state.children = max(self.state.children, children)
         elif node_id is not None:
             self._add_registration(node_id, content.data, at, line)
 
@@ -409,37 +406,37 @@ class Fold:
 
     def _add_features_node(self, content: kinds.Znode, at: int, line: int) -> None:
         node = self.state.node
-        # Kafka's code uses /feature; the KIP's /features counts only if nothing is known of
+        # Kafka's code uses /feature. KIP-584 says /features: that path counts only without
         # /feature.
-        by_code = content.path == "/feature"
+        is_kafka_path = content.path == "/feature"
         if content.data is None:
-            if by_code:
+            if is_kafka_path:
                 moment = max((node.absent_at, node.absent_line), (at, line))
                 node.absent_at, node.absent_line = moment
             return
         incarnation = -1 if content.czxid is None else content.czxid
         version = -1 if content.version is None else content.version
         if content.czxid is not None:
-            low, high = node.incarnations.get(content.path, (incarnation, incarnation))
-            node.incarnations[content.path] = (min(low, incarnation), max(high, incarnation))
+            lowest, highest = node.incarnations.get(content.path, (incarnation, incarnation))
+            node.incarnations[content.path] = (min(lowest, incarnation), max(highest, incarnation))
         order = (node.by_code, node.incarnation, node.version, node.at, node.line)
-        if (by_code, incarnation, version, at, line) > order:
-            node.by_code, node.incarnation, node.version = by_code, incarnation, version
+        if (is_kafka_path, incarnation, version, at, line) > order:
+            node.by_code, node.incarnation, node.version = is_kafka_path, incarnation, version
             node.at, node.line, node.data = at, line, content.data
-        low, high = node.incarnations.get("/feature" if node.by_code else "/features", (0, 0))
-        node.recreated = low < high
+        lowest, highest = node.incarnations.get("/feature" if node.by_code else "/features", (0, 0))
+        node.recreated = lowest < highest
         readings = (decode(content.data, generation) for generation in Generation)
-        good = next((r for r in readings if r.reading == ZnodeReading.ACCEPTED), None)
-        if good is not None:
+        accepted = next((r for r in readings if r.reading == ZnodeReading.ACCEPTED), None)
+        if accepted is not None:
             witness = Witness.FEATURES_NODE.name.lower()
-            self._learn((at, line), Shown(witness, None, content.version, good.levels, True))
+            self._learn((at, line), Shown(witness, None, content.version, accepted.levels, True))
 
     def _add_strimzi(self, content: StrimziLine, at: int, line: int) -> None:
-        shared = kept.StrimziState.__struct_fields__[2:-1]
-        halves = sorted((n.node_id, int(kinds.ROLES[n.role]), n.version) for n in content.nodes)
-        values = {name: getattr(content, name) for name in shared}
-        new = kept.StrimziState(at=at, line=line, nodes=tuple(halves), **values)
-        self.state.strimzi = max(self.state.strimzi or new, new, key=_NEWEST)
+        shared_names = kept.StrimziState.__struct_fields__[2:-1]
+        nodes = sorted((n.node_id, int(kinds.ROLES[n.role]), n.version) for n in content.nodes)
+        values = {name: getattr(content, name) for name in shared_names}
+        strimzi = kept.StrimziState(at=at, line=line, nodes=tuple(nodes), **values)
+        self.state.strimzi = max(self.state.strimzi or strimzi, strimzi, key=_NEWEST)
 
     def _add_not_reached(self, content: kinds.NotReachedLine, at: int, line: int) -> None:
         self._add_not_reached_line(kept.NotReached(at, line, content.error))
@@ -449,20 +446,20 @@ class Fold:
         self.state.not_reached = newest
 
     def _add_tool(self, content: kinds.ToolLine, at: int, line: int) -> None:
-        entry = kinds.tool_feature(content.line)
-        if entry is None:
+        tool_line = kinds.tool_feature(content.line)
+        if tool_line is None:
             return
-        if entry.epoch is not None:
-            self.state.marks.append((at, entry.epoch))
-        level = 0 if entry.level == "-" else self.catalogue.level_of(entry.level)
-        numbered = (-1, entry.level) if level is None else (level, "")
-        new = (at, content.line_number, *numbered)
-        self.state.tool[entry.feature] = max(self.state.tool.get(entry.feature, new), new)
+        if tool_line.epoch is not None:
+            self.state.marks.append((at, tool_line.epoch))
+        level = 0 if tool_line.level == "-" else self.catalogue.level_of(tool_line.level)
+        level_and_name = (-1, tool_line.level) if level is None else (level, "")
+        new = (at, content.line_number, *level_and_name)
+        self.state.tool[tool_line.feature] = max(self.state.tool.get(tool_line.feature, new), new)
         if level is not None:
-            lowest = self.catalogue.level_of(entry.min_level or "-")
-            features = ((entry.feature, level if lowest is None else lowest, level),)
+            lowest = self.catalogue.level_of(tool_line.min_level or "-")
+            features = ((tool_line.feature, level if lowest is None else lowest, level),)
             witness = Witness.TOOL.name.lower()
-            self._learn((at, line), Shown(witness, None, entry.epoch, features, True))
+            self._learn((at, line), Shown(witness, None, tool_line.epoch, features, True))
 
 
 _ADDERS: dict[type, Callable[..., None]] = {
@@ -482,25 +479,25 @@ _ADDERS: dict[type, Callable[..., None]] = {
 
 
 def begin(stored: bytes | None, catalogue: Catalogue) -> Fold:
-    """Return a fold that continues with a cluster's state of the last run; None = a new cluster."""
+    """Return a fold that continues with the stored state of a cluster; None = a new cluster."""
     state = kept.thaw(stored)
     state.waiting = (0, 0, 0)
     fold = Fold(state, catalogue)
-    fold._positions = {features: i for i, features in enumerate(state.maps)}
-    for name, (key, _) in _KEPT.items():
+    fold._positions = {features: position for position, features in enumerate(state.maps)}
+    for name, (key, _) in _ORDERS.items():
         fold._entries[name] = {key(entry): entry for entry in getattr(state, name)}
-    of_listeners = chain.from_iterable(map(kept.newest_statements, state.listeners))
-    key, _ = _KEPT["statements"]
-    fold._entries["statements"] |= {key(entry): entry for entry in of_listeners}
+    listener_statements = chain.from_iterable(map(kept.newest_statements, state.listeners))
+    key, _ = _ORDERS["statements"]
+    fold._entries["statements"] |= {key(entry): entry for entry in listener_statements}
     return fold
 
 
 def fold_lines(
     lines: Iterable[tuple[Landing, int]], catalogue: Catalogue, until: int | None = None
 ) -> ClusterState:
-    """Fold all `lines` of one cluster into an empty state, and return it.
+    """Return the state that results from all `lines` of a cluster.
 
-    Lines dated later than `until`, in microseconds, are only counted; None = no limit.
+    Lines dated later than `until` (microseconds; None = no limit) are only counted.
     """
     fold = begin(None, catalogue)
     for landing, line_id in lines:

@@ -1,21 +1,21 @@
-"""Extract the rows of two histories from a fold: responses that differ from the one before, and log
+"""Extract the rows of two histories from a fold: changed responses of nodes, and metadata log
 records.
 
-The fold provides them: it knows the newest statement of each source, and the meaning of a log
-record depends on its file. The snapshot row keeps the statements of the last fold until the
-histories have them: a line is read once, and a crash between the two loses nothing.
+The fold collects these statements, because it knows the newest statement of each source, and
+because the meaning of a log record depends on its file. The snapshot row stores the statements of
+the last fold until both histories contain them, so a crash in between loses nothing.
 
-A node's ranges are kept where they changed. Finalized levels are kept by whole readings: all
-sources of a reading, if one of them shows another level or a smaller epoch. Easy to get wrong: a
-late line may stand between two equal lines, so the newest statements follow it again.
+The history of ranges has a row if a node's ranges changed. The history of finalized levels has all
+rows of a reading if one source shows another level or a smaller epoch. Easy to get wrong: a late
+line may stand between two equal lines, so the newest statements are added again after it.
 
-Read back, rows of silver.finalized_features become changes, by epoch. A broker's epoch is its read
-position: the log's offset in KRaft mode, the znode's version in ZooKeeper mode. So epochs of
-brokers can be compared with those of the log or the znode. A controller's epoch is of another kind,
-and a tool prints none: these two count only if no other source shows a level.
+`level_changes` turns rows of silver.finalized_features into changes, sorted by epoch. A broker's
+epoch is its position in the log (KRaft mode) or the znode's version (ZooKeeper mode), so it can be
+compared with epochs of the log or the znode. Epochs of controllers differ in kind, and a tool
+prints none: controllers and tools count only if no other source shows a level.
 
-An epoch only grows, unless the cluster lost metadata. Then most nodes of one reading report a
-smaller epoch. All later rows are sorted after all earlier rows, whatever their epochs.
+The epoch decreases only if the cluster lost metadata. Then most nodes of one reading report a
+smaller epoch, and all later rows follow all earlier rows, whatever their epochs.
 """
 
 from __future__ import annotations
@@ -41,46 +41,46 @@ from featurelib.words import metadata_first
 
 REGISTRATION = "registration"
 LATE = timedelta(hours=20)  # a cluster this far behind the fleet's newest line missed a run
-Levels = defaultdict[str, dict[str, int | None]]  # by cluster and feature
+Levels = defaultdict[str, dict[str, int | None]]  # cluster → feature → level
 _NOTHING = ((None, None, None),)
 
 
 class Shown(NamedTuple):
-    """The finalized levels, or the ranges of a node, in a line or a log record."""
+    """The finalized levels or the node ranges in one landing line or log record."""
 
     witness: str
     node_id: int | None
     epoch: int | None
     features: Map
     is_finalized: bool
-    epoch_before: int | None = None  # the previous response's epoch, if higher
+    epoch_before: int | None = None  # the source's previous epoch, if higher
 
 
 class Statement(msgspec.Struct, array_like=True, gc=False):
-    """The stored form of `Shown`, with the run and the line that it comes from."""
+    """The stored form of `Shown`, with its run and landing line."""
 
-    run: int  # the run that read the line
+    run: int  # the run in which the line was read
     observed_at: int
     line_id: int
     witness: str
     node_id: int | None
     epoch: int | None
     is_finalized: bool
-    map: int  # the position in `maps` of its levels or ranges
+    map: int  # the position of the levels or ranges in `Learned.maps`
     epoch_before: int | None = None
 
 
-Stated = tuple[tuple[int, int], Shown]  # (time, line id), and the content of the line
+Stated = tuple[tuple[int, int], Shown]  # ((time, line id), the line's content)
 
 
 class Learned(msgspec.Struct, array_like=True, gc=False):
-    """The statements that a fold adds to the two histories of one cluster."""
+    """The statements that a fold adds to both histories of one cluster."""
 
     maps: list[Map] = []
     statements: list[Statement] = []
 
     def add(self, run: int, moment: tuple[int, int], content: Shown) -> None:
-        """Add the content of a line or record that has the time and line id in `moment`."""
+        """Add `content`; `moment`: time and line id of the line or log record."""
         witness, node_id, epoch, features, is_finalized, before = content
         if features not in self.maps:
             self.maps.append(features)
@@ -90,7 +90,7 @@ class Learned(msgspec.Struct, array_like=True, gc=False):
 
 
 def readings_of(statements: Iterable[Stated]) -> Iterator[list[Stated]]:
-    """Yield the statements of each reading (those within ONE_READING), in order of time."""
+    """Yield the statements of each reading: those within ONE_READING, oldest first."""
     reading: list[Stated] = []
     for statement in sorted(statements, key=itemgetter(0)):
         if reading and statement[0][0] - reading[0][0][0] > ONE_READING:
@@ -105,15 +105,15 @@ _DECODER = msgspec.msgpack.Decoder(Learned)
 
 
 def pack(learned: Learned) -> bytes | None:
-    """Return the statements as bytes for the snapshot row; None = no statements."""
+    """Return the statements as bytes for the snapshot row; None = there are no statements."""
     return msgspec.msgpack.encode(learned) if learned.statements else None
 
 
 def history_rows(
     table: Table, since: int, clusters: Iterable[tuple[str, bytes]], most: int = 50_000
 ) -> Iterator[TableRows]:
-    """Yield the rows of the history `table` from (cluster, packed statements) of runs after
-    `since`; about `most` statements per batch."""
+    """Yield batches of about `most` rows of the history `table`, from (cluster, packed statements),
+    for runs after `since`."""
     rows: list[tuple[str, Statement, Map]] = []
     for cluster, packed in clusters:
         learned = _DECODER.decode(packed)
@@ -130,8 +130,7 @@ def history_rows(
 
 
 def _batch(table: Table, rows: list[tuple[str, Statement, Map]]) -> TableRows:
-    """Return a history row for each feature of each statement; for an empty map one without
-    feature."""
+    """Return one row per feature of each statement; a statement without features has one row."""
     codes: dict[Map, int] = {}
     of_row = np.array([codes.setdefault(features, len(codes)) for _, _, features in rows])
     entries = [entry for features in codes for entry in features or _NOTHING]
@@ -165,7 +164,7 @@ _INSTANT = timedelta(microseconds=1)
 
 
 class Row(TypedDict):
-    """The columns of silver.finalized_features that a history needs."""
+    """The columns of silver.finalized_features that `level_changes` reads."""
 
     cluster: str
     observed_at: datetime
@@ -179,7 +178,7 @@ class Row(TypedDict):
 
 
 class LevelMove(NamedTuple):
-    """A change of a feature's level; 0 = not finalized."""
+    """A change of one feature's level; level 0 = the feature is not finalized."""
 
     feature: str
     from_level: int
@@ -188,9 +187,9 @@ class LevelMove(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelChange:
-    """The levels that changed at an epoch. `epoch` None = only a tool that prints no epoch showed
-    them. `epoch_before`: the epoch fell from this value, and `changes` lists all levels, also
-    unchanged ones."""
+    """The finalized levels that changed at one epoch. `epoch` None = only a tool that prints no
+    epoch shows the change. If `epoch_before` is set, the epoch fell from that value, and `changes`
+    also lists unchanged levels."""
 
     at: datetime
     epoch: int | None
@@ -199,13 +198,13 @@ class LevelChange:
 
     @property
     def went_down(self) -> tuple[str, ...]:
-        """The features whose level was downgraded."""
+        """The names of the downgraded features."""
         return tuple(name for name, before, after in self.changes if after < before)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochBack:
-    """A decrease of the epoch that one source reports."""
+    """A decrease of the epoch in the responses of one source."""
 
     at: datetime
     witness: str
@@ -214,35 +213,35 @@ class EpochBack:
     after: int
 
 
-_Source = tuple[str, int | None]  # a source, and the node that it reports about
-_EpochsBySource = dict[_Source, list[tuple[datetime, int]]]  # source → its (time, epoch) pairs
+_Source = tuple[str, int | None]  # (source, the node that the source reports about)
+_EpochsBySource = dict[_Source, list[tuple[datetime, int]]]  # source → (time, epoch) pairs
 
 
 def epochs_back(rows: Iterable[Row]) -> list[EpochBack]:
-    """Return every decrease of a source's epoch, oldest first."""
+    """Return every decrease of the epoch within one source, oldest first."""
     return sorted(_epochs_back(_epochs_by_source(rows)), key=lambda step: step.at)
 
 
 def _epochs_by_source(rows: Iterable[Row]) -> _EpochsBySource:
-    sayings: defaultdict[_Source, set[tuple[datetime, int]]] = defaultdict(set)
+    pairs: defaultdict[_Source, set[tuple[datetime, int]]] = defaultdict(set)
     for row in rows:
         if row["epoch"] is not None and row["role"] not in (LOG, TOOL):
-            of_source = sayings[row["role"], row["node_id"]]
-            of_source.add((row["observed_at"], row["epoch"]))
-            if (before := row.get("epoch_before")) is not None:  # the previous response has no row
-                of_source.add((row["observed_at"] - _INSTANT, before))
-    return {source: sorted(epochs) for source, epochs in sayings.items()}
+            pair_set = pairs[row["role"], row["node_id"]]
+            pair_set.add((row["observed_at"], row["epoch"]))
+            if (before := row.get("epoch_before")) is not None:  # it has no row of its own
+                pair_set.add((row["observed_at"] - _INSTANT, before))
+    return {source: sorted(epochs) for source, epochs in pairs.items()}
 
 
 def _epochs_back(by_source: _EpochsBySource) -> Iterator[EpochBack]:
-    for (witness, node_id), sayings in by_source.items():
-        for (_, before), (at, after) in pairwise(sayings):
+    for (witness, node_id), pairs in by_source.items():
+        for (_, before), (at, after) in pairwise(pairs):
             if after < before:
                 yield EpochBack(at=at, witness=witness, node_id=node_id, before=before, after=after)
 
 
 class _EpochFall(NamedTuple):
-    """A decrease of the cluster's epoch: its time, both epochs, and each source's own time."""
+    """A decrease of the cluster's epoch, with the time at which each source first showed it."""
 
     at: datetime
     before: int
@@ -250,7 +249,7 @@ class _EpochFall(NamedTuple):
     own: dict[_Source, datetime]
 
     def is_before(self, row: Row) -> bool:
-        """Return true if the row was read before the epoch fell; the log keeps older rows."""
+        """Return true for a row from before the decrease; rows of the metadata log may be older."""
         since = self.own.get((row["role"], row["node_id"]), self.at)
         return row["observed_at"] >= since and (
             row["role"] != LOG or (row["epoch"] or 0) > self.after
@@ -258,9 +257,9 @@ class _EpochFall(NamedTuple):
 
 
 def _epoch_falls(rows: Iterable[Row]) -> list[_EpochFall]:
-    """Return the times at which most sources of one reading reported a smaller epoch; a single
-    broker with a smaller epoch may only replay its log."""
-    by_source, breaks = _epochs_by_source(rows), list[_EpochFall]()
+    """Return the times at which most sources of one reading reported a smaller epoch. A single
+    broker with a smaller epoch may still be replaying its log."""
+    by_source, falls = _epochs_by_source(rows), list[_EpochFall]()
     groups: list[list[EpochBack]] = []
     for step in sorted(_epochs_back(by_source), key=lambda step: step.at):
         if not groups or step.at - groups[-1][0].at > _READING:
@@ -268,21 +267,21 @@ def _epoch_falls(rows: Iterable[Row]) -> list[_EpochFall]:
         groups[-1].append(step)
     for group in groups:
         at = group[0].at
-        spoke = [
+        sources_in_reading = [
             source
-            for source, sayings in by_source.items()
-            if sayings[0][0] < at and any(abs(time - at) <= _READING for time, _ in sayings)
+            for source, pairs in by_source.items()
+            if pairs[0][0] < at and any(abs(time - at) <= _READING for time, _ in pairs)
         ]
         times = {(step.witness, step.node_id): step.at for step in reversed(group)}
-        if 2 * len(times) > len(spoke):
+        if 2 * len(times) > len(sources_in_reading):
             before, after = max(step.before for step in group), min(step.after for step in group)
-            breaks.append(_EpochFall(at, before, after, times))
-    return breaks
+            falls.append(_EpochFall(at, before, after, times))
+    return falls
 
 
 def _early(rows: list[Row]) -> list[Row]:
-    """Return the rows of KRaft controllers from before any other source reported a level: brokers
-    in ZooKeeper mode report none."""
+    """Return rows of KRaft controllers that are older than the levels of every other source: during
+    a migration brokers in ZooKeeper mode report no levels."""
     times = (row["observed_at"] for row in rows if row["role"] in TOGETHER and row["level"])
     until = min(times, default=datetime.max.replace(tzinfo=UTC)) - _READING
     return [row for row in rows if row["role"] == CONTROLLER and row["observed_at"] < until]
@@ -290,55 +289,55 @@ def _early(rows: list[Row]) -> list[Row]:
 
 def level_changes(rows: Iterable[Row]) -> Iterator[LevelChange]:
     """Yield the changes of the finalized levels of one cluster, oldest first."""
-    steps = list(rows)
-    witnesses = {row["role"] for row in steps}
-    believed = next((kinds for kinds in IN_ORDER if kinds & witnesses), set())
-    # Brokers leave out features; the znode itself has all of them.
-    read = {row["epoch"] for row in steps if row["role"] == NODE}
-    breaks = _epoch_falls(row for row in steps if row["role"] in believed)
-    early = _early(steps) if believed is TOGETHER else []
+    all_rows = list(rows)
+    witnesses = {row["role"] for row in all_rows}
+    trusted = next((kinds for kinds in IN_ORDER if kinds & witnesses), set())
+    # A broker's response may omit features; the znode has all features.
+    of_znode = {row["epoch"] for row in all_rows if row["role"] == NODE}
+    falls = _epoch_falls(row for row in all_rows if row["role"] in trusted)
+    early = _early(all_rows) if trusted is TOGETHER else []
     statements: dict[tuple[bool, int, int, datetime, int], list[Row]] = defaultdict(list)
     for row in early:
         statements[False, 0, row["epoch"] or 0, row["observed_at"], row["line_id"]].append(row)
-    for row in steps:
+    for row in all_rows:
         if early and row["feature"] is None:
             continue
-        if row["role"] in believed and not (row["role"] == BROKER and row["epoch"] in read):
-            # A tool prints no epoch, so its line number replaces the epoch.
+        if row["role"] in trusted and not (row["role"] == BROKER and row["epoch"] in of_znode):
+            # A tool prints no epoch, so the line number gives the order.
             epoch = -1 if row["role"] == TOOL or row["epoch"] is None else row["epoch"]
-            since = sum(b.is_before(row) for b in breaks)
+            since = sum(fall.is_before(row) for fall in falls)
             line = row["line_id"] if epoch >= 0 else 0
             statements[True, since, epoch, row["observed_at"], line].append(row)
     levels: dict[str, int] = {}
-    passed, last = 0, (-1, -1, datetime.min)
+    falls_yielded, last_position = 0, (-1, -1, datetime.min)
     for (_, since, epoch, at, _), part in sorted(statements.items(), key=lambda entry: entry[0]):
         after = {row["feature"]: row["level"] or 0 for row in part if row["feature"] is not None}
         if part[0]["role"] == LOG:
             after = levels | after
         elif (
             part[0]["node_id"] is not None
-            and (since, epoch) == last[:2]
-            and at - last[2] <= _READING
+            and (since, epoch) == last_position[:2]
+            and at - last_position[2] <= _READING
         ):
-            # If nodes of one reading and one epoch differ, the lower level is out of date. Nodes
-            # take kraft.version from their raft layer, for example (KRaftMetadataCache.features).
+            # At one epoch, the lower of two levels is outdated. For example, a node takes
+            # kraft.version from its raft layer, not from the log (KRaftMetadataCache.features).
             after = {n: max(levels.get(n, 0), after.get(n, 0)) for n in {*levels, *after}}
         after = {name: level for name, level in after.items() if level > 0}
-        went_back = breaks[since - 1].before if since > passed else None
-        names = {*levels, *after} if since > passed else dict(levels.items() ^ after.items())
-        if names or since > passed:
+        previous_epoch = falls[since - 1].before if since > falls_yielded else None
+        names = {*levels, *after} if since > falls_yielded else dict(levels.items() ^ after.items())
+        if names or since > falls_yielded:
             order = sorted(names, key=metadata_first)
             changes = tuple(LevelMove(n, levels.get(n, 0), after.get(n, 0)) for n in order)
             node_epoch = epoch if epoch >= 0 else None
-            yield LevelChange(at=at, epoch=node_epoch, epoch_before=went_back, changes=changes)
-        levels, passed, last = after, since, (since, epoch, at)
+            yield LevelChange(at=at, epoch=node_epoch, epoch_before=previous_epoch, changes=changes)
+        levels, falls_yielded, last_position = after, since, (since, epoch, at)
 
 
 def changed_levels(
     before: Mapping[str, int | None], after: Mapping[str, int | None]
 ) -> list[LevelMove]:
-    """Return the changes between two readings of a cluster, for features known in both. A feature
-    that is not listed is not finalized, if the reading has any level."""
+    """Return the level changes from `before` to `after`, for features known in both. If a reading
+    lists any level, an unlisted feature is not finalized."""
     if not (_any_known(before) and _any_known(after)):
         return []
     moves = []
@@ -352,38 +351,38 @@ def changed_levels(
 def lowered_ceilings(
     before: Mapping[str, int | None], after: Mapping[str, int | None], moved: Iterable[LevelMove]
 ) -> list[LevelMove]:
-    """Return the maximum levels that fell because the cluster's newest software was rolled back: of
-    features known in both readings and not in `moved`."""
+    """Return features whose maximum level fell because the cluster's newest software was rolled
+    back. Features in `moved` or unknown in one reading are left out."""
     names = {move.feature for move in moved}
     fell = (move for move in changed_levels(before, after) if 0 < move.to_level < move.from_level)
     return [move for move in fell if move.feature not in names]
 
 
 def is_late(newest_line: datetime | None, fleet: datetime | None) -> bool:
-    """Return true if the last run of the fleet, with the newest line `fleet`, is later than the
-    cluster's newest line. False for a cluster without lines, which has its own finding."""
+    """Return true if the cluster missed the fleet's last run: its newest line is LATE older than
+    the newest line of the `fleet`. False for a cluster without lines, which has its own finding."""
     return newest_line is not None and fleet is not None and fleet - newest_line > LATE
 
 
 def late_since(
     newest_line: datetime | None, fleet: datetime | None, findings: Iterable[tuple[str, str | None]]
 ) -> datetime | None:
-    """Return the time of the cluster's newest line if the last collection brought no data from it;
-    else None. `findings`: codes with their mutes; None also if a finding about this or too old data
-    is muted."""
+    """Return the time of the cluster's newest line if the last run collected no data from the
+    cluster; else None. `findings`: (code, mute) pairs. None also if the finding about missing or
+    old data is muted."""
     late = [finding for finding in findings if finding[0] in tagged("too_old", "unreached")]
-    is_lost = is_late(newest_line, fleet) or any(code in tagged("unreached") for code, _ in late)
-    return newest_line if is_lost and all(muted is None for _, muted in late) else None
+    missed_run = is_late(newest_line, fleet) or any(code in tagged("unreached") for code, _ in late)
+    return newest_line if missed_run and all(mute is None for _, mute in late) else None
 
 
 def known_levels(rows: Iterable[Mapping[str, Any]], column: str) -> Levels:
-    """Return cluster → feature → the level in `column` of gold.feature_readiness; None = unknown,
-    like the ceiling of an UNKNOWN feature."""
-    levels: Levels = defaultdict(dict)
+    """Return cluster → feature → level in `column` of gold.feature_readiness. None = unknown, such
+    as the maximum level of an UNKNOWN feature."""
+    levels_by_cluster: Levels = defaultdict(dict)
     for row in rows:
         is_known = column != "ceiling" or row["verdict"] != Verdict.UNKNOWN
-        levels[row["cluster"]][row["feature"]] = row[column] if is_known else None
-    return levels
+        levels_by_cluster[row["cluster"]][row["feature"]] = row[column] if is_known else None
+    return levels_by_cluster
 
 
 def _any_known(levels: Mapping[str, int | None]) -> bool:
@@ -391,7 +390,7 @@ def _any_known(levels: Mapping[str, int | None]) -> bool:
 
 
 def histories(rows: Iterable[Row]) -> dict[str, tuple[LevelChange, ...]]:
-    """Return cluster id → changes of its finalized levels, oldest first."""
+    """Return cluster id → changes of the cluster's finalized levels, oldest first."""
     by_cluster: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         by_cluster[row["cluster"]].append(row)

@@ -1,18 +1,18 @@
 """Read dumps of the metadata log: registered nodes and finalized levels.
 
-The meaning of a record depends on its file, and a dump shows several: segments of the log,
-checkpoints, the bootstrap checkpoint. A file counts up to its first gap; a checkpoint counts only
-from its header to its footer. So a dump is cut into pieces whose offsets are consecutive.
+A dump shows several files (log segments, checkpoints, the bootstrap checkpoint), and the meaning of
+a record depends on its file. A file counts up to its first gap; a checkpoint counts only if it has
+its header and footer. So `segments` cuts a dump into pieces with consecutive offsets.
 
-Offsets are the same in every dump, so pieces of the log may come in any order. The replay applies
-pieces that join the known log; other pieces wait. A piece that starts above 0 proves nothing
-without its checkpoint or the piece before it. Records between BEGIN_TRANSACTION and
-ABORT_TRANSACTION do not count (KIP-868).
+Offsets are equal in every dump, so the pieces may come in any order. `replay` applies pieces that
+continue the known log; other pieces wait. A piece that starts above offset 0 proves nothing without
+its checkpoint or the piece before it. Records between BEGIN_TRANSACTION and ABORT_TRANSACTION do
+not count (KIP-868).
 
-The log is as new as the dump that reached its end: older records that are dumped again make nothing
-newer. The log is complete (`is_complete`) if no line of that dump is missing, and no source of the
-same time shows a later offset: epochs of brokers and controllers, the quorum's high watermark, the
-epoch that kafka-features.sh prints, and pieces beyond a gap.
+The log is as new as the dump that reached its end. The log is complete (`is_complete`) if no line
+of that dump is missing, and no source of the same time shows a later offset. Such sources are
+epochs of brokers and controllers, the quorum's high watermark, the epoch that kafka-features.sh
+prints, and pieces after a gap.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from featurelib.snapshot.state import (
 
 
 class DumpLine(NamedTuple):
-    """A line of a log dump: its number in the tool's output, its text, its landing line."""
+    """A line in the output of kafka-dump-log.sh: its number, its text, its landing line."""
 
     number: int
     text: str
@@ -49,36 +49,36 @@ class DumpLine(NamedTuple):
 def segments(
     lines: list[DumpLine], at: int, position: Callable[[Map], int]
 ) -> tuple[list[Segment], bool]:
-    """Split one dump into pieces of consecutive offsets and whole checkpoints; also return true if
-    a line is missing.
+    """Return the pieces of one dump (consecutive offsets, or a whole checkpoint), and true if a
+    line of the dump is missing.
 
-    `lines` are in the order of their numbers. A missing number inside a file ends the piece,
-    because the content of the line, and the file of the next line, are unknown.
+    `lines` are sorted by number. A missing number inside a file ends the piece: the missing line
+    may start another file.
     """
     reader, has_hole = _Reader(at, position), False
     number = -1
     for line in lines:
         item = parse_line(line.text)
         if line.number != number + 1:
-            # Collectors drop the blank lines between two files.
+            # Collectors omit the blank lines between two files.
             has_hole |= number >= 0 and not isinstance(item, log.Start)
             reader.end_section()
         number = line.number + (item.lines - 1 if isinstance(item, log.LeftOut) else 0)
         if item is not None:
             reader.take(item, line.line_id)
-    reader.end_section()  # the last batch may be incomplete
+    reader.end_section()  # the last batch may lack records
     return reader.pieces, has_hole or reader.is_cut
 
 
 class _Reader:
-    """The parser of one metadata log dump: it tracks the kind of file and the offset."""
+    """The parser of one metadata log dump; it tracks the file and the offset."""
 
     def __init__(self, at: int, position: Callable[[Map], int]) -> None:
         self.at = at
         self.position = position
         self.pieces: list[Segment] = []
-        self.is_cut = False  # true if a record of the last batch is missing
-        self.kind = ""  # the kind of the file: log or checkpoint; "" = it proves nothing
+        self.is_cut = False  # true if the last batch lacks a record
+        self.kind = ""  # the type of the file; "" = unknown, so its records do not count
         self.snapshot_end = 0
         self.footer = False
         self.start = self.expected = -1
@@ -100,7 +100,7 @@ class _Reader:
             self.take_record(item, line)
 
     def close_batch(self) -> None:
-        """End a batch; with --skip-record-metadata control batches have no visible content."""
+        """End a batch. With --skip-record-metadata the dump shows no records of a control batch."""
         batch, self.batch = self.batch, None
         if batch is None or not batch.is_control or not self.kind:
             return
@@ -114,7 +114,7 @@ class _Reader:
     def take_record(self, record: log.Record, line: int) -> None:
         kind = self.kind
         if record.kind == log.DAMAGED:
-            # Content is lost: end the section, and do not use a checkpoint as a complete state.
+            # A record is lost: end the piece, and do not use a checkpoint as the complete state.
             self.end_section()
             self.kind = kind if kind == "log" else ""
             return
@@ -124,8 +124,8 @@ class _Reader:
             if self.start >= 0:
                 backwards = offset < self.expected
                 self.end_section()
-                # After a gap a checkpoint is incomplete, and a log continues as another piece.
-                # Offsets that go backwards belong to a file whose first lines are missing.
+                # After a gap a checkpoint is incomplete, and the log continues as a new piece. A
+                # smaller offset starts a file whose first lines are missing.
                 if kind == "checkpoint" or backwards:
                     self.is_cut |= kind == "log"
                     return
@@ -136,7 +136,7 @@ class _Reader:
         self.keep(record, offset, line)
 
     def keep(self, record: log.Record, offset: int, line: int) -> None:
-        """Keep a record about features, nodes or a transaction; ignore other records."""
+        """Store a record about features, nodes or transactions; ignore other records."""
         kind, fenced = record.kind, int(record.fenced)
         if kind in (log.OTHER, log.FOOTER) or (kind == "change" and fenced == 0):
             return
@@ -149,7 +149,7 @@ class _Reader:
 
     def take_left_out(self, item: log.LeftOut) -> None:
         if item.first is None or item.last is None:
-            return  # a blank line, or other output of the tool
+            return  # a blank line, or a message of the tool
         self.close_batch()
         if self.kind:
             self.take_record(log.Record(item.first, log.OTHER), 0)
@@ -157,7 +157,7 @@ class _Reader:
             self.batch_offset = self.expected = item.last + 1
 
     def end_section(self) -> None:
-        """End a file: a batch without all its records marks the dump as cut."""
+        """End a file. If its last batch lacks records, mark the dump as cut."""
         if self.kind and self.batch is not None and not self.batch.is_control:
             self.is_cut |= self.batch_offset <= self.batch.last_offset
         start, end, events = self.start, self.expected, self.events
@@ -173,11 +173,11 @@ class _Reader:
 
 _REGISTERED = {"broker": Role.BROKER, "controller": Role.CONTROLLER}
 _UNREGISTERED = {"unregister": Role.BROKER, "unregister controller": Role.CONTROLLER}
-UNSEEN = -1  # the level of kraft.version: its control records are not visible in a dump
-AT_BOOTSTRAP = -1  # the end of a bootstrap.checkpoint: it is no part of the log
+UNSEEN = -1  # the level of kraft.version in a dump, which does not show control records
+AT_BOOTSTRAP = -1  # the `end` of a bootstrap.checkpoint, which is not a part of the log
 
 
-Learn = Callable[[tuple[int, int], Shown], None]  # takes (time, line id), and what the line states
+Learn = Callable[[tuple[int, int], Shown], None]  # (time, line id), content of the line → None
 
 
 def replay(
@@ -186,8 +186,8 @@ def replay(
     position: Callable[[Map], int],
     learn: Learn,
 ) -> None:
-    """Apply `dumps` (by reading time) to the log image of `state`; call `learn` with each record
-    that is applied for the first time."""
+    """Apply `dumps` (time → lines) to the log image in `state`. Call `learn` once for each applied
+    record."""
     image = state.log
     for at in sorted(dumps):
         lines = sorted(set(dumps[at]))
@@ -199,7 +199,7 @@ def replay(
         pieces, has_hole = segments(lines, at, position)
         for segment in pieces:
             _note_replayed(image, segment)
-            if segment.end != AT_BOOTSTRAP:  # other controllers may lack this bootstrap checkpoint
+            if segment.end != AT_BOOTSTRAP:  # other controllers may lack the bootstrap checkpoint
                 _note_levels(state, segment.events, at - 1)
         image.pending.extend(segment for segment in pieces if segment.end != AT_BOOTSTRAP)
         holes = {*state.dumps_with_holes} - {at}
@@ -210,14 +210,15 @@ def replay(
 
 
 def is_complete(state: ClusterState) -> bool:
-    """Return true if the log had all committed records at the time of its dump."""
+    """Return true if the newest dump of the log had every committed record at its time."""
     return expected_end(state) <= state.log.end and state.log.at not in state.dumps_with_holes
 
 
 def expected_end(state: ClusterState) -> int:
-    """Return the end that a complete log had at the time of its dump, at least 1.
+    """Return the least end offset (at least 1) of the log at the time of its newest dump.
 
-    From later marks of the same reading, subtract the records that an idle log writes by itself.
+    `state.marks` has offsets that other sources reported later. Subtract the records that an idle
+    log writes in between.
     """
     dumped_at = state.log.at
     ends = [segment.end for segment in state.log.pending if segment.at <= dumped_at]
@@ -228,7 +229,7 @@ def expected_end(state: ClusterState) -> int:
 
 
 def _note_levels(state: ClusterState, records: Iterable[Event | log.Record], at: int) -> None:
-    """Record when these levels were last seen: a starting controller may replay them."""
+    """Record when each level was last in a dump: a starting controller may replay an old level."""
     for record in records:
         if record.kind == "level" and record.number:
             entry = f"{record.name} {record.number}"
@@ -236,8 +237,8 @@ def _note_levels(state: ClusterState, records: Iterable[Event | log.Record], at:
 
 
 def _note_replayed(image: LogImage, segment: Segment) -> None:
-    """Record the levels that a starting controller replays: those of its newest checkpoint, and all
-    later ones. Records of aborted transactions count, because a controller replays them, too."""
+    """Record the levels that a starting controller replays: the levels of its newest checkpoint and
+    every later level. A controller replays records of aborted transactions, so they count."""
     levels = [event for event in segment.events if event.kind == "level" and event.number]
     offset = segment.end if segment.whole else None
     if offset == 0:
@@ -255,12 +256,12 @@ def _note_replayed(image: LogImage, segment: Segment) -> None:
 
 
 def level_map(image: LogImage) -> Map:
-    """Return the finalized levels at the log's end as (feature, level, level), by feature."""
+    """Return the finalized levels at the end of the log as sorted (feature, level, level)."""
     # Kafka 4.4 writes the levels requested at offset 0 into the log, 4.3 ignores them. Up to 4.2
-    # the log begins with them, so that the log itself has no metadata.version.
+    # they are only in this first checkpoint, so the log itself has no metadata.version.
     start = {} if METADATA_VERSION in image.levels else image.levels_at_start
     levels = {METADATA_VERSION: SILENT_METADATA_VERSION, **start, **image.levels}
-    # A feature record for kraft.version changes nothing: only the raft layer's control record does.
+    # Kafka ignores feature records for kraft.version; a control record of the raft layer sets it.
     levels.pop(KRAFT_VERSION, None)
     kraft_version = image.kraft_version or image.kraft_at_start
     if kraft_version:
@@ -269,7 +270,7 @@ def level_map(image: LogImage) -> Map:
 
 
 def _next(image: LogImage) -> Segment | None:
-    """Return a pending piece that joins the image and reaches further, or a whole checkpoint."""
+    """Return a pending piece that continues the image, or a later whole checkpoint."""
     for segment in image.pending:
         if (segment.whole or segment.start <= image.end) and image.end < segment.end:
             return segment
@@ -277,13 +278,13 @@ def _next(image: LogImage) -> Segment | None:
 
 
 def _waiting(image: LogImage) -> list[Segment]:
-    """Return pending pieces that begin after a gap; of those inside the image only the time."""
+    """Return pending pieces after a gap. Of pieces that the image contains, keep only the time."""
     waiting: dict[tuple[int, int, bool], Segment] = {}
     ends = [p.at for p in image.pending if p.end == image.end and (p.end or not p.whole)]
     image.at = max([image.at, *ends])
     for segment in image.pending:
         if segment.whole and segment.end == 0:
-            # kafka-storage writes this checkpoint first; only this checkpoint has these levels.
+            # kafka-storage.sh writes these levels, and only into its first checkpoint.
             levels = [event.number for event in segment.events if event.kind == "kraft"]
             image.kraft_at_start = max([image.kraft_at_start, *levels])
             start = {event.name: event.number for event in segment.events if event.kind == "level"}
@@ -299,7 +300,7 @@ def _waiting(image: LogImage) -> list[Segment]:
 
 
 def _registered(segment: Segment) -> dict[tuple[int, int], Event]:
-    """Return the last registration of each node in a piece of the log."""
+    """Return (role, node id) → the node's last registration in a piece of the log."""
     return {
         (int(_REGISTERED[event.kind]), event.number): event
         for event in segment.events
@@ -308,7 +309,7 @@ def _registered(segment: Segment) -> dict[tuple[int, int], Event]:
 
 
 def _date_node(image: LogImage, newer: Mapping[tuple[int, int], Event | LoggedNode]) -> None:
-    """Give each registration the time and line of the newest dump that shows it."""
+    """Set the time and line of each registration to those of the newest dump that shows it."""
     for node in image.nodes:
         event = newer.get((node.role, node.node_id))
         if event is None or event.profile != node.profile:
@@ -318,7 +319,7 @@ def _date_node(image: LogImage, newer: Mapping[tuple[int, int], Event | LoggedNo
 
 
 def _credit_line(image: LogImage, segment: Segment) -> None:
-    """Give the last applied record the time and line of the newest dump that contains it."""
+    """Set the line of the last applied record to its line in the newest dump."""
     for event in () if segment.whole else segment.events:
         if event.offset == image.line_offset and (event.at, event.line) > (
             image.line_at,
@@ -336,7 +337,7 @@ def _join(image: LogImage, segment: Segment, maps: list[Map], learn: Learn) -> N
         if segment.whole or event.offset >= before:
             _read_event(image, event, maps, learn)
     if segment.whole:
-        image.line_offset = -1  # offsets inside a checkpoint are not offsets of the log
+        image.line_offset = -1  # offsets in a checkpoint are not offsets of the log
         _date_node(image, earlier)
     image.end, image.at = segment.end, segment.at
 
@@ -357,7 +358,7 @@ def _read_event(image: LogImage, event: Event, maps: list[Map], learn: Learn) ->
 
 
 def _apply(image: LogImage, event: Event, maps: list[Map], learn: Learn) -> None:
-    """Apply one record to the image, and report its levels or node to `learn`."""
+    """Apply one record to the image, and pass its levels or ranges to `learn`."""
     kind, number = event.kind, event.number
     if event.line:
         image.line, image.line_at, image.line_offset = event.line, event.at, event.offset

@@ -1,9 +1,9 @@
 """Decide which ZooKeeper data still counts in a cluster with KRaft controllers (KIP-866).
 
-A migration lasts while the newest reading shows one of these: a controller that is set up for it
-(`zk_migration_ready`), or a broker in ZooKeeper mode. Such a broker is registered in ZooKeeper, or
-its response lacks metadata.version. A cluster whose migration ended is judged as KRaft, even if
-ZooKeeper is still read. Each phase was recorded on 3.9.2 (tests/data/migration).
+A cluster is in a migration if its newest reading shows a controller with `zk_migration_ready`, or a
+broker in ZooKeeper mode. A broker in ZooKeeper mode is registered in ZooKeeper, or its response
+lacks metadata.version. After the migration the cluster is judged as KRaft, even if ZooKeeper is
+still read. tests/data/migration has a recording of each phase (Kafka 3.9.2).
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from featurelib.snapshot.state import (
     Registration,
 )
 
-_IN_MIGRATION = (1, 2)  # states of ZK_MIGRATION_STATE_RECORD
+_IN_MIGRATION = (1, 2)  # values of ZkMigrationStateRecord
 
 
 def controllers_at(state: ClusterState) -> int:
-    """Return the time of the newest data from KRaft controllers or their log; 0 = none."""
+    """Return the time of the newest data from KRaft controllers or their log; 0 = no such data."""
     times = [_answered_at(node) for node in state.listeners if node.role == Role.CONTROLLER]
     return max([state.quorum.at, state.log.at, *times])
 
 
 def is_on_zookeeper(state: ClusterState) -> bool:
-    """Return true for a cluster in ZooKeeper mode, or in a migration from it."""
+    """Return true if a cluster is in ZooKeeper mode or in a migration from ZooKeeper to KRaft."""
     newest = controllers_at(state)
     if not newest:
         return bool(state.read_twice)
@@ -48,7 +48,7 @@ def is_on_zookeeper(state: ClusterState) -> bool:
 
 
 def is_in_zookeeper_mode(listener: Listener, state: ClusterState) -> bool:
-    """Return true for a broker whose newest response is from ZooKeeper mode."""
+    """Return true if the newest response of a broker is from ZooKeeper mode."""
     newer = listener.partial_at > listener.full_at
     position = listener.partial if newer else listener.full
     if listener.role != Role.BROKER or position == NOTHING:
@@ -58,7 +58,7 @@ def is_in_zookeeper_mode(listener: Listener, state: ClusterState) -> bool:
 
 def outlived(entry: Registration, state: ClusterState) -> bool:
     """Return true if a broker in ZooKeeper's list responded later as a KRaft broker, or in a later
-    reading without ZooKeeper."""
+    reading in which ZooKeeper was not read."""
     answers = (o for o in state.listeners if (o.role, o.node_id) == (Role.BROKER, entry.node_id))
     return any(
         _answered_at(o) > entry.at + ONE_READING * is_in_zookeeper_mode(o, state) for o in answers
@@ -66,13 +66,13 @@ def outlived(entry: Registration, state: ClusterState) -> bool:
 
 
 def registered_ranges(state: ClusterState) -> Map | None:
-    """Return the ranges that brokers in ZooKeeper mode register with the controllers of a
-    migration; None = unknown.
+    """Return the ranges that brokers in ZooKeeper mode register with the KRaft controllers; None =
+    unknown.
 
-    The brokers report no ranges. They register the features of their software, and of
-    metadata.version only the level of their inter.broker.protocol.version. A controller admits only
-    brokers that support the finalized level, so the registered level is the finalized one
-    (BrokerServer and KafkaServer of 3.9; recorded: `Broker 2 only supports versions 20`).
+    During a migration such a broker reports no ranges. It registers the features of its software,
+    and metadata.version only at the level of its inter.broker.protocol.version. The controller
+    accepts only brokers that support the finalized level, so the registered level is the finalized
+    level (BrokerServer and KafkaServer of 3.9; recorded: `Broker 2 only supports versions 20`).
     """
     levels = [
         (entry.at, entry.line, state.maps[entry.levels])

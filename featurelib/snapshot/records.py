@@ -44,22 +44,22 @@ from featurelib.rows import (
 )
 from featurelib.schema import LAYOUT, SNAPSHOT, TEXT_FIELDS
 
-MALFORMED = "snapshot_malformed"  # the code of the finding about an unreadable row
+MALFORMED = "snapshot_malformed"  # the finding about an unreadable row
 _DAMAGED = "its checksum does not match its content"
 _LOST = "it is missing, although the tables have lines of the cluster"
-SET_ASIDE = -1  # in place of a checksum: the cluster's lines no longer count as evidence
+SET_ASIDE = -1  # replaces the checksum if the cluster's lines no longer count
 _SET_ASIDE = "bronze.landing_line has lines of the cluster that were quarantined later"
-UNUSABLE = -2  # in place of a checksum: featurelib failed; the row's only text is the error
+UNUSABLE = -2  # replaces the checksum if featurelib failed; the row's only text is the error
 _BYTES = ("names", "texts", *LAYOUT)
 _TEXTS = msgspec.msgpack.Decoder(list[str])
 _NO_SCALARS = {"controller": -1, "log_gap_end": -1, "migration": -1, "features_node_version": -1}
-NODE_GONE = -2  # in place of the znode's version: it is deleted, its text is the last one
+NODE_GONE = -2  # replaces the version of a deleted znode, whose last text is kept
 RecordArray = npt.NDArray[np.void]
 Struct = TypeVar("Struct", bound=msgspec.Struct)
 
 
 def make_records(part: str, rows: Sequence[tuple[object, ...]]) -> RecordArray:
-    """Return records of a part from tuples in the order of the part's fields."""
+    """Return the records of a part; each tuple has the values in the order of the part's fields."""
     return np.array(rows, dtype=LAYOUT[part])
 
 
@@ -73,7 +73,7 @@ def no_scalars() -> RecordArray:
 
 @dataclass(slots=True, kw_only=True)
 class StoredRow:
-    """A snapshot row that can be changed; a part that is not in `parts` has no records."""
+    """A snapshot row that can still be changed. A part that `parts` lacks has no records."""
 
     cluster: str
     observed_at: int | None
@@ -85,11 +85,11 @@ class StoredRow:
     state: bytes = b""
 
     def name_code(self, name: str) -> int:
-        """Return the position of a feature's name in `names`; a new name is appended."""
+        """Return the position of a feature name in `names`; append a new name."""
         return _code(self.names, name)
 
     def text_code(self, text: str | None) -> int:
-        """Return the position of a text in `texts`; a new text is appended; -1 = None."""
+        """Return the position of a text in `texts`; append a new text. -1 = None."""
         return -1 if text is None else _code(self.texts, text)
 
 
@@ -100,7 +100,7 @@ def _code(texts: list[str], text: str) -> int:
 
 
 def open_row(rows: TableRows) -> StoredRow:
-    """Return the only row of `rows` in a form that can be changed, without its `state`."""
+    """Return the only row of `rows` as a row that can be changed, without its `state`."""
     [first] = rows.take(np.arange(1)).to_pylist()
     at = int(rows.numbers("observed_at")[0])
     return StoredRow(
@@ -115,7 +115,7 @@ def open_row(rows: TableRows) -> StoredRow:
 
 
 def write_rows(rows: Sequence[StoredRow]) -> TableRows:
-    """Return the rows in stored form: featurelib.schema.SNAPSHOT."""
+    """Return the rows in stored form (featurelib.schema.SNAPSHOT)."""
     columns: dict[str, Column | Int] = {
         "cluster": texts_of(row.cluster for row in rows),
         "observed_at": numbers_of(row.observed_at for row in rows),
@@ -134,13 +134,13 @@ def write_rows(rows: Sequence[StoredRow]) -> TableRows:
 
 
 def pack(records: RecordArray, lengths: Int) -> Cells:
-    """Return one part as a column of bytes: row i has the next lengths[i] of the records."""
+    """Return a part as a column of bytes; row i gets the next lengths[i] records."""
     ends = np.concatenate(([0], np.cumsum(lengths) * records.dtype.itemsize))
     return Cells(data=records.tobytes(), ends=ends)
 
 
 def with_checksum(columns: Mapping[str, Column | Int]) -> TableRows:
-    """Return rows of SNAPSHOT with their checksum; a column that is left out is null."""
+    """Return rows of SNAPSHOT with their checksums; an omitted column is null."""
     cluster = columns["cluster"]
     assert isinstance(cluster, Texts)
     rows = make_rows(SNAPSHOT, len(cluster), columns)
@@ -148,7 +148,7 @@ def with_checksum(columns: Mapping[str, Column | Int]) -> TableRows:
 
 
 def _checksums(rows: TableRows) -> Int:
-    """Return the correct `checksum` of each row, over its bytes and their lengths."""
+    """Return the correct `checksum` of each row, over the bytes and their lengths."""
     waiting, node = rows.numbers("waiting"), rows.texts("features_node")
     heads = [rows.numbers("observed_at"), np.where(waiting == NONE, 0, waiting), node.codes >= 0]
     columns = [_encoded(rows.texts("cluster")), _encoded(node), *map(rows.cells, _BYTES)]
@@ -166,14 +166,14 @@ def _checksums(rows: TableRows) -> Int:
 
 
 def _encoded(texts: Texts) -> Cells:
-    """Return texts as UTF-8; null becomes empty."""
-    words = [*(text.encode() for text in texts.words), b""]  # for code -1
+    """Return texts as UTF-8 bytes; null becomes empty."""
+    words = [*(text.encode() for text in texts.words), b""]  # the text of code -1
     return cells_of([words[code] for code in texts.codes.tolist()])
 
 
 def _damages(rows: TableRows) -> dict[int, str]:
-    """Return position → reason for the rows that cannot be read. A row with only a cluster id is
-    damaged only if it has a checksum, which marks a lost row."""
+    """Return position → error for unreadable rows. A row that has only a cluster id counts as
+    unreadable if it has a checksum, because the cluster once had data."""
     has_data = rows.numbers("observed_at") != NONE
     for name in _BYTES:
         has_data |= rows.cells(name).lengths > 0
@@ -187,8 +187,8 @@ def _damages(rows: TableRows) -> dict[int, str]:
 
 
 def unusable_row(cluster: str, fault: Exception) -> TableRows:
-    """Return a row for a cluster on which featurelib failed: it has no data, and the finding
-    snapshot_malformed names the fault."""
+    """Return the row of a cluster on which featurelib failed. The row has no data; its finding
+    snapshot_malformed names the error."""
     reason = f"featurelib failed on it ({type(fault).__name__}: {fault}); please report it"
     texts = cells_of([msgspec.msgpack.encode([reason])])
     row = with_checksum({"cluster": texts_of([cluster]), "texts": texts})
@@ -200,7 +200,7 @@ def _decode(stored: bytes) -> list[str]:
 
 
 class _Texts:
-    """A column of lists of texts; `values` are the distinct texts of all rows, sorted."""
+    """A column of text lists. `values` has the distinct texts of all rows, sorted."""
 
     def __init__(self, column: Cells) -> None:
         position: dict[bytes, int] = {}
@@ -213,14 +213,14 @@ class _Texts:
         self._first = (np.cumsum(sizes) - sizes)[np.array(of_row, dtype=np.int64)]
 
     def codes(self, row: Int, local: Int) -> Int:
-        """Return positions in `values` for positions in the lists of these rows; -1 stays."""
+        """Return positions in `values` for positions in the text lists of rows; -1 stays."""
         codes: Int = np.full(len(local), -1, dtype=np.int64)
         codes[local >= 0] = self._codes[(self._first[row] + local)[local >= 0]]
         return codes
 
 
 class Records:
-    """A part of a batch of rows, flat: record i belongs to row `row[i]`."""
+    """A part of all rows in a batch, as flat records: record i belongs to row `row[i]`."""
 
     def __init__(self, records: RecordArray, lengths: Int, texts: Mapping[str, _Texts]) -> None:
         self.lengths = lengths
@@ -233,7 +233,7 @@ class Records:
         return len(self._records)
 
     def field(self, name: str) -> Int:
-        """Return one field of all records as int64; a text is a position in the batch's texts."""
+        """Return a field of all records as int64; a text is its position in the batch."""
         if name not in self._fields:
             values = self._records[name].astype(np.int64)
             if name in TEXT_FIELDS:
@@ -242,16 +242,16 @@ class Records:
         return self._fields[name]
 
     def text(self, name: str, record: int) -> str | None:
-        """Return the text in one field of one record; None = no text."""
+        """Return the text in one field of one record; None = the field has no text."""
         return self.texts(name, np.array([record]))[0]
 
     def texts(self, name: str, at: Int) -> list[str | None]:
-        """Return the text in one field of each of these records; None = no text, or position -1."""
-        words = [*self._texts[TEXT_FIELDS[name]].values, None]  # for code -1
+        """Return the texts in one field of the records `at`; None = no text, or position -1."""
+        words = [*self._texts[TEXT_FIELDS[name]].values, None]  # the text of code -1
         return [words[code] for code in pick(self.field(name), at, -1).tolist()]
 
     def structs(self, kind: type[Struct], positions: Int | None = None) -> list[Struct]:
-        """Return all records, or those at `positions`, as structs of type `kind`, with texts."""
+        """Return the records (all, or those at `positions`) as structs, with texts."""
         at = np.arange(len(self)) if positions is None else positions
         columns = {
             name: self.texts(name, at) if name in TEXT_FIELDS else self.field(name)[at].tolist()
@@ -261,15 +261,15 @@ class Records:
         return msgspec.convert(rows, list[kind], strict=False)  # type: ignore[valid-type]  # 0 is false
 
     def code(self, name: str, text: str) -> int:
-        """Return the code of `text` in the field `name`; -2 = not in the batch."""
+        """Return the code of `text` in the field `name`; -2 = no record has the text."""
         values = self._texts[TEXT_FIELDS[name]].values
         return values.index(text) if text in values else -2
 
 
 class Snapshots:
-    """The rows of featurelib.schema.SNAPSHOT, decoded (`state` is not needed).
+    """The decoded rows of featurelib.schema.SNAPSHOT (without `state`).
 
-    A damaged row counts as a cluster without data, and `malformed` has its fault. A row without a
+    A damaged row counts as a cluster without data, and `malformed` has its error. A row without a
     checksum belongs to a cluster that never had data.
     """
 
@@ -287,10 +287,10 @@ class Snapshots:
         self._parts: dict[str, Records] = {}
         texts, version = rows["features_node"].to_pylist(), self.scalar("features_node_version")
         pairs = list(zip(texts, (version == NODE_GONE).tolist(), strict=True))
-        # The text of `/feature`, or the last one before the znode was deleted; None = unknown.
+        # The text of `/feature`, also after the znode was deleted; None = unknown.
         self.features_node: list[str | None] = [None if lost else text for text, lost in pairs]
         self.features_node_left: list[str | None] = [text if lost else None for text, lost in pairs]
-        # When its newest evidence was read; a reading without a response has no time.
+        # When the newest data was read; null if no reading has a response.
         self.observed_at = rows.numbers("observed_at").copy()
         self.observed_at[self["not_reached"].row] = self["not_reached"].field("answered_at")
         self.landed: Bool = self.observed_at != NONE
@@ -300,7 +300,7 @@ class Snapshots:
 
     @property
     def names(self) -> list[str]:
-        """The names of features, sorted: a field `feature` is a position in this list."""
+        """The sorted feature names; a field `feature` is a position in this list."""
         return self._texts["names"].values
 
     def __getitem__(self, part: str) -> Records:
@@ -316,5 +316,5 @@ class Snapshots:
         return self._parts[part]
 
     def scalar(self, name: str) -> Int:
-        """Return the number `name` of each cluster."""
+        """Return the scalar `name` of each cluster."""
         return self["scalars"].field(name)

@@ -1,13 +1,13 @@
-"""Define the state of one cluster that is kept between two runs.
+"""Define the state of one cluster that is stored between two runs, as MessagePack.
 
 Every field is the greatest value seen, by a fixed order. So folding the same lines in any order,
-any number of times, gives the same state. Maps are kept once and referred to by position. The state
-is stored as MessagePack; the core never reads it.
+any number of times, gives the same state. A map (features with ranges or levels) is stored once, in
+`ClusterState.maps`; other fields have its position.
 
-The range of a controller follows from its release and its configuration at the start, not from its
-listener alone. The listener shows unstable levels if `unstable.api.versions.enable` is on. The
-controller uses them if `unstable.feature.versions.enable` is on (SimpleApiVersionManager and
-QuorumFeatures; tried on 3.7 to 4.4). A broker's listener shows the true range.
+A controller's range follows from its release and its configuration at start, not only from its
+listener. The listener shows unstable levels if `unstable.api.versions.enable` is on; the controller
+uses them if `unstable.feature.versions.enable` is on (SimpleApiVersionManager and QuorumFeatures;
+tried on 3.7 to 4.4). A broker's listener shows the true range.
 """
 
 from __future__ import annotations
@@ -23,17 +23,21 @@ from featurelib.landing.samples import letters
 
 Map = tuple[tuple[str, int, int], ...]  # (feature, min, max or level), sorted by feature
 
-NOTHING = -1  # the position of no map
-DAMAGED = -2  # the position of an unreadable map
-IDLE_WINDOW = 10_000_000  # microseconds
+NOTHING = -1  # replaces the position of a map: the source has no map
+DAMAGED = -2  # replaces the position of a map: the source's map is unreadable
+IDLE_WINDOW = 10_000_000  # microseconds: idle records of at most this time are subtracted
 IDLE_RECORD_INTERVAL = 500_000  # microseconds: Kafka's default of metadata.max.idle.interval.ms
-ONE_READING = 5 * 60 * 1_000_000  # microseconds: lines read within this time may be of one reading
-ONE_MOMENT = 10_000_000  # microseconds: lists of nodes read within this time must be equal
-FASTEST_RESTART = 1_000_000  # microseconds: no node starts with other software in less time
+ONE_READING = 5 * 60 * 1_000_000  # microseconds: lines read within this time may be one reading
+ONE_MOMENT = 10_000_000  # microseconds: node lists read within this time must be equal
+FASTEST_RESTART = 1_000_000  # microseconds: no node restarts with other software in less time
 
 
 class Listener(msgspec.Struct, array_like=True, gc=False):
-    """A listener of one node. Each group of fields keeps its newest value, by (time, line)."""
+    """The newest data of a node's listener; each group of fields has its own (time, line).
+
+    `full`: ranges in ApiVersions version 4 or later; `partial`: in an earlier version, which omits
+    features with minimum version 0.
+    """
 
     node_id: int
     role: int
@@ -51,20 +55,20 @@ class Listener(msgspec.Struct, array_like=True, gc=False):
     failed_line: int = 0
     error: str | None = None
     highest_epoch: int = -1  # the highest epoch that this listener ever reported
-    releases: str = ""  # releases that offer the same requests, separated by ;
+    releases: str = ""  # releases with the same supported requests, separated by ;
     releases_at: int = 0
     releases_line: int = 0
-    scraped: int = NOTHING  # metrics of its process, with feature names as in labels; by (at, line)
+    scraped: int = NOTHING  # ranges in metrics, under the feature names of labels
     scraped_levels: int = NOTHING
     scraped_at: int = 0
     scraped_line: int = 0
-    # When the newest response with other ranges than the kept one came; 0 = never.
+    # The time of the newest response with other ranges than the stored ones; 0 = no such response.
     full_other_at: int = 0
     partial_other_at: int = 0
 
 
 class Registration(msgspec.Struct, array_like=True, gc=False):
-    """The znode `/brokers/ids/N`, newest by (time, line). `exists` False = read and absent."""
+    """The newest znode `/brokers/ids/N` by (time, line). `exists` False = absent when read."""
 
     node_id: int
     profile: int
@@ -74,9 +78,10 @@ class Registration(msgspec.Struct, array_like=True, gc=False):
 
 
 class WitnessedLevels(msgspec.Struct, array_like=True, gc=False):
-    """The finalized levels by one kind of source, the newest by (incarnation, epoch, time, line).
+    """The newest finalized levels of a kind of source, by (incarnation, epoch, time, line).
 
-    The incarnation is the czxid of `/feature`: a znode that is created again counts from 0.
+    The incarnation is the czxid of `/feature`: if that znode is created again, its version starts
+    at 0.
     """
 
     kind: int
@@ -88,21 +93,21 @@ class WitnessedLevels(msgspec.Struct, array_like=True, gc=False):
 
 
 class Members(msgspec.Struct, array_like=True, gc=False):
-    """A node list of DescribeCluster, per role and whether fenced brokers are shown: of each
-    queried node all different lists of about the newest time, each the newest by (time, line)."""
+    """A node list of DescribeCluster, the newest per role, queried node, and with or without fenced
+    brokers. The state keeps all different lists of about the newest time."""
 
     role: int
     fenced_shown: bool
     at: int
     line: int
-    members: tuple[tuple[int, int], ...]  # (node, 1 fenced · 0 unfenced · -1 unknown), sorted
+    members: tuple[tuple[int, int], ...]  # (node id, 1 fenced · 0 unfenced · -1 unknown), sorted
     asked_node: int = NOTHING
-    end: int = -1  # of its copy of the log, if that reached the quorum's; 0 = no; -1 = unknown
-    may_lack_brokers: bool = False  # true if requested over another listener than theirs
+    end: int = -1  # its log end, if the quorum's was reached; 0 = no; -1 = unknown
+    may_lack_brokers: bool = False  # true if requested over another listener than the brokers'
 
 
 class Quorum(msgspec.Struct, array_like=True, gc=False):
-    """The quorum in DescribeQuorum, the newest by (leader epoch, time, line)."""
+    """A DescribeQuorum response, the newest by (leader epoch, time, line)."""
 
     leader_epoch: int = -1
     at: int = 0
@@ -110,13 +115,13 @@ class Quorum(msgspec.Struct, array_like=True, gc=False):
     voters: tuple[int, ...] = ()
     observers: tuple[int, ...] = ()
     leader_id: int = -1
-    following: tuple[int, ...] = ()  # the voters that recently fetched from the leader
-    directories: tuple[tuple[int, str], ...] = ()  # (voter, its directory id), if known
-    high_watermark: int = -1  # records below it are committed
+    following: tuple[int, ...] = ()  # the voters that fetched from the leader recently
+    directories: tuple[tuple[int, str], ...] = ()  # (voter, directory id), where known
+    high_watermark: int = -1  # records below this offset are committed
 
 
 class Leaderless(msgspec.Struct, array_like=True, gc=False):
-    """A node that found no leader of the quorum, the newest by (time, line)."""
+    """A node that reported that the quorum has no leader, the newest by (time, line)."""
 
     role: int
     node_id: int
@@ -125,26 +130,26 @@ class Leaderless(msgspec.Struct, array_like=True, gc=False):
 
 
 class FeaturesNode(msgspec.Struct, array_like=True, gc=False):
-    """The znode /feature, newest by (path, czxid, version, time, line); absence by time alone."""
+    """The znode /feature, newest by (path, czxid, version, time, line); its absence by time."""
 
-    by_code: bool = False  # true: read at Kafka's path /feature; false: at the KIP's /features
+    by_code: bool = False  # true: read at Kafka's path /feature; false: at KIP-584's /features
     incarnation: int = -1
     version: int = -1
     at: int = 0
     line: int = 0
     data: str | None = None
     absent_at: int = 0
-    recreated: bool = False  # true: the path was deleted and created again (more than one czxid)
+    recreated: bool = False  # true: the znode was deleted and created again (more than one czxid)
     incarnations: dict[str, tuple[int, int]] = {}  # path → the lowest and highest czxid
     absent_line: int = 0
-    unread_at: int = 0  # the time of a read whose line is damaged
+    unread_at: int = 0  # the time of a reading whose znode line is damaged
 
 
 class Event(msgspec.Struct, array_like=True, gc=False):
-    """A record of the metadata log about features or nodes, with its offset and line.
+    """A record of the metadata log about features or nodes, with its offset and landing line.
 
-    `kind` is one of the names in featurelib.snapshot.log; `number` a node id, a level or a
-    state, by kind; `profile` names a map.
+    `kind` is a name in featurelib.snapshot.log. By `kind`, `number` is a node id, a level or a
+    state. `profile` is the position of the node's ranges.
     """
 
     offset: int
@@ -158,17 +163,17 @@ class Event(msgspec.Struct, array_like=True, gc=False):
 
 
 class Segment(msgspec.Struct, array_like=True, gc=False):
-    """A piece of the metadata log, offsets start to end-1, that no image contains yet."""
+    """A piece of the metadata log (offsets start to end-1) that the image does not contain yet."""
 
     start: int
     end: int
     at: int
     events: list[Event]
-    whole: bool  # a checkpoint: its events alone give the image at `end`
+    whole: bool  # true: a checkpoint; its events alone give the image at `end`
 
 
 class LoggedNode(msgspec.Struct, array_like=True, gc=False):
-    """A node's registration in the metadata log, as of the end of the image."""
+    """A node's registration in the metadata log at the end of the image."""
 
     node_id: int
     role: int
@@ -179,11 +184,11 @@ class LoggedNode(msgspec.Struct, array_like=True, gc=False):
 
 
 class LogImage(msgspec.Struct, array_like=True):
-    """The state that results from all metadata log records below offset `end`."""
+    """The result of all metadata log records below offset `end`."""
 
     end: int = 0
     at: int = 0
-    line: int = 0  # the line of the last applied record, in the newest dump that shows it
+    line: int = 0  # the line of the last applied record in the newest dump that shows the record
     nodes: list[LoggedNode] = []
     levels: dict[str, int] = {}
     kraft_version: int = 0
@@ -192,21 +197,21 @@ class LogImage(msgspec.Struct, array_like=True):
     pending: list[Segment] = []
     line_at: int = 0
     line_offset: int = -1
-    # The content of the checkpoint at offset 0, which kafka-storage writes: a dynamic quorum, and
-    # from Kafka 4.4 on (KIP-1170) the requested levels.
+    # The content of the checkpoint at offset 0, which kafka-storage.sh writes: the level of a
+    # dynamic quorum, and from Kafka 4.4 on (KIP-1170) the requested levels.
     kraft_at_start: int = 0
     levels_at_start: dict[str, int] = {}
-    # A starting node replays the log from its newest snapshot on. `snapshot_end` and `snapshot_at`:
-    # the end of the newest checkpoint that was dumped, and the newest time it was; 0 = none was.
-    # `replayed`: its levels and each level record from there on, as (offset, feature, level).
+    # A starting node replays the log from its newest snapshot on. `snapshot_end`, `snapshot_at`:
+    # the end of the newest dumped checkpoint and the time of its newest dump; 0 = no dump shows a
+    # checkpoint. `replayed`: (offset, feature, level) of the checkpoint and each later record.
     snapshot_end: int = 0
     snapshot_at: int = 0
     replayed: list[tuple[int, str, int]] = []
 
 
 class Right(msgspec.Struct, array_like=True, gc=False):
-    """The permission for a request, by the role of the queried nodes: the last response of any
-    node, or the newest refusal of a node, by (time, line)."""
+    """The permission for a request, by role of the queried nodes: when any node last answered, or
+    when one node last refused the request."""
 
     request: str  # the kind of landing line that holds the response
     role: int  # the role of the queried listeners
@@ -218,32 +223,32 @@ class Right(msgspec.Struct, array_like=True, gc=False):
 
 
 class Probe(msgspec.Struct, array_like=True, gc=False):
-    """The controller's newest response to a request that only validates, by (time, line)."""
+    """The controller's newest response to an update request with validate-only, by (time, line)."""
 
     at: int
     line: int
-    answers: tuple[tuple[str, int, int, int, str], ...]  # feature, from, to, code, message
+    answers: tuple[tuple[str, int, int, int, str], ...]  # (feature, from, to, error code, message)
 
 
 class Configs(msgspec.Struct, array_like=True, gc=False):
-    """The configuration of one resource in a node's DescribeConfigs, the newest by (time, line)."""
+    """The configuration of a resource in DescribeConfigs, the newest by (time, line)."""
 
     role: int
-    node_id: int  # the queried node
+    node_id: int  # the node that sent the response
     resource: str
     at: int
     line: int
-    values: tuple[tuple[str, str | None, int], ...]  # (key, value, source), by key
+    values: tuple[tuple[str, str | None, int], ...]  # (key, value, source), sorted by key
 
 
 class NewestStatement(msgspec.Struct, array_like=True, gc=False):
-    """The newest statement of a source about ranges or finalized levels, by (time, line). The next
-    one is compared with it, and a history keeps the differences."""
+    """The newest ranges or finalized levels that a source showed, by (time, line). The histories
+    get the differences between this statement and the next."""
 
     witness: str
-    node_id: int  # the node that the source reports about; -1 = no node
+    node_id: int  # the reported node; -1 = no single node
     is_finalized: bool
-    feature: str  # the feature of a tool's line, which is about one feature; else empty
+    feature: str  # the only feature of a tool's line; "" for other sources
     at: int
     line: int
     epoch: int | None
@@ -251,7 +256,7 @@ class NewestStatement(msgspec.Struct, array_like=True, gc=False):
 
 
 class MigrationReady(msgspec.Struct, array_like=True, gc=False):
-    """The readiness of a controller for a migration from ZooKeeper, the newest by (time, line)."""
+    """A controller's readiness for a migration from ZooKeeper, the newest by (time, line)."""
 
     node_id: int
     at: int
@@ -272,12 +277,12 @@ class StrimziState(msgspec.Struct, array_like=True, gc=False):
     refused: str | None = None
     paused: bool = False
     nodes_complete: bool = False
-    nodes: tuple[tuple[int, int, str | None], ...] = ()  # (node, role, version), sorted
+    nodes: tuple[tuple[int, int, str | None], ...] = ()  # (node id, role, version), sorted
 
 
 class NotReached(msgspec.Struct, array_like=True, gc=False):
-    """The newest reading that reached no node, by (time, line). `alone`: only one node failed to
-    describe the cluster, so the reading counts only if no other node responded."""
+    """The newest attempt to read that reached no node, by (time, line). `alone`: only one node
+    failed to describe the cluster, so the attempt counts only if no other node responded."""
 
     at: int
     line: int
@@ -286,13 +291,13 @@ class NotReached(msgspec.Struct, array_like=True, gc=False):
 
     @property
     def after(self) -> int:
-        """The time, in microseconds: a later response proves that the reading reached a node."""
+        """The time (µs) after which a response proves that the attempt reached a node."""
         return self.at - ONE_READING * self.alone
 
 
 class ClusterState(msgspec.Struct, array_like=True):
-    """The state of a cluster between runs. New fields come last, so that older states can be
-    read."""
+    """The state of a cluster between runs. Append new fields at the end, so that stored states stay
+    readable."""
 
     maps: list[Map] = []
     listeners: list[Listener] = []
@@ -302,33 +307,33 @@ class ClusterState(msgspec.Struct, array_like=True):
     quorum: Quorum = msgspec.field(default_factory=Quorum)
     node: FeaturesNode = msgspec.field(default_factory=FeaturesNode)
     log: LogImage = msgspec.field(default_factory=LogImage)
-    read_twice: dict[str, tuple[int, int]] = {}  # znode path → its two newest reading times
-    # Feature → (time, line number, level, and the printed level if the catalogue lacks that name).
+    read_twice: dict[str, tuple[int, int]] = {}  # znode path → the times of its two newest readings
+    # Feature → (time, line number, level, printed level if the catalogue lacks that name).
     tool: dict[str, tuple[int, int, int, str]] = {}
     observed_at: int = 0
     ambiguous_dumps: list[int] = []
-    controller: tuple[int, int, int] = (0, 0, -1)  # the controller znode: (time, line, broker)
-    rights: list[Right] = []  # by (request, role, node_id)
+    controller: tuple[int, int, int] = (0, 0, -1)  # the znode /controller: (time, line, broker)
+    rights: list[Right] = []  # sorted by (request, role, node id)
     probe: Probe | None = None
-    configs: list[Configs] = []  # by (role, node, resource)
-    # Lines dated later than the judgement, which no fold uses yet: (time, line) of the newest, and
-    # their number. Every fold counts them again.
+    configs: list[Configs] = []  # sorted by (role, node id, resource)
+    # (time, line) of the newest line that is dated after the judgement, and the number of such
+    # lines. No fold reads these lines yet; every fold counts them again.
     waiting: tuple[int, int, int] = (0, 0, 0)
     strimzi: StrimziState | None = None
     not_reached: NotReached | None = None
-    migration_ready: list[MigrationReady] = []  # by node_id
-    leaderless: list[Leaderless] = []  # by (role, node)
-    # The newest list of the children of `/brokers/ids`: (time, line, broker ids), by (time, line).
+    migration_ready: list[MigrationReady] = []  # sorted by node id
+    leaderless: list[Leaderless] = []  # sorted by (role, node id)
+    # The newest list of the children of `/brokers/ids`: (time, line, broker ids).
     children: tuple[int, int, tuple[int, ...]] = (0, 0, ())
-    # Offsets of the metadata log that a source reported: (time, offset), both ascending.
+    # Offsets of the metadata log that other sources reported: (time, offset), both ascending.
     marks: list[tuple[int, int]] = []
-    dumps_with_holes: list[int] = []  # the times of dumps with a missing line, ascending
-    # "feature level" → when a node last showed that level as finalized. It may still be in the
-    # metadata log after a downgrade.
+    dumps_with_holes: list[int] = []  # the times of dumps that lack a line, ascending
+    # "feature level" → when a node last showed that finalized level. After a downgrade the metadata
+    # log may still contain the level.
     levels_seen: dict[str, int] = {}
-    statements: list[NewestStatement] = []  # by (witness, node, finalized or not, feature)
-    compared_at: int = 0  # when `collect` last compared the copy of a broker that listed nodes
-    quorums: list[Quorum] = []  # the different ones of the newest leader epoch, at about one time
+    statements: list[NewestStatement] = []  # sorted by (witness, node id, is_finalized, feature)
+    compared_at: int = 0  # when `collect` last compared a broker's metadata
+    quorums: list[Quorum] = []  # responses of the newest leader epoch
 
 
 _DECODER = msgspec.msgpack.Decoder(ClusterState)
@@ -336,12 +341,12 @@ _ENCODER = msgspec.msgpack.Encoder(order="deterministic")
 
 
 def thaw(stored: bytes | None) -> ClusterState:
-    """Return the stored state of the previous fold; for None an empty state."""
+    """Return the state that the last run stored; an empty state for None."""
     return ClusterState() if stored is None else _DECODER.decode(stored)
 
 
 def freeze(state: ClusterState) -> bytes:
-    """Return `state` as bytes, equal for equal states."""
+    """Return `state` as bytes; equal states give equal bytes."""
     return _ENCODER.encode(state)
 
 
@@ -349,7 +354,7 @@ _MAPS_OF_LISTENERS = ("full", "partial", "levels", "scraped", "scraped_levels")
 
 
 def newest_statements(listener: Listener) -> Iterator[NewestStatement]:
-    """Yield the newest statements of a listener, which are stored in its own fields."""
+    """Yield the newest statements of a listener, whose fields hold them."""
     source = Role(listener.role).text, listener.node_id
     moment = listener.levels_at, listener.levels_line
     at, line, ranges = max(
@@ -363,28 +368,28 @@ def newest_statements(listener: Listener) -> Iterator[NewestStatement]:
         yield NewestStatement(*source, True, "", *moment, listener.epoch, listener.levels)
 
 
-_MARKS = 16  # the most marks kept that are later than the dump of the log
+_MAX_LATER_MARKS = 16  # the maximum number of log marks later than the newest dump of the log
 
 
 def _settle_marks(state: ClusterState) -> None:
-    """Drop the log marks that log.expected_end does not need and that are not newer."""
-    rising, highest = list[tuple[int, int]](), -1
+    """Drop log marks that log.expected_end does not need, except the newest."""
+    ascending_marks, highest = list[tuple[int, int]](), -1
     for at, offset in sorted(state.marks):
         if offset > highest:
-            rising.append((at, offset))
+            ascending_marks.append((at, offset))
             highest = offset
-    before = [mark for mark in rising if mark[0] <= state.log.at]
-    later = rising[len(before) :]
-    of_reading = [mark for mark in later if mark[0] <= state.log.at + ONE_READING]
-    telling = max(
-        of_reading, key=lambda mark: written_by(mark[0], mark[1], state.log.at), default=None
+    earlier_marks = [mark for mark in ascending_marks if mark[0] <= state.log.at]
+    later_marks = ascending_marks[len(earlier_marks) :]
+    marks_of_reading = [mark for mark in later_marks if mark[0] <= state.log.at + ONE_READING]
+    needed_marks = max(
+        marks_of_reading, key=lambda mark: written_by(mark[0], mark[1], state.log.at), default=None
     )
-    marks = [mark for mark in later[:-_MARKS] if mark == telling]
-    state.marks = [*before[-1:], *marks, *later[-_MARKS:]]
+    marks = [mark for mark in later_marks[:-_MAX_LATER_MARKS] if mark == needed_marks]
+    state.marks = [*earlier_marks[-1:], *marks, *later_marks[-_MAX_LATER_MARKS:]]
 
 
 def _settle_lists(state: ClusterState) -> None:
-    """Drop the lists of nodes and of voters that are not of the newest time."""
+    """Drop lists of nodes and of voters that are older than ONE_MOMENT before the newest list."""
     newest = dict[tuple[int, bool], int]()
     for members in state.members:
         key = members.role, members.fenced_shown
@@ -396,17 +401,17 @@ def _settle_lists(state: ClusterState) -> None:
 
 
 def written_by(at: int, offset: int, time: int) -> int:
-    """Return an offset that was certainly written by `time`, given that `offset` was seen at `at`.
+    """Return an offset that was surely written at `time`, if `offset` was read at the later `at`.
 
-    An idle log writes records by itself. Only those of a few seconds are subtracted: a dump that
-    ends early on a quiet cluster would otherwise count as complete.
+    Only the records that an idle log writes in a few seconds are subtracted, so that a dump that
+    ends early on a quiet cluster does not count as complete.
     """
     since = min(max(0, at - time), IDLE_WINDOW)
     return offset + -since // IDLE_RECORD_INTERVAL
 
 
 def settle(state: ClusterState) -> None:
-    """Sort the maps of a state and drop unused ones, so that equal states have equal bytes."""
+    """Sort the maps of a state and drop unused maps, so that equal states have equal bytes."""
     _settle_marks(state)
     _settle_lists(state)
     pending = [event for segment in state.log.pending for event in segment.events]
@@ -433,10 +438,10 @@ UNSTABLE_FEATURES = "unstable.feature.versions.enable"
 
 
 def supported_by(listener: Listener, ranges: Map, state: ClusterState) -> Map:
-    """Return the ranges of a listener's node: `ranges`, except for a controller whose known release
-    has exactly these ranges.
+    """Return the ranges of a listener's node. These are `ranges`, except for a controller whose
+    known release has exactly these ranges with unstable levels.
 
-    If its configuration is unknown, a controller counts as supporting stable levels only.
+    A controller with unknown configuration counts as supporting only stable levels.
     """
     if listener.role != Role.CONTROLLER or listener.releases not in _ranges():
         return ranges
@@ -447,11 +452,11 @@ def supported_by(listener: Listener, ranges: Map, state: ClusterState) -> Map:
 
 
 def by_metrics(listener: Listener, state: ClusterState) -> tuple[Map, Map]:
-    """Return (ranges, levels) in the metrics of a listener's process, under Kafka's feature names.
+    """Return (ranges, levels) in the metrics of a node's process, under Kafka's feature names.
 
-    Names of features have dots, which labels replace. The result omits a name that no source and no
-    release has. A process that just started shows the lowest level of metadata.version until it has
-    read its log (MetadataLoaderMetrics), so the lowest level counts as none.
+    Labels replace the dots in feature names. The result omits a name that no source and no release
+    has. A starting process shows the lowest level of metadata.version until it has read its log
+    (MetadataLoaderMetrics), so the lowest level does not count.
     """
     names = _spellings(state)
     ranges, levels = (
@@ -465,19 +470,19 @@ def by_metrics(listener: Listener, state: ClusterState) -> tuple[Map, Map]:
         for position in (listener.scraped, listener.scraped_levels)
     )
     lowest, level = (values.get(METADATA_VERSION, (-1, 0)) for values in (ranges, levels))
-    has_read = lowest[0] >= 0 and level[0] > lowest[0]
-    return _map_of(ranges), _map_of(levels) if has_read else ()
+    has_read_log = lowest[0] >= 0 and level[0] > lowest[0]
+    return _map_of(ranges), _map_of(levels) if has_read_log else ()
 
 
 def _spellings(state: ClusterState) -> dict[str, str]:
-    """Return a feature's name without its dot → the name, for every name with a dot."""
+    """Return (feature name without dots) → feature name, for every name with a dot."""
     names = {name for entries in state.maps for name, _, _ in entries}
     return {letters(name): name for name in sorted(names | set(load().features)) if "." in name}
 
 
 def levels_by_metrics(state: ClusterState) -> tuple[Map, int, int]:
-    """Return the levels that all processes of the newest scrape share, with its time and line;
-    level -1 = not shown, or different. Time 0 = no metrics."""
+    """Return the levels on which all processes of the newest scrape agree, and the scrape's time
+    and line. Level -1 = not shown, or processes differ; time 0 = no metrics."""
     by_node = [(node, by_metrics(node, state)[1]) for node in state.listeners]
     telling = [(node.scraped_at, node.scraped_line, levels) for node, levels in by_node if levels]
     at, line, _ = max(telling, default=(0, 0, ()))
@@ -489,7 +494,7 @@ def levels_by_metrics(state: ClusterState) -> tuple[Map, int, int]:
 
 
 def _has_unstable(node_id: int, state: ClusterState) -> bool:
-    """Return true if a controller's configuration enables unstable features."""
+    """Return true if a controller's configuration enables unstable feature versions."""
     return any(
         (key, value) == (UNSTABLE_FEATURES, "true")
         for entry in state.configs
@@ -500,7 +505,7 @@ def _has_unstable(node_id: int, state: ClusterState) -> bool:
 
 @cache
 def _ranges() -> dict[str, tuple[Map, Map]]:
-    """Return release line → (stable ranges, ranges with unstable levels) of its software."""
+    """Return Kafka release → (stable ranges, ranges with unstable levels) of its software."""
     return {
         software.release: (_map_of(software.ranges()), _map_of(software.ranges(unstable=True)))
         for software in load().releases

@@ -1,10 +1,11 @@
 """Find the registered brokers of a cluster in ZooKeeper mode.
 
-Input: the state of a cluster. Output: the registrations that count, and the ids of brokers that
-left. A landing line may be lost, so a missing line alone does not mean that a broker left. A broker
-left if a newer list of the children of `/brokers/ids` lacks it. If no such list was ever read, it
-left if a later reading lacks it and it did not respond since. Any other broker that a line names is
-registered with an unknown range.
+Input: the state of a cluster. Output: the registrations that count, and the ids of unregistered
+brokers. Easy to get wrong: a landing line may be lost, so a missing line does not prove that a
+broker unregistered. A broker counts as unregistered if a newer list of the children of
+`/brokers/ids` lacks its id. If no list of children was ever read, a broker counts as unregistered
+if a later reading lacks its znode and the broker did not respond since. Any other broker that a
+line names is registered with an unknown range.
 """
 
 from __future__ import annotations
@@ -13,52 +14,52 @@ from featurelib.feature import Role
 from featurelib.snapshot.state import DAMAGED, NOTHING, ONE_READING, ClusterState, Registration
 
 ROUND = ("/brokers/ids", "/controller", "/feature")  # the znodes that each reading visits
-ROUND_TIME = 1_000_000  # microseconds that one round of reading takes
+ROUND_TIME = 1_000_000  # microseconds in which one reading visits all these znodes
 
 
 def registered(state: ClusterState) -> tuple[list[Registration], set[int]]:
-    """Return the registrations that count, and the ids of brokers that left. A broker that the
-    newest reading lacks, without proof that it left, gets an unknown range: DAMAGED."""
+    """Return (registrations that count, ids of unregistered brokers). A broker that the newest
+    reading lacks without proof gets an unknown range: DAMAGED."""
     listed_at, listed_line, listed = state.children
     by_id = {entry.node_id: entry for entry in state.registrations}
-    spoke = _newest_responses(state)
+    responses = _newest_responses(state)
     newest = max([listed_at, *(entry.at for entry in state.registrations)])
     if not newest:
         return [], set()
-    # A round reads each znode once: if each was read twice since, a whole round lies in between.
-    added = [
+    # A reading visits each znode once. If each was read twice since, one visit of all is complete.
+    read_twice_at = [
         max((second for path, (_, second) in state.read_twice.items() if path.startswith(root)),
             default=0)
         for root in ROUND
     ]  # fmt: skip
-    entries, removed = list[Registration](), set[int]()
-    for node_id in sorted({*by_id, *listed, *spoke}):
+    entries, unregistered = list[Registration](), set[int]()
+    for node_id in sorted({*by_id, *listed, *responses}):
         entry = by_id.get(node_id, Registration(node_id, NOTHING, False, 0, 0))
-        at, line = spoke.get(node_id, (0, 0))
+        at, line = responses.get(node_id, (0, 0))
         # A reading queries listeners and ZooKeeper together, so a response belongs to the reading
-        # with the nearest time. A response from the reading that also read the registration is no
+        # with the nearest time. If that reading also read the registration, the response is no
         # evidence for a later reading.
-        is_nearer = not entry.at or at - entry.at > newest - at
-        is_of_this_reading = at + ONE_READING >= newest and is_nearer
-        is_whole = min(added) > 0 and min(added) + ROUND_TIME >= entry.at
-        if entry.exists and entry.at >= max(listed_at, max(added) * is_whole):
-            if entry.at + ONE_READING < newest:  # the newest reading lost its line
+        is_nearer_to_newest = not entry.at or at - entry.at > newest - at
+        responded_in_newest = at + ONE_READING >= newest and is_nearer_to_newest
+        round_is_complete = min(read_twice_at) > 0 and min(read_twice_at) + ROUND_TIME >= entry.at
+        if entry.exists and entry.at >= max(listed_at, max(read_twice_at) * round_is_complete):
+            if entry.at + ONE_READING < newest:  # the line of the newest reading was lost
                 entry = Registration(node_id, DAMAGED, True, entry.at, entry.line)
             entries.append(entry)
         elif node_id in listed and listed_at + ROUND_TIME > entry.at:
             entries.append(Registration(node_id, DAMAGED, True, listed_at, listed_line))
-        elif at and is_of_this_reading:
+        elif at and responded_in_newest:
             entries.append(Registration(node_id, DAMAGED, True, at, line))
-        elif entry.exists and 0 < listed_at <= entry.at:  # that round's list was lost
+        elif entry.exists and 0 < listed_at <= entry.at:  # that list was lost
             entries.append(Registration(node_id, DAMAGED, True, entry.at, entry.line))
         elif entry.exists:
-            removed.add(node_id)
-    return entries, removed
+            unregistered.add(node_id)
+    return entries, unregistered
 
 
 def _newest_responses(state: ClusterState) -> dict[int, tuple[int, int]]:
-    """Return, by broker, time and line of its newest response. For a broker without other data a
-    failed request counts, too: only registered brokers are queried."""
+    """Return broker → (time, line id) of the broker's newest response. For a broker without other
+    data a failed request counts, because only registered brokers are queried."""
     node_ids = {entry.node_id for entry in state.registrations}
     newest = dict[int, tuple[int, int]]()
     for node in state.listeners:
