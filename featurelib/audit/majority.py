@@ -1,11 +1,11 @@
 """Report quorums without a running majority or leader, dead voters and wrong lists of voters.
 
-A voter without a response is not always down: a firewall may block the request. Proof of a majority
-is a leader that sees most voters fetch, a leader that answered a probe, or responses of most voters
-or of their broker halves. A node that names a leader proves nothing: a single voter names the dead
-leader (4.3.1), and a single leader still calls itself leader (3.6.2). Proof of a missing leader is
-a controller that lost it, brokers whose DescribeQuorum times out (3.9.2, 4.3.1), or a leader
-without a majority that fetches.
+Easy to get wrong: a voter without a response may run, because a firewall may block the request.
+Three facts prove a majority: a leader that sees most voters fetch, a leader that answered a probe,
+or responses of most voters or of their broker roles. The name of a leader proves nothing: a single
+voter names the dead leader (4.3.1), and a single leader still calls itself leader (3.6.2). Three
+facts prove a missing leader: a controller that lost it, brokers whose DescribeQuorum times out
+(3.9.2, 4.3.1), or a leader without a majority that fetches.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from featurelib.rows import Bool, Int, pick, texts_of
 from featurelib.snapshot.state import ONE_READING
 from featurelib.words import nodes
 
-# A quorum without any sign of a leader gets the most urgent finding.
+# The code of a quorum that nobody sees a leader of, and the code of a missing majority.
 NO_LEADER, NO_MAJORITY = "quorum_without_leader", "no_majority_answers"
 NEVER = int(np.iinfo(np.int64).max)
 
@@ -35,45 +35,45 @@ def report_majority(report: BatchFindings, proven: Bool) -> Int:
     controller answered a probe. Return the number of reasons for UNKNOWN by cluster."""
     evidence, node = report.evidence, report.evidence.subjects
     member, clusters = evidence.membership, len(evidence.clusters)
-    vouched = evidence.controllers_vouched
-    # If the quorum was never seen, its controllers count as voters.
+    declared = evidence.controllers_vouched
+    # If DescribeQuorum was never read, the controllers count as voters.
     votes = node.voter | ((node.role == Role.CONTROLLER) & ~member.quorum_known[node.cluster])
     votes &= ~node.expected_only
-    records, finders = _without_leader(evidence, votes)
-    waited_at = _waited_at(evidence, votes, records, finders)
+    records, finders = _leaderless_nodes(evidence, votes)
+    waited_at = _leaderless_at(evidence, votes, records, finders)
     lost = votes & (waited_at > member.quorum_at + ONE_READING)[node.cluster]
     lost &= node.answered_at <= waited_at[node.cluster] + ONE_READING
     runs = node.answers | node.follows
     controllers = np.flatnonzero(node.role == Role.CONTROLLER)
-    half = find(node.key, broker_key(node.key[controllers]))  # a process runs if either half does
-    lately = node.answered_at[half] + ONE_READING >= node.failed_at[controllers]
-    runs[controllers] |= (half >= 0) & node.answers[half] & lately
+    half = find(node.key, broker_key(node.key[controllers]))  # a process runs if a role responds
+    is_recent = node.answered_at[half] + ONE_READING >= node.failed_at[controllers]
+    runs[controllers] |= (half >= 0) & node.answers[half] & is_recent
     voters, failed, answered, running, follow = (
         np.bincount(node.cluster[votes & mask], minlength=clusters)
         for mask in (votes, node.not_answering | lost, node.answers, runs, node.follows & ~lost)
     )
     newest = np.zeros(clusters, dtype=np.int64)
     np.maximum.at(newest, node.cluster, np.maximum(node.answered_at, node.failed_at))
-    alone = (follow > 0) & (2 * follow <= voters) & (member.quorum_at + ONE_READING >= newest)
+    lonely = (follow > 0) & (2 * follow <= voters) & (member.quorum_at + ONE_READING >= newest)
     minority = (failed > 0) & (2 * (voters - failed) <= voters) & (2 * follow <= voters) & ~proven
     count = np.zeros(clusters, dtype=np.int64)
-    for row in np.flatnonzero(minority | alone).tolist():
+    for row in np.flatnonzero(minority | lonely).tolist():
         votes_here, leaderless = votes & (node.cluster == row), node.cluster[finders] == row
         offline = np.flatnonzero(votes_here & ~node.answers & ~node.follows)
         offline = offline if len(offline) else np.flatnonzero(votes_here & lost)
-        reasons, source = _words(evidence, records[leaderless])
-        if alone[row]:
+        reasons, source = _leaderless_texts(evidence, records[leaderless])
+        if lonely[row]:
             reasons.append("the last leader sees no majority of them fetch")
             source = source or (member.quorum_at[row], member.quorum_line[row])
-        # A silent node has its own finding; the owner declares nodes that cannot be queried.
-        clear = voters[row] == 1 or running[row] * 2 > voters[row] or vouched[row]
+        # A node without a response has its own finding; the owner declares unreachable controllers.
+        clear = voters[row] == 1 or running[row] * 2 > voters[row] or declared[row]
         if not len(offline) or (clear and not reasons):
             continue
-        last = offline[np.argmax(node.failed_at[offline])]
-        at, line = source or (node.failed_at[last], node.failed_line[last])
+        last_voter = offline[np.argmax(node.failed_at[offline])]
+        at, line = source or (node.failed_at[last_voter], node.failed_line[last_voter])
         ids = nodes(Role.CONTROLLER.text, node.node_id[offline].tolist())
-        least = len(offline) - (voters[row] - 1) // 2  # voters that a majority lacks
-        ids = f"{least} of {ids}" if 0 < least < len(offline) else ids
+        lacking = len(offline) - (voters[row] - 1) // 2  # voters that a majority lacks
+        ids = f"{lacking} of {ids}" if 0 < lacking < len(offline) else ids
         count += report.of_clusters(
             NO_LEADER if reasons else NO_MAJORITY,
             np.array([row]),
@@ -93,32 +93,32 @@ def report_dead_voters(report: BatchFindings) -> None:
     is_dynamic, _ = evidence.dynamic()
     shows = is_dynamic & member.quorum_known & marked(len(is_dynamic), node.cluster[node.follows])
     at, line = (positions[node.cluster] for positions in member.quorum_place)
-    dead = node.voter & ~node.answers & ~node.follows & shows[node.cluster]
-    dead &= at + ONE_READING >= node.failed_at
-    keys = node_key(voters.row, Role.CONTROLLER, voters.field("node_id"))
-    at_voter = place(keys, np.argsort(keys, kind="stable"), node.key[dead])
+    dead_voters = node.voter & ~node.answers & ~node.follows & shows[node.cluster]
+    dead_voters &= at + ONE_READING >= node.failed_at
+    voter_keys = node_key(voters.row, Role.CONTROLLER, voters.field("node_id"))
+    at_voter = place(voter_keys, np.argsort(voter_keys, kind="stable"), node.key[dead_voters])
     ids = texts_of(voters.texts("directory", at_voter))
-    report.of_nodes("voter_not_fetching", dead, (at, line), directory=ids)
+    report.of_nodes("voter_not_fetching", dead_voters, (at, line), directory=ids)
 
 
-def _without_leader(evidence: Evidence, votes: Bool) -> tuple[Int, Int]:
-    """Return records of nodes that found no leader while voters did not respond, or after a leader
-    existed, and the positions of these nodes."""
+def _leaderless_nodes(evidence: Evidence, votes: Bool) -> tuple[Int, Int]:
+    """Return (records of nodes that reported no leader, positions of these nodes). A record counts
+    only if voters did not respond, or if an earlier reading shows a leader."""
     node, records = evidence.subjects, evidence.snapshots["leaderless"]
     at, subject = records.field("at"), find(node.key, record_keys(records))
-    since = evidence.membership.quorum_at.copy()
-    np.maximum.at(since, node.cluster[votes], node.failed_at[votes] - ONE_READING)
+    leader_at = evidence.membership.quorum_at.copy()
+    np.maximum.at(leader_at, node.cluster[votes], node.failed_at[votes] - ONE_READING)
     since_asked = pick(
         np.where(node.answers, node.answered_at - ONE_READING, NEVER), subject, NEVER
     )
-    counts = np.flatnonzero(at >= np.maximum(since_asked, since[records.row]))
+    counts = np.flatnonzero(at >= np.maximum(since_asked, leader_at[records.row]))
     return counts, subject[counts]
 
 
-def _waited_at(evidence: Evidence, votes: Bool, records: Int, finders: Int) -> Int:
-    """Return, by cluster, the last time at which the quorum had no leader; 0 = never. A few voters
-    may only be in an election, which proves nothing. Brokers wait much longer than an election
-    takes; they are proof if no node of the same reading leads. All voters together are proof."""
+def _leaderless_at(evidence: Evidence, votes: Bool, records: Int, finders: Int) -> Int:
+    """Return, by cluster, the last time at which the quorum surely had no leader; 0 = never. A few
+    voters without a leader may be in an election; all voters together are proof, and so are
+    brokers, which wait much longer than an election takes."""
     node, clusters = evidence.subjects, len(evidence.clusters)
     by_voter, waited_at = finders[votes[finders]], np.zeros(clusters, dtype=np.int64)
     all_voters = np.bincount(node.cluster[votes], minlength=clusters)
@@ -129,39 +129,39 @@ def _waited_at(evidence: Evidence, votes: Bool, records: Int, finders: Int) -> I
     return waited_at
 
 
-def _words(evidence: Evidence, rows: Int) -> tuple[list[str], tuple[int, int] | None]:
-    """Return the text of a finding about nodes that found no leader, and time and line of the
-    newest of these records."""
+def _leaderless_texts(evidence: Evidence, rows: Int) -> tuple[list[str], tuple[int, int] | None]:
+    """Return texts about the nodes that reported no leader, and (time, line id) of the newest
+    record."""
     records = evidence.snapshots["leaderless"]
     role, ids, at = (records.field(name)[rows] for name in ("role", "node_id", "at"))
-    says = (Role.CONTROLLER, "found no leader"), (Role.BROKER, "got no response from a leader")
+    phrases = (Role.CONTROLLER, "found no leader"), (Role.BROKER, "got no response from a leader")
     texts = [
-        f"{nodes(of.text, ids[role == of].tolist())} {words}" for of, words in says if of in role
+        f"{nodes(of.text, ids[role == of].tolist())} {words}" for of, words in phrases if of in role
     ]
     newest = np.argmax(at) if texts else 0
     return texts, (at[newest], records.field("line")[rows[newest]]) if texts else None
 
 
 def report_static_voters(report: BatchFindings) -> None:
-    """Report controllers of a dynamic quorum with `controller.quorum.voters` in their
-    configuration, and controllers of a static quorum without it."""
+    """Report controllers with `controller.quorum.voters` in a dynamic quorum, and controllers
+    without these voters in a static quorum."""
     evidence, voters = report.evidence, report.evidence.configurations.static_voters
-    dynamic, may_be = evidence.dynamic()
-    static = evidence.membership.kraft & ~may_be
+    dynamic, may_be_dynamic = evidence.dynamic()
+    static = evidence.membership.kraft & ~may_be_dynamic
     static[[at for at, name, _ in evidence.levels.disputed if name == KRAFT_VERSION]] = False
-    lists = [v for v in voters if dynamic[v.cluster] and v.ids]
-    without_ids = [v for v in voters if static[v.cluster] and not v.ids]
-    for code, found, text in (
-        ("dynamic_quorum_with_static_voters", lists, [*_voter_texts(evidence, lists)]),
-        ("static_quorum_without_voters", without_ids, None),
+    wrong_lists = [v for v in voters if dynamic[v.cluster] and v.ids]
+    empty_lists = [v for v in voters if static[v.cluster] and not v.ids]
+    for code, voter_lists, text in (
+        ("dynamic_quorum_with_static_voters", wrong_lists, [*_voter_texts(evidence, wrong_lists)]),
+        ("static_quorum_without_voters", empty_lists, None),
     ):
-        rows = [(v.cluster, v.node_id, v.at, v.line) for v in found]
+        rows = [(v.cluster, v.node_id, v.at, v.line) for v in voter_lists]
         cluster, node_id, at, line = np.array(rows, dtype=np.int64).reshape(-1, 4).T
         report.of_clusters(
             code,
             cluster,
             detail=text,
-            role=np.full(len(found), Role.CONTROLLER),
+            role=np.full(len(voter_lists), Role.CONTROLLER),
             node_id=node_id,
             at=at,
             line=line,
@@ -169,7 +169,7 @@ def report_static_voters(report: BatchFindings) -> None:
 
 
 def _voter_texts(evidence: Evidence, lists: Sequence[StaticVoters]) -> Iterator[str]:
-    """Yield the ids in each list of voters as text, with the ids that are unregistered."""
+    """Yield each list of voter ids as text, and name the ids that are not registered."""
     nodes = evidence.subjects
     controllers = nodes.registered & (nodes.role == Role.CONTROLLER)
     controllers &= marked(len(evidence.clusters), [v.cluster for v in lists])[nodes.cluster]
@@ -178,28 +178,28 @@ def _voter_texts(evidence: Evidence, lists: Sequence[StaticVoters]) -> Iterator[
     for voters in lists:
         lost = {i for i in voters.ids if (voters.cluster, i) not in registered} - {voters.node_id}
         is_listed = lost and evidence.membership.controllers_known[voters.cluster]
-        extra = f"; {ids_text(lost)} not registered" if is_listed else ""
-        yield f"{ids_text(voters.ids)}{extra}"
+        suffix = f"; {ids_text(lost)} not registered" if is_listed else ""
+        yield f"{ids_text(voters.ids)}{suffix}"
 
 
 def lacks_controllers(judge: Judge) -> Bool:
-    """Return the clusters in which more controllers may be registered than the newest reading has:
-    a list of controllers was refused or failed; in a dynamic quorum also if an earlier reading had
-    a list, or if a controller was queried that is in no list. A collection that never requested the
-    list says nothing about it (docs/decisions/0025)."""
+    """Return a mask of clusters that may have more registered controllers than the newest reading
+    shows: a list of controllers was refused or failed. In a dynamic quorum also: an earlier reading
+    has a list, or a queried controller is in no list. If a collection never requests the list, no
+    controller counts as missing (docs/decisions/0025)."""
     evidence, clusters = judge.evidence, len(judge.evidence.clusters)
     refused, listeners = evidence.snapshots["refusals"], evidence.listeners
     requests = [refused.code("request", name) for name in (MEMBERS, UNLISTED)]
-    of_list = refused.field("role") == Role.CONTROLLER
-    of_list &= np.isin(refused.field("request"), requests)
-    unlisted = listeners.field("role") == Role.CONTROLLER
-    unlisted &= find(evidence.subjects.key, record_keys(listeners)) < 0
-    lacks = marked(clusters, listeners.row[unlisted]) | evidence.membership.controllers_known
+    is_list = refused.field("role") == Role.CONTROLLER
+    is_list &= np.isin(refused.field("request"), requests)
+    is_unlisted = listeners.field("role") == Role.CONTROLLER
+    is_unlisted &= find(evidence.subjects.key, record_keys(listeners)) < 0
+    may_lack = marked(clusters, listeners.row[is_unlisted]) | evidence.membership.controllers_known
     lists = evidence.snapshots["members"]
     is_outdated = (lists.field("role") == Role.CONTROLLER) & (lists.field("fenced_shown") < 0)
-    lacks = (lacks & evidence.dynamic()[0]) | marked(clusters, refused.row[of_list])
-    lacks |= marked(clusters, lists.row[is_outdated])
-    return lacks & (judge.metadata_version >= judge.dialect.can.controllers_register_from)
+    may_lack = (may_lack & evidence.dynamic()[0]) | marked(clusters, refused.row[is_list])
+    may_lack |= marked(clusters, lists.row[is_outdated])
+    return may_lack & (judge.metadata_version >= judge.dialect.can.controllers_register_from)
 
 
 def ids_text(ids: Iterable[int]) -> str:

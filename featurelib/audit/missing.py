@@ -1,15 +1,15 @@
 """Report missing evidence, stale registrations and anomalies as findings.
 
 A reason for UNKNOWN applies to a whole cluster (a node was not queried) or to one feature (sources
-disagree). Every UNKNOWN has a finding. A missing permission makes UNKNOWN only if no node shows the
-voters without it.
+disagree), and each has a finding. A missing permission makes UNKNOWN only if no node shows the
+voters.
 
-A registered node that Kafka itself does not see is a ghost. A node that only the collector cannot
-reach is `node_not_answering`. The remedy depends on the cluster's metadata.version, which stands in
-`finalized_level`; the least release that helps stands in the `detail` of a controller's finding.
+A stale node is registered, but Kafka itself does not see it. A node that only the collector cannot
+reach has the finding `node_not_answering`. The remedy depends on the cluster's metadata.version
+(column `finalized_level`), and for a controller on the oldest sufficient release (`detail`).
 
-From 3.7 on the active controller requires the nodes that its own `controller.quorum.voters` names,
-not the voters (QuorumFeatures.quorumNodeIds; docs/decisions/0011-configured-voters.md).
+From 3.7 on the active controller requires the nodes in its own `controller.quorum.voters`, not the
+voters (QuorumFeatures.quorumNodeIds; docs/decisions/0011-configured-voters.md).
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ _NO_LIST = "no list of registered controllers was read"
 def report_unknown(report: BatchFindings) -> tuple[Int, Int]:
     """Report missing evidence; return the number of reasons for UNKNOWN by cluster and by question.
 
-    `report_nodes` reports missing data about nodes and registrations, after the probes are read.
+    `report_nodes` reports missing data about nodes and registrations later, because probes matter.
     """
-    missing, hidden = _rights(report)
+    missing, hidden = _missing_permissions(report)
     missing += _clusters(report, hidden) + _levels(report)
     _anomalies(report)
     return missing, _features(report)
@@ -62,7 +62,7 @@ def report_unknown(report: BatchFindings) -> tuple[Int, Int]:
 
 def _clusters(report: BatchFindings, hidden: Bool) -> Int:
     """Report missing evidence about whole clusters; return the number of findings by cluster.
-    `hidden`: clusters in which a missing permission hides the quorum."""
+    `hidden`: a mask of clusters whose quorum a missing permission hides."""
     evidence, malformed = report.evidence, report.evidence.malformed
     landed, member, vouched = evidence.landed, evidence.membership, evidence.controllers_vouched
     no_voters = member.kraft & ~member.quorum_known
@@ -73,66 +73,66 @@ def _clusters(report: BatchFindings, hidden: Bool) -> Int:
         ("no_node_to_ask", landed & ~marked(len(landed), evidence.subjects.cluster)),
     ):
         count += report.of_clusters(code, mask)
-    unknown, old = no_voters & ~vouched & ~hidden, member.quorum_at > 0
-    # If all data is old, the remedy is to collect again.
-    unknown &= ~(old & evidence.levels.trusted & evidence.levels.too_old)
-    table = marked(len(landed), evidence.snapshots["voters"].row) & ~old
-    for which, source, text in (
-        (unknown & ~old & ~table, (), ""),
-        (unknown & table, (), ": --replication alone may lack a row"),
-        (unknown & old, member.quorum_place, " recently"),
+    unknown, is_old = no_voters & ~vouched & ~hidden, member.quorum_at > 0
+    # If all data is old, only the finding about old data is reported.
+    unknown &= ~(is_old & evidence.levels.trusted & evidence.levels.too_old)
+    has_table = marked(len(landed), evidence.snapshots["voters"].row) & ~is_old
+    for clusters, source, text in (
+        (unknown & ~is_old & ~has_table, (), ""),
+        (unknown & has_table, (), ": --replication alone may lack a row"),
+        (unknown & is_old, member.quorum_place, " recently"),
     ):
-        details = [text] * int(which.sum())
-        count += report.of_clusters("voters_unknown", which, source, details)
+        details = [text] * int(clusters.sum())
+        count += report.of_clusters("voters_unknown", clusters, source, details)
     report.of_clusters("voters_vouched", no_voters & vouched & landed)
-    lost = evidence.snapshots["not_reached"]
-    texts = [text or "" for text in lost.texts("error", np.arange(len(lost)))]
+    unreached = evidence.snapshots["not_reached"]
+    texts = [text or "" for text in unreached.texts("error", np.arange(len(unreached)))]
     refused = texts_of(Issue.of_error(text) for text in texts)
-    at, line = lost.field("at"), lost.field("line")
+    at, line = unreached.field("at"), unreached.field("line")
     messages = (text.replace(NOBODY_ANSWERED, "").removesuffix(".") for text in texts)
     reasons = [f"{share_reasons(reasons)}." for reasons in messages]
     count += report.of_clusters(
-        "cluster_not_reached", lost.row, detail=reasons, at=at, line=line, cause=refused
+        "cluster_not_reached", unreached.row, detail=reasons, at=at, line=line, cause=refused
     )
     return count
 
 
 def _levels(report: BatchFindings) -> Int:
     levels, source = report.evidence.levels, report.evidence.levels.place
-    unread = ~marked(len(levels.kind), [*levels.damaged, *levels.ambiguous, *levels.absent])
-    no_witness = np.flatnonzero(report.evidence.landed & ~levels.trusted & unread)
+    is_readable = ~marked(len(levels.kind), [*levels.damaged, *levels.ambiguous, *levels.absent])
+    no_witness = np.flatnonzero(report.evidence.landed & ~levels.trusted & is_readable)
     by_tool = levels.kind[no_witness] == Witness.TOOL
     details = np.where(by_tool, "; the tool's output names no witness", "").tolist()
     count = report.of_clusters("no_trustworthy_witness", no_witness, detail=details)
-    not_now, is_late = levels.trusted & levels.too_old, levels.at > latest(report.evidence.as_of)
+    is_dated, is_late = levels.trusted & levels.too_old, levels.at > latest(report.evidence.as_of)
     for code, mask in (
-        ("levels_too_old", not_now & ~is_late),
-        ("levels_too_new", not_now & is_late),
+        ("levels_too_old", is_dated & ~is_late),
+        ("levels_too_new", is_dated & is_late),
         ("features_node_ambiguous", levels.ambiguous),
     ):
         count += report.of_clusters(code, mask, source)
-    read = levels.epoch[[*levels.damaged]]
-    versions = np.where(read < 0, NONE, read)
+    epochs = levels.epoch[[*levels.damaged]]
+    versions = np.where(epochs < 0, NONE, epochs)
     count += report.of_clusters(NODE_DAMAGED, levels.damaged, source, znode_version=versions)
-    lost = {cluster: text for cluster in levels.absent if (text := _gone(report, cluster))}
-    texts_lost = [levels.absent[cluster][0] for cluster in lost]
+    lost_levels = {cluster: text for cluster in levels.absent if (text := _gone(report, cluster))}
+    lost_texts = [levels.absent[cluster][0] for cluster in lost_levels]
     # The printed command must restore the znode's text byte for byte; else it has a placeholder.
-    texts = texts_of(text if clean(text, _SHOWN_WHOLE) == text else None for text in texts_lost)
-    count += report.of_clusters(NODE_DELETED, lost, source, znode_text=texts)
-    absent = [cluster for cluster in levels.absent if cluster not in lost]
-    return count + report.of_clusters("features_node_absent", absent, source)
+    texts = texts_of(text if clean(text, _SHOWN_WHOLE) == text else None for text in lost_texts)
+    count += report.of_clusters(NODE_DELETED, lost_levels, source, znode_text=texts)
+    without_levels = [cluster for cluster in levels.absent if cluster not in lost_levels]
+    return count + report.of_clusters("features_node_absent", without_levels, source)
 
 
 def _gone(report: BatchFindings, cluster: int) -> str:
     """Describe the levels of a deleted `/feature` znode, and the levels that the next controller
-    will finalize. "" = neither has any level."""
+    will finalize; "" if both have no level."""
     node, (text, levels) = report.evidence.subjects, report.evidence.levels.absent[cluster]
     brokers = (node.cluster == cluster) & (node.role == Role.BROKER) & node.registered
     after, dialect = defaultdict[str, set[int]](set), load(GENERATIONS[0])
     for profile in {*node.profile[brokers & ~node.listed_nothing & (node.profile >= 0)].tolist()}:
         supported = ranges_of(report.evidence.snapshots, profile)
-        made = elect(None, dialect.election.system_from, supported, dialect).content
-        for name, _, level in made.levels if made else ():
+        new_znode = elect(None, dialect.election.system_from, supported, dialect).content
+        for name, _, level in new_znode.levels if new_znode else ():
             after[name].add(level)
     if not (levels or after):
         return ""
@@ -153,32 +153,32 @@ def _features(report: BatchFindings) -> Int:
     details = [detail for _, _, detail in disputed]
     report.of_clusters("witnesses_disagree", clusters, levels.place, details, feature=names)
     questions = [_questions(evidence, clusters, names)]
-    unseen = np.flatnonzero(levels.entry_level == UNSEEN)  # the trusted source cannot show it
-    clusters, names = levels.entry_cluster[unseen], levels.names.take(unseen)
+    invisible = np.flatnonzero(levels.entry_level == UNSEEN)  # the trusted source cannot show them
+    clusters, names = levels.entry_cluster[invisible], levels.names.take(invisible)
     by_tool = levels.kind[clusters] == Witness.TOOL
     ids = evidence.snapshots["unnumbered"]
     keys = zip(
         ids.row.tolist(), (evidence.snapshots.names[i] for i in ids.field("feature")), strict=True
     )
-    printed = dict(zip(keys, ids.texts("printed", np.arange(len(ids))), strict=True))
+    printed_levels = dict(zip(keys, ids.texts("printed", np.arange(len(ids))), strict=True))
     pairs = zip(clusters.tolist(), names.to_pylist(), strict=True)
-    facts = [printed.get(pair) or witness_text(levels.kind[pair[0]]) for pair in pairs]
+    facts = [printed_levels.get(pair) or witness_text(levels.kind[pair[0]]) for pair in pairs]
     for code, mask in (("level_unknown", ~by_tool), ("level_name_unknown", by_tool)):
-        own = np.flatnonzero(mask)
-        details = [facts[i] for i in own]
-        report.of_clusters(code, clusters[own], levels.place, details, feature=names.take(own))
+        rows = np.flatnonzero(mask)
+        details = [facts[i] for i in rows]
+        report.of_clusters(code, clusters[rows], levels.place, details, feature=names.take(rows))
     questions.append(_questions(evidence, clusters, names))
     questions.append(_metrics(report))
     pair, subject = evidence.expand(np.flatnonzero(query.pair_unclear))
     questions.append(query.pair_question[pair])
     report.of_nodes("partial_answer", subject, feature=evidence.features(questions[-1]))
     # -1: no question is about this feature of the cluster
-    all_of_them = np.concatenate(questions)
-    return np.bincount(all_of_them[all_of_them >= 0], minlength=len(query.cluster))
+    all_questions = np.concatenate(questions)
+    return np.bincount(all_questions[all_questions >= 0], minlength=len(query.cluster))
 
 
 def _metrics(report: BatchFindings) -> Int:
-    """Report metrics that contradict their node's response; return each finding's question."""
+    """Report metrics that contradict their node's response; return the question of each finding."""
     node, odd = report.evidence.subjects, list[tuple[int, str, str]]()
     for row in np.flatnonzero(node.scraped >= 0).tolist():
         by_node, by_metrics = (
@@ -195,8 +195,8 @@ def _metrics(report: BatchFindings) -> Int:
     return _questions(report.evidence, node.cluster[rows], names)
 
 
-def _strangers(report: BatchFindings) -> None:
-    """Report nodes that are known only by their metrics and do not belong to the cluster."""
+def _foreign_metrics(report: BatchFindings) -> None:
+    """Report nodes that only metrics show and that do not belong to the cluster."""
     listeners, rows = report.evidence.listeners, report.evidence.strangers()
     report.of_clusters(
         "metrics_of_stranger",
@@ -219,7 +219,7 @@ def _questions(evidence: Evidence, cluster: Int, names: Texts) -> Int:
 
 
 def _anomalies(report: BatchFindings) -> None:
-    """Report contradictions that the fold found in the collected data."""
+    """Report contradictions in the collected data that the fold recorded."""
     evidence, snapshots, node = report.evidence, report.evidence.snapshots, report.evidence.subjects
     listeners, levels_place, scalar = evidence.listeners, evidence.levels.seen, snapshots.scalar
     fallen = evidence.levels.back
@@ -234,35 +234,35 @@ def _anomalies(report: BatchFindings) -> None:
         f"{moment(int(newest[i])):%Y-%m-%dT%H:%M:%SZ}"
         for i in np.flatnonzero(waiting)
     ]
-    late = newest, scalar("waiting_line")
-    report.of_clusters("evidence_from_the_future", waiting > 0, late, lines)
+    waiting_source = newest, scalar("waiting_line")
+    report.of_clusters("evidence_from_the_future", waiting > 0, waiting_source, lines)
     recreated = dict.fromkeys(np.flatnonzero(scalar("features_node_recreated")).tolist(), "")
     report.of_clusters("features_node_recreated", recreated, levels_place)
     dumps, removed = snapshots["ambiguous_dumps"], snapshots["registrations_gone"]
     times = [str(time) for time in dumps.field("at")]
     report.of_clusters("metadata_log_ambiguous", dumps.row, levels_place, times)
-    ends, went_on = scalar("log_end"), scalar("log_gap_end")
+    ends, gap_ends = scalar("log_end"), scalar("log_gap_end")
     gaps = {
-        i: f"offsets {ends[i]} to {went_on[i] - 1} were not dumped"
-        if went_on[i] > ends[i]
+        i: f"offsets {ends[i]} to {gap_ends[i] - 1} were not dumped"
+        if gap_ends[i] > ends[i]
         else f"a line is missing after offset {ends[i] - 1}"
-        for i in np.flatnonzero(went_on >= 0).tolist()
+        for i in np.flatnonzero(gap_ends >= 0).tolist()
     }
     report.of_clusters("metadata_log_gap", gaps, levels_place)
     nodes = [str(node) for node in removed.field("node_id")]
     report.of_clusters("registration_gone", removed.row, levels_place, nodes)
 
-    _strangers(report)
-    without = node.listed_nothing & ~evidence.levels.system_off[node.cluster]
-    report.of_nodes("registration_without_features", without)
+    _foreign_metrics(report)
+    lacks_features = node.listed_nothing & ~evidence.levels.system_off[node.cluster]
+    report.of_nodes("registration_without_features", lacks_features)
     cluster, node_id = evidence.unlisted_observers(np.ones_like(evidence.landed))
-    proven = evidence.membership.registrations_proven[cluster]
-    for code, mask in (("observer_not_registered", proven), ("observer_not_listed", ~proven)):
+    is_proven = evidence.membership.registrations_proven[cluster]
+    for code, mask in (("observer_not_registered", is_proven), ("observer_not_listed", ~is_proven)):
         quorum_source = evidence.membership.quorum_place
         report.of_clusters(code, cluster[mask], quorum_source, node_id=node_id[mask])
 
 
-# Refused request → its name, and the data that its response would show.
+# Refused request → (Kafka's name for it, the data that its response would show).
 _REFUSED = {
     QUORUM: ("DescribeQuorum", "the voters and the listeners of controllers"),
     MEMBERS: ("DescribeCluster", "which controllers are registered and do not vote"),
@@ -280,7 +280,7 @@ _REFUSED = {
 class RefusedPermission(msgspec.Struct, frozen=True, kw_only=True):
     """A request that a node refused because a permission is missing, with the node's role.
 
-    `node_id` -1 = the active controller, with unknown id. `elsewhere`: the other half of the
+    `node_id` -1 = the active controller, whose id is unknown. `elsewhere`: the other role of the
     process answered the request. `principal` "" = unknown to the collector.
     """
 
@@ -293,9 +293,9 @@ class RefusedPermission(msgspec.Struct, frozen=True, kw_only=True):
     line: int
 
 
-def _rights(report: BatchFindings) -> tuple[Int, Bool]:
+def _missing_permissions(report: BatchFindings) -> tuple[Int, Bool]:
     """Report missing permissions. Return, by cluster, the number of those that prevent a verdict,
-    and a mask of clusters in which one hides the quorum."""
+    and a mask of clusters whose quorum a missing permission hides."""
     evidence, refused = report.evidence, report.evidence.snapshots["refusals"]
     by_request = dict[tuple[int, str], list[RefusedPermission]]()
     for cluster, r in zip(refused.row.tolist(), refused.structs(RefusedPermission), strict=True):
@@ -306,23 +306,23 @@ def _rights(report: BatchFindings) -> tuple[Int, Bool]:
         "right_withheld": [],
     }
     for (cluster, request), refusals in sorted(by_request.items()):
-        settled = any(r.elsewhere for r in refusals) or evidence.controllers_vouched[cluster]
-        code = "right_missing" if request == QUORUM and not settled else "right_withheld"
+        is_settled = any(r.elsewhere for r in refusals) or evidence.controllers_vouched[cluster]
+        code = "right_missing" if request == QUORUM and not is_settled else "right_withheld"
         newest = max((r.at, r.line) for r in refusals)
         rows_by[code].append((cluster, *newest, _detail(refusals), refusals[0].principal or None))
-    counts = {}
+    count_by_code = {}
     for code, rows in rows_by.items():
         clusters, at, line = np.array([row[:3] for row in rows], dtype=np.int64).reshape(-1, 3).T
         details, principals = [row[3] for row in rows], texts_of(row[4] for row in rows)
-        counts[code] = report.of_clusters(
+        count_by_code[code] = report.of_clusters(
             code, clusters, detail=details, at=at, line=line, principal=principals
         )
-    return counts["right_missing"], counts["right_missing"] > 0
+    return count_by_code["right_missing"], count_by_code["right_missing"] > 0
 
 
 def _detail(refusals: list[RefusedPermission]) -> str:
     """Describe a missing permission: the principal, the refusing nodes, and the missing data."""
-    first = refusals[0]
+    first_refusal = refusals[0]
     by_principal: dict[str, dict[Role, list[int]]] = {}
     for r in refusals:
         by_principal.setdefault(r.principal, {}).setdefault(r.role, []).append(r.node_id)
@@ -332,14 +332,14 @@ def _detail(refusals: list[RefusedPermission]) -> str:
         texts.append(
             f"to {clean(principal or 'whoever collects')} by {by or 'the active controller'}"
         )
-    request, shows = _REFUSED[first.request]
+    request, shows = _REFUSED[first_refusal.request]
     return (
-        f"{needed(first.request, first.role)} on CLUSTER; {request} was refused "
+        f"{needed(first_refusal.request, first_refusal.role)} on CLUSTER; {request} was refused "
         f"{' and '.join(texts)} (error {NOT_AUTHORIZED}), which shows {shows}"
     )
 
 
-def _vouched_for(evidence: Evidence) -> Bool:
+def _declared_compatible(evidence: Evidence) -> Bool:
     """Return a mask of controllers without a response that the owner declares compatible."""
     node, declared = evidence.subjects, evidence.controllers_vouched
     return declared[node.cluster] & (node.role == Role.CONTROLLER) & ~node.answers
@@ -348,57 +348,57 @@ def _vouched_for(evidence: Evidence) -> Bool:
 def _without_range(evidence: Evidence) -> Bool:
     """Return a mask of registered nodes whose range is unknown or outdated."""
     node = evidence.subjects
-    counted = ~node.expected_only & ~_vouched_for(evidence)
-    return counted & ((node.profile < 0) | node.past) & ~node.not_asked & ~node.not_answering
+    is_counted = ~node.expected_only & ~_declared_compatible(evidence)
+    return is_counted & ((node.profile < 0) | node.past) & ~node.not_asked & ~node.not_answering
 
 
 def _covered_by_probe(judge: Judge, agreed: Agreed, proven: Bool) -> Bool:
-    """Return a mask of nodes without a recent response whose registration the controller checked
-    when it accepted a probe; controllers only if it checks controllers. If the request is validated
-    before it is sent, include nodes of unknown range."""
+    """Return a mask of nodes whose registration the controller checked when it accepted a probe, so
+    that their missing response does not matter. Controllers only if the controller checks
+    controllers. If requests are validated before they are sent, include nodes of unknown range."""
     evidence, node = judge.evidence, judge.evidence.subjects
     controllers = marked(len(evidence.clusters), agreed.controllers)
     registers = judge.metadata_version >= judge.dialect.can.controllers_register_from
-    broker, hidden = node.role == Role.BROKER, _without_range(evidence)
-    covered = node.not_asked | node.not_answering | node.too_old | hidden
-    covered &= proven[node.cluster] & (broker | controllers[node.cluster])
+    broker, without_range = node.role == Role.BROKER, _without_range(evidence)
+    is_covered = node.not_asked | node.not_answering | node.too_old | without_range
+    is_covered &= proven[node.cluster] & (broker | controllers[node.cluster])
     decides = evidence.controller_decides & ~evidence.membership.on_zookeeper
-    hidden &= decides[node.cluster] & (broker | registers[node.cluster])
-    return node.registered & (covered | hidden)
+    without_range &= decides[node.cluster] & (broker | registers[node.cluster])
+    return node.registered & (is_covered | without_range)
 
 
 def report_nodes(judge: Judge, agreed: Agreed, report: BatchFindings) -> tuple[Int, Bool]:
-    """Report missing data about nodes, stale nodes, and too few voters. Return the reasons for
-    UNKNOWN by cluster, and a mask of nodes that a controller's accepted probe covers."""
+    """Report missing data about nodes, stale nodes, and missing voters. Return the reasons for
+    UNKNOWN by cluster, and a mask of nodes that an accepted probe covers."""
     evidence, nodes = report.evidence, report.evidence.subjects
     proven = marked(len(evidence.clusters), list(agreed.probed))
     covered = _covered_by_probe(judge, agreed, proven)
-    vouched, is_late = _vouched_for(evidence), nodes.at > latest(evidence.as_of)
+    vouched, is_late = _declared_compatible(evidence), nodes.at > latest(evidence.as_of)
     counted = ~nodes.expected_only & ~vouched & ~covered
     is_operated = find(evidence.operated, nodes.key) >= 0
     # A cluster without any data has another finding.
-    listed = nodes.expected_only & ~vouched & evidence.landed[nodes.cluster]
+    is_expected = nodes.expected_only & ~vouched & evidence.landed[nodes.cluster]
     times, failed = (nodes.at, nodes.line), (nodes.failed_at, nodes.failed_line)
-    count, old = np.zeros(len(evidence.clusters), dtype=np.int64), outdated(evidence)
-    silent = counted & nodes.not_answering
-    live = np.where(nodes.live, len(old.words), old.codes)
-    reach = Texts(words=[*old.words, Issue.LISTENER.value], codes=live)
+    count, old_software = np.zeros(len(evidence.clusters), dtype=np.int64), outdated(evidence)
+    is_silent = counted & nodes.not_answering
+    cause_codes = np.where(nodes.live, len(old_software.words), old_software.codes)
+    causes = Texts(words=[*old_software.words, Issue.LISTENER.value], codes=cause_codes)
     for code, mask, source, detail in (
-        ("expected_node_missing", listed & ~is_operated, times, None),
+        ("expected_node_missing", is_expected & ~is_operated, times, None),
         ("strimzi_node_missing", nodes.expected_only & ~vouched & is_operated, times, None),
-        ("node_not_asked", counted & nodes.not_asked, times, partial(_not_asked, evidence)),
-        ("node_not_answering", silent, failed, partial(_errors, evidence)),
+        ("node_not_asked", counted & nodes.not_asked, times, partial(_not_queried_texts, evidence)),
+        ("node_not_answering", is_silent, failed, partial(_error_texts, evidence)),
         ("evidence_too_old", counted & nodes.too_old & ~is_late, times, None),
         ("evidence_too_new", counted & nodes.too_old & is_late, times, None),
     ):
-        fails = {"cause": reach.take(np.flatnonzero(mask))} if mask is silent else {}
+        fails = {"cause": causes.take(np.flatnonzero(mask))} if mask is is_silent else {}
         count += report.of_nodes(code, mask, source, detail, **fails)
     places = zip(times, evidence.membership.quorum_place, strict=True)
     seen_there = tuple(np.where(nodes.answers, node, of[nodes.cluster]) for node, of in places)
-    new = np.flatnonzero(nodes.unregistered)
-    answers = np.where(nodes.not_asked[new], "responded before the newest run", "responds")
-    does = np.where(nodes.answers[new], answers, "reads the metadata log").tolist()
-    fix = old.take(new)
+    new_nodes = np.flatnonzero(nodes.unregistered)
+    answers = np.where(nodes.not_asked[new_nodes], "responded before the newest run", "responds")
+    does = np.where(nodes.answers[new_nodes], answers, "reads the metadata log").tolist()
+    fix = old_software.take(new_nodes)
     report.of_nodes("expected_node_not_registered", nodes.unregistered, seen_there, does, cause=fix)
     # Metrics replace the response of these nodes, so their failed request hides nothing.
     line = np.where(nodes.failed_at > nodes.at, nodes.failed_line, nodes.line)
@@ -413,9 +413,9 @@ def report_nodes(judge: Judge, agreed: Agreed, report: BatchFindings) -> tuple[I
     waits = member.migrating & member.quorum_known
     waits &= ~marked(len(waits), evidence.snapshots["observers"].row)
     report.of_clusters("migration_waits", waits, member.quorum_place)
-    rises = judge.asked.known & (agreed.target > judge.asked.current)
-    rising = marked(len(count), judge.asked.cluster[rises])
-    count += _ghosts(judge, covered | (nodes.past & ~rising[nodes.cluster]), report)
+    is_rising = judge.asked.known & (agreed.target > judge.asked.current)
+    rising_clusters = marked(len(count), judge.asked.cluster[is_rising])
+    count += _stale_nodes(judge, covered | (nodes.past & ~rising_clusters[nodes.cluster]), report)
     count += report_majority(report, proven)
     report_dead_voters(report)
     report_static_voters(report)
@@ -423,57 +423,59 @@ def report_nodes(judge: Judge, agreed: Agreed, report: BatchFindings) -> tuple[I
 
 
 def _registrations(judge: Judge, agreed: Agreed, proven: Bool, sink: BatchFindings) -> Int:
-    """Report missing data about registrations; return the reasons for UNKNOWN by cluster."""
+    """Report missing data about registrations; return reasons for UNKNOWN by cluster."""
     evidence, member = sink.evidence, sink.evidence.membership
-    # If all data is old, the remedy is to collect again; what is still missing is reported then.
+    # If all data is old, the remedy is a new collection; its audit reports what is still missing.
     unproven = evidence.landed & ~(evidence.levels.trusted & evidence.levels.too_old)
-    # While a cluster migrates, no level can change, so missing registrations do not matter.
+    # During a migration no level can change, so missing registrations do not matter.
     unproven &= ~member.migrating & ~member.registrations_proven & ~proven
-    # If no level is above the finalized one, an unseen registration blocks nothing.
+    # If no feature has a level above the finalized one, an unseen registration blocks nothing.
     query, ceiling = judge.asked, judge.bounds.ceiling
-    open_to = ~query.known | (ceiling > query.current) | (agreed.refusals > 0)
-    settled = marked(len(unproven), query.cluster)
-    settled &= ~marked(len(unproven), query.cluster[open_to])
-    nodes_of, decided = evidence.snapshots["disputed"], proven | evidence.controller_decides
-    rows = member.disputed[~decided[nodes_of.row[member.disputed]]]
+    may_rise = ~query.known | (ceiling > query.current) | (agreed.refusals > 0)
+    is_settled = marked(len(unproven), query.cluster)
+    is_settled &= ~marked(len(unproven), query.cluster[may_rise])
+    nodes_of, is_decided = evidence.snapshots["disputed"], proven | evidence.controller_decides
+    rows = member.disputed[~is_decided[nodes_of.row[member.disputed]]]
     role, node, at, line = (nodes_of.field(n)[rows] for n in ("role", "node_id", "at", "line"))
     clusters = nodes_of.row[rows]
     count = sink.of_clusters("lists_disagree", clusters, role=role, node_id=node, at=at, line=line)
     rows = np.flatnonzero(unproven)
     causes = np.where(member.brokers_lag, Issue.LAGS, "")
     causes = np.where(member.on_zookeeper, Issue.ZNODE, causes)
-    of_list = texts_of(cause or None for cause in causes[rows].tolist())
-    count += sink.of_clusters("registrations_unproven", rows, cause=of_list)
-    hidden = ~(member.controllers_lately | evidence.controllers_vouched | member.migrating | proven)
-    lacks = hidden & member.quorum_known & lacks_controllers(judge)
-    rows = np.flatnonzero(lacks & ~evidence.controller_decides)
-    of_list = texts_of([Issue.CONTROLLERS] * len(rows))
-    count += sink.of_clusters("registrations_unproven", rows, cause=of_list)
-    # In a dynamic quorum a registered controller may follow without a vote.
+    causes_of_rows = texts_of(cause or None for cause in causes[rows].tolist())
+    count += sink.of_clusters("registrations_unproven", rows, cause=causes_of_rows)
+    hidden = ~(
+        member.controllers_current | evidence.controllers_vouched | member.migrating | proven
+    )
+    may_lack = hidden & member.quorum_known & lacks_controllers(judge)
+    rows = np.flatnonzero(may_lack & ~evidence.controller_decides)
+    causes_of_rows = texts_of([Issue.CONTROLLERS] * len(rows))
+    count += sink.of_clusters("registrations_unproven", rows, cause=causes_of_rows)
+    # A controller in a dynamic quorum may be registered and follow without a vote.
     hidden &= evidence.dynamic()[1]
     cluster, node_id = evidence.unlisted_observers(hidden)
     count += sink.of_clusters("observer_unknown", cluster, member.quorum_place, node_id=node_id)
-    return np.where(settled, 0, count)
+    return np.where(is_settled, 0, count)
 
 
-def _not_asked(evidence: Evidence, rows: Bool) -> list[str]:
+def _not_queried_texts(evidence: Evidence, rows: Bool) -> list[str]:
     node, detail = evidence.subjects, "not queried in the newest run, although other nodes were"
-    offers = pick(evidence.listeners.field("releases_at"), node.listener[rows], 0) > 0
-    never = np.where(offers, "queried only for its list of requests", "never queried")
-    return np.where(node.answers[rows], detail, never).tolist()
+    has_offers = pick(evidence.listeners.field("releases_at"), node.listener[rows], 0) > 0
+    never_texts = np.where(has_offers, "queried only for its list of requests", "never queried")
+    return np.where(node.answers[rows], detail, never_texts).tolist()
 
 
-def _errors(evidence: Evidence, rows: Int) -> list[str]:
+def _error_texts(evidence: Evidence, rows: Int) -> list[str]:
     node = evidence.subjects
-    sees = np.where(node.follows[rows], "; its leader sees it fetch", "; Kafka calls it live")
-    live = np.where(node.live[rows], sees, "").tolist()
+    suffixes = np.where(node.follows[rows], "; its leader sees it fetch", "; Kafka calls it live")
+    live = np.where(node.live[rows], suffixes, "").tolist()
     return ["".join(pair) for pair in zip(evidence.errors(node.listener[rows]), live, strict=True)]
 
 
-def _ghosts(judge: Judge, covered: Bool, report: BatchFindings) -> Int:
+def _stale_nodes(judge: Judge, covered: Bool, report: BatchFindings) -> Int:
     """Report stale nodes; return, by cluster, the number of stale nodes with an unknown range."""
     evidence, node = report.evidence, report.evidence.subjects
-    registered = node.registered & ~node.expected_only & ~_vouched_for(evidence)
+    registered = node.registered & ~node.expected_only & ~_declared_compatible(evidence)
     in_zookeeper = evidence.membership.zookeeper[node.cluster]
     broker = registered & (node.role == Role.BROKER) & ~node.answers
     controller = registered & (node.role == Role.CONTROLLER) & node.gone
@@ -481,15 +483,15 @@ def _ghosts(judge: Judge, covered: Bool, report: BatchFindings) -> Int:
     only = broker & (
         np.bincount(node.cluster[brokers], minlength=len(evidence.clusters))[node.cluster] == 1
     )
-    # If no node responds, none could unregister another, and stale nodes are unknown.
+    # Without any response, featurelib cannot tell stale nodes from unreachable nodes.
     silent, some_answer = (
         np.bincount(node.cluster[mask], minlength=len(evidence.clusters)) > 0
         for mask in (node.not_answering, node.answers)
     )
     can_tell = evidence.membership.kraft & evidence.levels.trusted & (some_answer | ~silent)
     metadata_version = np.where(can_tell, judge.metadata_version, NONE)[node.cluster]
-    # A cluster needs its only broker, so the remedy is to start it.
-    metadata_version[only] = metadata_version[_left_lately(evidence, broker, brokers)] = NONE
+    # A cluster needs its only broker, so the remedy is to start the broker.
+    metadata_version[only] = metadata_version[_recently_stopped(evidence, broker, brokers)] = NONE
 
     def no_answer(rows: Int) -> list[str]:
         failed = ((node.failed_at > 0) & ~node.answers)[rows].tolist()
@@ -514,8 +516,8 @@ def _ghosts(judge: Judge, covered: Bool, report: BatchFindings) -> Int:
             for row, at, error in zip(rows, last, no_answer(rows), strict=True)
         ]
 
-    # A log that was dumped after a broker stopped shows it as fenced. A node that responded later
-    # is not stale. The finding cites the line that shows the node as stopped.
+    # A broker that stopped before the log was dumped is fenced in the log. A node that responded
+    # later is not stale. The finding cites the line that shows the node as stopped.
     fenced, unseen = (node.fenced_at, node.fenced_line), evidence.membership.quorum_place
     quorum, times = tuple(column[node.cluster] for column in unseen), (node.at, node.line)
     failed = (node.failed_at, node.failed_line)
@@ -539,38 +541,38 @@ def _ghosts(judge: Judge, covered: Bool, report: BatchFindings) -> Int:
     return count
 
 
-def _left_lately(evidence: Evidence, stale: Bool, brokers: Bool) -> Int:
-    """Return the nodes in `stale` that ran the other brokers' software until recently: they must be
-    started, not unregistered."""
+def _recently_stopped(evidence: Evidence, stale: Bool, brokers: Bool) -> Int:
+    """Return the nodes in `stale` that recently ran the same software as the other brokers: their
+    remedy is a start, not an unregistration."""
     node = evidence.subjects
     has_range = node.profile >= 0
     recent = np.flatnonzero(stale & has_range & (node.answered_at > 0) & ~node.too_old)
-    near = marked(len(evidence.clusters), node.cluster[recent])[node.cluster]
+    is_in_cluster = marked(len(evidence.clusters), node.cluster[recent])[node.cluster]
     kind = node.cluster * (node.profile.max(initial=0) + 1) + node.profile
-    return recent[np.isin(kind[recent], kind[brokers & node.answers & has_range & near])]
+    return recent[np.isin(kind[recent], kind[brokers & node.answers & has_range & is_in_cluster])]
 
 
 def report_unread(judge: Judge, agreed: Agreed, report: BatchFindings) -> Bool:
     """Report clusters whose active controller may require an unknown node, unless a probe proved
-    that no node blocks. Return a mask of questions whose target depends on such a node."""
+    that no node blocks. Return a mask of questions whose target depends on that node."""
     evidence, query, node = judge.evidence, judge.asked, judge.evidence.subjects
     member, clusters = evidence.membership, len(evidence.clusters)
     registers = judge.metadata_version >= judge.dialect.can.controllers_register_from
     proven = marked(clusters, list(agreed.probed)) | (evidence.controller_decides & registers)
-    rises = query.known & (agreed.target > query.current)
-    open_to = member.kraft & member.quorum_known & ~proven & ~evidence.controllers_vouched
-    open_to &= marked(clusters, query.cluster[rises])
+    is_rising = query.known & (agreed.target > query.current)
+    may_rise = member.kraft & member.quorum_known & ~proven & ~evidence.controllers_vouched
+    may_rise &= marked(clusters, query.cluster[is_rising])
     _, may_be_dynamic = evidence.dynamic()
-    # Only a node that is not registered can be in that list and nowhere else.
-    unread = open_to & ~marked(clusters, list(evidence.configured)) & may_be_dynamic
-    unread &= judge.metadata_version >= UNREGISTERS_CONTROLLERS_FROM
+    # A controller can be unregistered, and so missing in all other lists, only from here on.
+    is_unread = may_rise & ~marked(clusters, list(evidence.configured)) & may_be_dynamic
+    is_unread &= judge.metadata_version >= UNREGISTERS_CONTROLLERS_FROM
     not_read = "its controller.quorum.voters was not read"
-    details = dict.fromkeys(np.flatnonzero(unread).tolist(), not_read)
+    details = dict.fromkeys(np.flatnonzero(is_unread).tolist(), not_read)
     for cluster, voters in evidence.configured.items():
-        if open_to[cluster] and not member.controllers_lately[cluster]:
+        if may_rise[cluster] and not member.controllers_current[cluster]:
             controllers = (node.cluster == cluster) & (node.role == Role.CONTROLLER)
             if strangers := set(voters.ids) - {voters.node_id, *node.node_id[controllers].tolist()}:
                 details[cluster] = f"it is configured to ask {ids_text(strangers)}, and {_NO_LIST}"
     details = dict(sorted(details.items()))
     count = report.of_clusters("configured_voters_unknown", details, member.quorum_place)
-    return rises & (count > 0)[query.cluster]
+    return is_rising & (count > 0)[query.cluster]
