@@ -1,7 +1,7 @@
-"""Judge a batch of clusters: every finding, every incompatible node, a verdict for every feature.
+"""Judge a batch of clusters: return its findings, incompatible nodes and verdicts.
 
-A verdict never depends on the other clusters of the batch. READY needs every rule and all the
-evidence. Missing evidence makes UNKNOWN, unless a known node already blocks the level.
+The verdict of a cluster never depends on other clusters of the batch. READY needs every rule and
+complete evidence. Missing evidence makes UNKNOWN, unless a known node already blocks the level.
 """
 
 from __future__ import annotations
@@ -54,14 +54,15 @@ class Judged:
     readiness: TableRows
     plans: TableRows
     nodes: TableRows | None = None  # None if no output table needs node rows
-    evidence: Evidence | None = None  # the columns that were judged, if still in memory
-    # Position of a cluster → the updates its controller accepted in a probe, feature → (from, to).
+    evidence: Evidence | None = None  # the judged columns, if still in memory
+    # Position of a cluster → the updates that its controller accepted in a probe: feature → (from,
+    # to).
     probed: dict[int, dict[str, tuple[int, int]]] = field(default_factory=dict)
 
 
 def judge_each(snapshots: TableRows, judging: Callable[[TableRows], Judged]) -> Judged:
-    """Judge snapshot rows with `judging`. A row that makes it raise is judged as a cluster of
-    unknown state, so that one cluster cannot end the run of the others."""
+    """Judge snapshot rows with `judging`. If `judging` raises for a row, judge the row as a cluster
+    of unknown state, so that one bad row cannot end the run."""
     try:
         return judging(snapshots)
     except Exception as error:
@@ -71,7 +72,7 @@ def judge_each(snapshots: TableRows, judging: Callable[[TableRows], Judged]) -> 
 def _without_failing(
     rows: TableRows, judging: Callable[[TableRows], Judged], error: Exception
 ) -> TableRows:
-    """Return the rows; replace each one for which `judging` raises by its `unusable_row`."""
+    """Return `rows`, in which `unusable_row` replaces each row for which `judging` raises."""
     if len(rows) == 1:
         return unusable_row(str(rows["cluster"].to_pylist()[0]), error)
     halves = []
@@ -94,7 +95,8 @@ def judge(
 ) -> Judged:
     """Judge snapshot rows (featurelib.schema.SNAPSHOT) under `conditions`.
 
-    `severities` by finding code go before the wordings' own; no verdict depends on them.
+    `severities` (code → severity) replace the default severities of findings, and change no
+    verdict.
     """
     evidence = facts.read(snapshots, conditions, dialect.can.absent_metadata_version)
     releases = [conditions.inventory.get(name, UNEXPECTED).release for name in evidence.clusters]
@@ -116,17 +118,17 @@ def judge(
     report.of_nodes("range_inferred", software.inferred)
     unknown += of_nodes
     blockers = agreed.refusals + _blockers(judge, target, report)
-    beyond = _beyond_catalogue(judge, target, report) | _uncatalogued(judge, report)
+    beyond = _report_beyond(judge, target, report) | _report_uncatalogued(judge, report)
     unsure = (unknown_features > 0) | beyond
     hangs = judge.rests_on(target, unsure | ~judge.asked.known) | agreed.unanswered
     unread = report_unread(judge, agreed, report)
     unsure |= (hangs & (target > judge.asked.current)) | unread
-    _unstable(judge, report)
+    _report_unstable(judge, report)
     report_strimzi(report, software, catalogue, conditions)
     _report_unlisted(report, conditions)
-    _unrecorded(judge, report)
+    _report_unrecorded(judge, report)
     beyond_target = beyond_ceiling(judge)
-    _side_effects(judge, beyond_target, report)
+    _report_opt_in(judge, beyond_target, report)
     report_unmet(evidence, software, catalogue, report)
     find_deprecations(evidence, report)
 
@@ -138,7 +140,8 @@ def judge(
     rows = remember(rows, evidence, conditions, unknown > 0)
     soaking = find_soaking(rows, evidence, conditions, software, catalogue, report)
     find_forgotten(rows, evidence, conditions, soaking, report)
-    anything = dict.fromkeys(evidence.questions.names, (0, ANY_LEVEL))  # it blocks nothing
+    # a range that blocks no level
+    anything = dict.fromkeys(evidence.questions.names, (0, ANY_LEVEL))
     return Judged(
         findings=set_aside(report, evidence.clusters, conditions.mutes, conditions.as_of),
         incompatible=unfit,
@@ -156,13 +159,13 @@ def judge(
 
 
 def _blockers(judge: Judge, target: Int, sink: BatchFindings) -> Int:
-    """Report every blocker between the finalized level and the ceiling of each feature; return
-    their number, one per row of Questions."""
+    """Report each blocker between the finalized level and the maximum level of each feature; return
+    the number of blockers by question."""
     evidence, query, fleet = judge.evidence, judge.asked, judge.fleet
     ceiling = judge.bounds.ceiling
     count = np.zeros(len(ceiling), dtype=np.int64)
     proposed = judge.propose(ceiling, ceiling > query.current, fleet.known_or_enough(target))
-    # Findings about a cluster come before those about its nodes.
+    # Findings about a cluster come before findings about its nodes.
     for update, row, mask in sorted(proposed.by_row(), key=lambda r: r[1].rule.about_nodes):
         question, profile, node = fleet.offenders(proposed, update)
         columns: dict[str, Int] = {}
@@ -200,33 +203,33 @@ def _blockers(judge: Judge, target: Int, sink: BatchFindings) -> Int:
     return count
 
 
-def _beyond_catalogue(judge: Judge, target: Int, report: BatchFindings) -> Bool:
-    """Report features with levels above the catalogue. Return those without a higher known
-    level."""
+def _report_beyond(judge: Judge, target: Int, report: BatchFindings) -> Bool:
+    """Report features with levels above the catalogue; return a mask of those without a higher
+    known level."""
     highest = np.maximum(judge.bounds.seen, judge.asked.current)
     mask = level_newer_than_catalogue(highest, judge.bounds.newest_known)
     report.of_questions("level_newer_than_catalogue", mask, level=highest[mask])
     return mask & (target <= judge.asked.current)
 
 
-def _uncatalogued(judge: Judge, report: BatchFindings) -> Bool:
-    """Report KRaft features without a catalogue row: their rules are unknown."""
+def _report_uncatalogued(judge: Judge, report: BatchFindings) -> Bool:
+    """Report KRaft features that the catalogue lacks: their rules are unknown."""
     mask = judge.evidence.uncatalogued(judge.catalogue)
     report.of_questions("feature_not_catalogued", mask, level=judge.bounds.seen[mask])
     return mask
 
 
-def _side_effects(judge: Judge, beyond: Bool, report: BatchFindings) -> None:
-    """Report opt-in levels that every node supports: their side effects keep them out of plans."""
-    query, catalogue, common = judge.asked, judge.catalogue, judge.bounds.common
-    changing = {row.feature for row in catalogue.rows.side_effect}
-    codes = [code for code, name in enumerate(query.names) if name in changing]
+def _report_opt_in(judge: Judge, beyond: Bool, report: BatchFindings) -> None:
+    """Report opt-in levels that every node supports: because of side effects no plan has them."""
+    query, catalogue, common_level = judge.asked, judge.catalogue, judge.bounds.common
+    has_effect = {row.feature for row in catalogue.rows.side_effect}
+    codes = [code for code, name in enumerate(query.names) if name in has_effect]
     texts, first = {}, list[str | None]()
     for question in np.flatnonzero(beyond & query.known & np.isin(query.feature, codes)).tolist():
         update = Move(
             feature=query.names[query.feature[question]],
             from_level=int(query.current[question]),
-            to_level=int(common[question]),
+            to_level=int(common_level[question]),
             upgrade_type=UpgradeType.UPGRADE.name,
         )
         step, cluster = Step(updates=(update,), timeout_ms=1), int(query.cluster[question])
@@ -237,12 +240,12 @@ def _side_effects(judge: Judge, beyond: Bool, report: BatchFindings) -> None:
             texts[question] = " ".join(map(say_briefly, effects)) + depends
     questions = np.array(list(texts), dtype=np.int64)
     details = list(texts.values())
-    columns: dict[str, Int | Texts] = {"level": common[questions], "needs": texts_of(first)}
+    columns: dict[str, Int | Texts] = {"level": common_level[questions], "needs": texts_of(first)}
     report.of_questions("side_effect_by_name", questions, details, **columns)
 
 
 def _unmet_dependencies(judge: Judge, move: Move, cluster: int) -> str:
-    """Return the levels that this update depends on and that are not finalized in its cluster, as
+    """Return the levels that an update depends on and that its cluster has not finalized, such as
     `metadata.version 23`; of several levels of a feature the highest."""
     query = judge.asked
     begin, end = np.searchsorted(query.cluster, (cluster, cluster + 1))
@@ -253,19 +256,18 @@ def _unmet_dependencies(judge: Judge, move: Move, cluster: int) -> str:
     return ", ".join(f"{feature} {least}" for feature, least in needs.items())
 
 
-def _unrecorded(judge: Judge, report: BatchFindings) -> None:
-    """Report KRaft clusters at level 1 of metadata.version, which means "no record": no tool
-    formats storage at this level, and no request writes it."""
+def _report_unrecorded(judge: Judge, report: BatchFindings) -> None:
+    """Report KRaft clusters at metadata.version 1. Level 1 stands for a missing record: no tool
+    formats storage at level 1, and no request finalizes level 1."""
     query, kraft = judge.asked, judge.evidence.membership.kraft
     first = query.of_feature(METADATA_VERSION) & (query.current <= SILENT_METADATA_VERSION)
     foreign = query.cluster[judge.evidence.uncatalogued(judge.catalogue)]
-    kraft = kraft & ~marked(len(kraft), foreign)  # a vendor's build may record another feature
+    kraft = kraft & ~marked(len(kraft), foreign)  # a vendor's build may store another feature
     report.of_questions("metadata_version_not_recorded", first & query.known & kraft[query.cluster])
 
 
 def _report_unlisted(report: BatchFindings, conditions: Conditions) -> None:
-    """Report clusters that have data but no entry in the inventory, if the inventory is not
-    empty."""
+    """Report clusters with data that the inventory lacks, unless the inventory is empty."""
     names, listed = report.evidence.clusters, conditions.inventory
     missing = np.array([bool(listed) and name not in listed for name in names], dtype=bool)
     clusters = np.flatnonzero(missing & report.evidence.landed)
@@ -274,17 +276,17 @@ def _report_unlisted(report: BatchFindings, conditions: Conditions) -> None:
 
 
 def _missing_lines(report: BatchFindings, conditions: Conditions) -> Int:
-    """Report clusters for which an earlier run used newer lines than the tables have now; return
-    the number of these findings by cluster."""
+    """Report clusters whose tables lost lines that an earlier run used; return the number of
+    findings by cluster."""
     times, evidence = conditions.newest_lines, report.evidence
     newest = np.array([times.get(name, 0) for name in evidence.clusters], dtype=np.int64)
     is_lost = evidence.landed & (newest > evidence.snapshots.observed_at)
     return report.of_clusters("evidence_lost", is_lost, at=newest[is_lost])
 
 
-def _unstable(judge: Judge, report: BatchFindings) -> None:
+def _report_unstable(judge: Judge, report: BatchFindings) -> None:
     """Report features of clusters in which a node supports unstable levels of metadata.version."""
     limits = judge.bounds
-    above = (limits.newest_stable > 0) & (limits.seen > limits.newest_stable)
-    above &= limits.seen <= limits.newest_known
-    report.of_questions("unstable_features_enabled", above, level=limits.seen[above])
+    is_above = (limits.newest_stable > 0) & (limits.seen > limits.newest_stable)
+    is_above &= limits.seen <= limits.newest_known
+    report.of_questions("unstable_features_enabled", is_above, level=limits.seen[is_above])

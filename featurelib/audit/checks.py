@@ -47,20 +47,20 @@ _ENOUGH = np.iinfo(np.int16).max  # an unknown finalized level satisfies every d
 
 
 def find_incompatible(evidence: Evidence, report: BatchFindings) -> TableRows:
-    """Report nodes whose range lacks a finalized level, also as rows of INCOMPATIBLE_BROKER."""
+    """Report nodes whose range lacks a finalized level; also return rows of INCOMPATIBLE_BROKER."""
     query, node = evidence.questions, evidence.subjects
     pair, subject = _unfit(evidence)
-    question, fates = query.pair_question[pair], finding_rows()[INCOMPATIBLE_CODE].fates
+    question, effects = query.pair_question[pair], finding_rows()[INCOMPATIBLE_CODE].fates
     is_metadata = query.of_feature(METADATA_VERSION)[question]
     low, high = (query.listed(ends, pair) for ends in (query.pair_min, query.pair_max))
-    # Some nodes support the finalized level, and lack only the finalized minimum.
-    below, current = query.finalized_min[question], query.current[question]
-    below = np.where((below < low) & (low <= current) & (current <= high), below, NONE)
-    # A node that was not queried in the newest reading may run or not.
+    # These nodes support the finalized level, and lack only the finalized minimum.
+    is_below, current = query.finalized_min[question], query.current[question]
+    is_below = np.where((is_below < low) & (low <= current) & (current <= high), is_below, NONE)
+    # A node that was not queried in the newest reading may or may not run.
     unregistered = (node.unregistered & node.answers & ~node.not_asked)[subject]
     conditions = {
         "zookeeper_lists_nothing": node.listed_nothing[subject],
-        "zookeeper_minimum": below != NONE,
+        "zookeeper_minimum": is_below != NONE,
         "zookeeper": evidence.membership.on_zookeeper[query.cluster[question]],
         "controller": node.role[subject] == Role.CONTROLLER,
         "unregistered_metadata_version": unregistered & is_metadata,
@@ -68,17 +68,17 @@ def find_incompatible(evidence: Evidence, report: BatchFindings) -> TableRows:
         "broker_metadata_version": is_metadata,
         "broker_other": np.ones(len(subject), dtype=bool),
     }
-    # By finding, the position of its effect on the node: the first condition that holds.
-    fate = np.argmax(np.stack([*conditions.values()]), axis=0)
-    words = [fates[name] for name in conditions]
+    # By finding, the effect on the node: the first condition that is true.
+    effect = np.argmax(np.stack([*conditions.values()]), axis=0)
+    words = [effects[name] for name in conditions]
     answers, causes = _own_answers(evidence, question, subject)
-    with_minimum = np.flatnonzero(fate == [*conditions].index("zookeeper_minimum")).tolist()
+    with_minimum = np.flatnonzero(effect == [*conditions].index("zookeeper_minimum")).tolist()
     texts = {
-        row: answers.get(row, "") + words[fate[row]].format(minimum=below[row])
+        row: answers.get(row, "") + words[effect[row]].format(minimum=is_below[row])
         for row in {*answers, *with_minimum}
     }
-    fate[[*texts]] = len(words) + np.arange(len(texts))
-    details = Texts(words=[*words, *texts.values()], codes=fate)
+    effect[[*texts]] = len(words) + np.arange(len(texts))
+    details = Texts(words=[*words, *texts.values()], codes=effect)
     report.of_nodes(
         INCOMPATIBLE_CODE,
         subject,
@@ -86,7 +86,7 @@ def find_incompatible(evidence: Evidence, report: BatchFindings) -> TableRows:
         cause=causes,
         feature=evidence.features(question),
         finalized_level=current,
-        level=below,
+        level=is_below,
         min_version=low,
         max_version=high,
     )
@@ -97,11 +97,11 @@ def find_incompatible(evidence: Evidence, report: BatchFindings) -> TableRows:
 
 
 def _unfit(evidence: Evidence) -> tuple[Int, Int]:
-    """Return the (cluster, feature, node range) pairs that do not support the finalized level, and
-    the nodes of each pair.
+    """Return (cluster, feature, node range) pairs that do not support the finalized level, and the
+    nodes of each pair.
 
     A controller that replays an unsupported level exits. So a controller that responds supports the
-    level, and its listener only omits the unstable level.
+    level, although its listener omits unstable levels.
     """
     query, node = evidence.questions, evidence.subjects
     pair, subject = evidence.expand(np.flatnonzero(query.pair_unfit))
@@ -124,8 +124,8 @@ def outdated(evidence: Evidence) -> Texts:
 
 
 def _own_answers(evidence: Evidence, question: Int, subject: Int) -> tuple[dict[int, str], Texts]:
-    """Return, by position, the start of the finding about a broker, and its cause: the broker's
-    response shows that only its protocol version keeps it from registering features."""
+    """Return, by position, the start of the finding about a broker, and its cause: only the
+    broker's protocol version keeps it from registering features, as its response shows."""
     query, node, causes = evidence.questions, evidence.subjects, dict[int, str]()
     is_empty = node.listed_nothing[subject]
     for row in np.flatnonzero(is_empty & (node.answered_with[subject] != NOBODY)).tolist():
@@ -144,8 +144,8 @@ def _own_answers(evidence: Evidence, question: Int, subject: Int) -> tuple[dict[
 
 
 def levels_of_clusters(evidence: Evidence, level: Int, tables: Tables) -> tuple[Levels, Int, Bool]:
-    """Return the level of each feature [clusters, features of the tables], 0 if not finalized; the
-    column of each question in it, -1 if there is no column; and a mask of clusters with a finalized
+    """Return the level of each feature as a table [clusters, features], 0 if not finalized; the
+    table's column for each question (-1 = no column); and a mask of clusters with a finalized
     feature that has no column. A KRaft cluster without metadata.version has its first level."""
     query, clusters = evidence.questions, len(evidence.clusters)
     codes = np.array([tables.feature_code(name) for name in query.names], dtype=np.int64)
@@ -159,18 +159,18 @@ def levels_of_clusters(evidence: Evidence, level: Int, tables: Tables) -> tuple[
 def report_unmet(
     evidence: Evidence, software: Software, catalogue: Catalogue, report: BatchFindings
 ) -> None:
-    """Report each finalized level with an unmet dependency, as declared by the newest software or
-    checked by the cluster's own controllers (KIP-1022, Feature dependencies;
-    Feature.validateVersion). What a vendor's feature depends on is unknown."""
+    """Report each finalized level with an unmet dependency: a dependency of the newest software, or
+    one that the cluster's own controllers check (KIP-1022, Feature dependencies;
+    Feature.validateVersion). The dependencies of a vendor's features are unknown."""
     query, tables = evidence.questions, catalogue.tables
     level = np.where(query.known, query.current, _ENOUGH)
     finalized, column, _ = levels_of_clusters(evidence, level, tables)
     declared = []
-    for release, feature, needing, needed, least in tables.dependencies.tolist():
-        at_level = np.flatnonzero((column == feature) & (level == needing))
-        unmet = dependency_unmet(finalized[query.cluster[at_level], needed], np.int32(least))
-        declared += [(release, needed, least, question) for question in at_level[unmet].tolist()]
-    # The raft layer keeps kraft.version, so no feature record shows it.
+    for release, feature, dependent, required, least in tables.dependencies.tolist():
+        at_level = np.flatnonzero((column == feature) & (level == dependent))
+        unmet = dependency_unmet(finalized[query.cluster[at_level], required], np.int32(least))
+        declared += [(release, required, least, question) for question in at_level[unmet].tolist()]
+    # The raft layer stores kraft.version, so no feature record shows it.
     reported = evidence.membership.kraft[query.cluster] & query.known
     reported &= ~evidence.uncatalogued(catalogue)
     reported &= ~query.of_feature(METADATA_VERSION) & ~query.of_feature(KRAFT_VERSION)
@@ -180,13 +180,13 @@ def report_unmet(
     if not declared and not stored:
         return
     unmet_by = defaultdict[int, set[tuple[str, int]]](set)
-    for release, needed, least, question in declared:
+    for release, required, least, question in declared:
         by = tables.releases[release]
-        names = software.spoken_in(int(query.cluster[question]), by)
-        if by == ANY or any(_asks(name, "dependency_unmet") for name in names):
-            unmet_by[question].add((tables.features[needed], least))
+        names = software.dialects_in(int(query.cluster[question]), by)
+        if by == ANY or any(_has_rule(name, "dependency_unmet") for name in names):
+            unmet_by[question].add((tables.features[required], least))
     for question in stored:
-        names = software.spoken_in(int(query.cluster[question]))
+        names = software.dialects_in(int(query.cluster[question]))
         least = max([FEATURE_RECORDS_FROM, *map(_needed, names)])
         if metadata_version_unmet(current[question], metadata[question], np.int32(least)):
             unmet_by[question].add((METADATA_VERSION, least))
@@ -202,21 +202,21 @@ def report_unmet(
 
 
 @cache
-def _asks(dialect: str, code: str) -> bool:
+def _has_rule(dialect: str, code: str) -> bool:
     """Return true if controllers of this dialect apply the rule with this finding code."""
     return code in {row.code for row in load(dialect).rules}
 
 
 def _needed(dialect: str) -> int:
     """Return the metadata.version that controllers of this dialect require for other features."""
-    return load(dialect).can.metadata_needed if _asks(dialect, "metadata_version_unmet") else 0
+    return load(dialect).can.metadata_needed if _has_rule(dialect, "metadata_version_unmet") else 0
 
 
 def find_deprecations(evidence: Evidence, report: BatchFindings) -> None:
     """Report every minimum level that KIP-584's text would raise. The minimum of every registered
-    broker counts, also if the controller ignores that broker because of it. Only clusters with a
-    trusted `/feature` znode that stores minimums are checked, and only if their brokers may be
-    older than 3.3. No range begins above its level."""
+    broker counts, even if the controller ignores the broker because of it. Checked are only
+    clusters with a trusted `/feature` znode that stores minimums, whose brokers may be older than
+    3.3. No range begins above its level."""
     query, node, levels = evidence.questions, evidence.subjects, evidence.levels
     stores = evidence.membership.on_zookeeper & ~levels.system_off
     if not stores.any():
@@ -236,7 +236,7 @@ def find_deprecations(evidence: Evidence, report: BatchFindings) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RaisedMinimum:
-    """A minimum that an update raises: clients lose levels `first_lost` to `last_lost`."""
+    """A minimum level that an update raises: clients lose levels `first_lost` to `last_lost`."""
 
     feature: str
     first_lost: int

@@ -1,10 +1,10 @@
 """Judge one cluster without tables and Spark, and return its data as plain values.
 
-Landing lines in memory are read, folded and judged by the nightly's own code, as a batch of one. A
+The run's own code reads, folds and judges landing lines in memory, as a batch of one cluster. A
 broken line is quarantined with its reason.
 
-Plain values are the input of goals, steps, floors and joins. In plain values a node of unknown
-range supports nothing; only the audit decides between UNKNOWN and BLOCKED.
+Goals, steps, downgrade floors and joins take plain values. In plain values a node of unknown range
+supports nothing; only the audit distinguishes UNKNOWN from BLOCKED.
 """
 
 from __future__ import annotations
@@ -36,31 +36,30 @@ from featurelib.snapshot.records import open_row, write_rows
 from featurelib.snapshot.state import NOTHING
 from featurelib.words import count, moment
 
-NO_FLEET = Fleet()  # an inventory that expects nothing
+NO_FLEET = Fleet()  # an inventory without clusters
 NEXT = "docs/landing.md describes them. To write some: featurelib collect CLUSTER --out FOLDER"
-_SHOWN = 5  # Maximum number of cluster ids that an error lists
+_SHOWN = 5  # the maximum number of cluster ids in an error message
 _REGISTER_FROM = load(STRICT).can.controllers_register_from
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterView:
-    """The evidence and the judgement of one cluster. `newest`: time of its newest line,
-    microseconds."""
+    """The evidence and the judgement of one cluster. `newest`: the time of the newest line, µs."""
 
     cluster_id: str
-    rows: TableRows  # its one row of featurelib.schema.SNAPSHOT
+    rows: TableRows  # the cluster's row of featurelib.schema.SNAPSHOT
     judged: Judged
-    cluster: Cluster  # plain values for goals, steps and downgrade floors
-    releases: tuple[str, ...]  # possible releases of its controllers, likeliest first
-    dialects: tuple[str, ...]  # possible dialects of its controllers, also if no level can rise
+    cluster: Cluster  # the cluster as a plain value, for goals, steps and downgrade floors
+    releases: tuple[str, ...]  # possible releases of the controllers, likeliest first
+    dialects: tuple[str, ...]  # possible dialects of the controllers, also if no level can rise
     newest: int
-    rejected: tuple[tuple[int, str], ...] = ()  # number and reason of each quarantined line
+    rejected: tuple[tuple[int, str], ...] = ()  # (number, reason) of each quarantined line
     site: Site = NO_SITE  # the facts of the inventory that remedies depend on
 
     @property
     def evidence(self) -> Evidence:
-        """The evidence columns from which the verdicts of the cluster were judged."""
-        assert self.judged.evidence is not None  # only views of stored rows have none
+        """The evidence columns from which the cluster was judged."""
+        assert self.judged.evidence is not None  # only views of stored rows lack evidence
         return self.judged.evidence
 
     @property
@@ -80,7 +79,7 @@ class ClusterView:
 class Inputs:
     """The inputs of a verdict besides the lines. Times are microseconds; `as_of` None means the
     time of the newest line. `controller_decides`: assume that every node that the controller
-    requires was read. The controller then validates the request before it is sent
+    requires was read, because the controller validates the request before it is sent
     (`ValidateOnly`)."""
 
     catalogue: Catalogue
@@ -98,8 +97,8 @@ class Inputs:
     ) -> ClusterView:
         """Fold and judge landing lines of one cluster, and return its view.
 
-        Raises NoEvidenceError if no line is accepted, and InputError if the lines are of several
-        clusters and `cluster_id` is empty: `choosing` is the advice in its message.
+        Raises NoEvidenceError if no line is valid. Raises InputError with the advice `choosing` if
+        the lines are of several clusters and `cluster_id` is empty.
         """
         accepted, unread, rejected = _gather(lines)
         chosen = _choose(accepted, rejected, cluster_id, choosing)
@@ -118,12 +117,13 @@ class Inputs:
         *,
         every: bool = False,
     ) -> tuple[Judged, int, list[tuple[int, str]]]:
-        """Judge the clusters with the ids `expected` as the nightly judges a fleet: a cluster
-        without a line is UNKNOWN. With `every`, also judge all other clusters in `lines`.
+        """Judge the clusters with the ids `expected`; a cluster without a line is UNKNOWN. With
+        `every`, also judge all other clusters in `lines`.
 
         Return the judgement, its time (`as_of` None means the newest line), and number and reason
         of each quarantined line. Raises NoEvidenceError if no cluster is expected and no line is
-        accepted."""
+        valid.
+        """
         accepted, unread, rejected = _gather(lines)
         landed = [name for name in accepted if every or name in expected]
         if not (landed or expected):
@@ -132,7 +132,7 @@ class Inputs:
         for name in landed:
             try:
                 states.append((name, self._fold(name, accepted, unread, rejected)))
-            except Exception as fault:  # no cluster may end the run of the others
+            except Exception as fault:  # one cluster must not end the run of the others
                 states.append((name, fault))
         rows = snapshot_rows(states)
         missing = sorted({*expected}.difference(landed))
@@ -145,7 +145,7 @@ class Inputs:
     def _fold(
         self, cluster_id: str, accepted: _Lines, unread: _Lines, rejected: list[tuple[int, str]]
     ) -> ClusterState:
-        """Return the state of a cluster. Lines that the fold cannot use are added to `rejected`."""
+        """Return the state of a cluster; add lines that the fold cannot use to `rejected`."""
         until = None if self.as_of is None else latest(self.as_of)
         lines = [*accepted[cluster_id], *unread.get(cluster_id, ())]
         while True:
@@ -212,11 +212,12 @@ class Inputs:
         )
 
 
-_Lines = dict[str, list[tuple[int, Landing, int]]]  # cluster id → (number, content, id) of lines
+# cluster id → (number, content, line id) of lines
+_Lines = dict[str, list[tuple[int, Landing, int]]]
 
 
 def _gather(lines: Iterable[bytes]) -> tuple[_Lines, _Lines, list[tuple[int, str]]]:
-    """Return accepted lines, lines of an unknown kind (both by cluster), and quarantined lines."""
+    """Return (valid lines by cluster, lines of an unknown kind by cluster, quarantined lines)."""
     accepted, unread, rejected = _Lines(), _Lines(), list[tuple[int, str]]()
     for number, ended in enumerate(lines, start=1):
         raw = ended.removesuffix(b"\n")
@@ -234,7 +235,7 @@ def _gather(lines: Iterable[bytes]) -> tuple[_Lines, _Lines, list[tuple[int, str
 def _choose(
     ids: Collection[str], rejected: Sequence[tuple[int, str]], own_id: str | None, choosing: str
 ) -> str:
-    """Return the id of the cluster to judge: `own_id`, or the only cluster with accepted lines."""
+    """Return the id of the cluster to judge: `own_id`, or the only cluster with valid lines."""
     if own_id is None and len(ids) > 1:
         raise InputError(
             f"These are lines of {len(ids)} clusters: {_list_of(sorted(ids))}. {choosing}"
@@ -258,7 +259,7 @@ def _list_of(texts: Sequence[str]) -> str:
 
 
 class PlainCluster:
-    """The single cluster of a batch of evidence, as plain Python values."""
+    """The only cluster in a batch of evidence, as plain Python values."""
 
     def __init__(
         self,
@@ -267,14 +268,15 @@ class PlainCluster:
         catalogue: Catalogue,
         probed: Mapping[int, Features] | None = None,
     ) -> None:
-        """Prepare plain values. `release`: the inventory's, "" if none; `probed`: by node, levels
-        that its controller accepted in a probe, used as ranges in place of the node's own."""
+        """Prepare plain values. `release`: the inventory's, "" if it has none; `probed`: node →
+        levels that its controller accepted in a probe, which replace the node's own ranges."""
         self._evidence, self._probed, self._tables = evidence, probed or {}, catalogue.tables
         self._zookeeper = bool(evidence.membership.on_zookeeper[0])
         self._told, self._named = release, catalogue.release_named(release)
         self._software = Software(evidence, [release], catalogue)
         leads = np.flatnonzero(evidence.may_lead(~evidence.subjects.expected_only))
-        # Possible releases of its controllers, the active one's likeliest first.
+        # Possible releases of the controllers; the active controller's likeliest release comes
+        # first.
         self.releases = self._releases(leads)
         self.dialects = tuple(self._software.dialects(0))
         self._active = int(evidence.controller[0])
@@ -284,12 +286,12 @@ class PlainCluster:
     def cluster(self) -> Cluster:
         """Return the cluster with its nodes and finalized levels as a plain value."""
         levels, membership = self._evidence.levels, self._evidence.membership
-        is_off, missing = bool(levels.system_off[0]), self._zookeeper and bool(levels.absent)
-        blind = bool(blind_leaders(self._evidence)[0] != NOBODY)
+        system_is_off, missing = bool(levels.system_off[0]), self._zookeeper and bool(levels.absent)
+        blind_leader = bool(blind_leaders(self._evidence)[0] != NOBODY)
         finalized = self._finalized()
         level = finalized.get(KRAFT_VERSION, (0, 0))[1]
-        # 3.9 reports its own record of kraft.version, which the raft layer may know nothing of;
-        # then the metadata log disputes it (facts of 3.9.2; KAFKA-18979).
+        # A 3.9 controller reports its own record of kraft.version, also if its raft layer has none.
+        # Then the metadata log disputes the record (KAFKA-18979).
         disputed = KRAFT_VERSION in {name for _, name, _ in levels.disputed}
         nodes = self._nodes(finalized.get(METADATA_VERSION, (0, 0))[1])
         return Cluster(
@@ -297,20 +299,20 @@ class PlainCluster:
             nodes=nodes,
             active=self._active,
             finalized=finalized,
-            cached={} if is_off or missing or blind else None,
+            cached={} if system_is_off or missing or blind_leader else None,
             kraft_record=level if disputed else 0,
             raft_level=0 if disputed else level,
             configured_voters=self._configured(nodes),
-            off=is_off,
+            off=system_is_off,
             migrating=bool(membership.migrating[0]),
             node_missing=missing,
-            blind=blind,
+            blind=blind_leader,
         )
 
     def _configured(self, nodes: tuple[Node, ...]) -> tuple[int, ...] | None:
-        """Return the controller ids that the active controller's configuration requires; None means
-        the configuration was not read. A node that was never seen is only included if a list of
-        controllers shows that it is gone."""
+        """Return the controller ids that the active controller's configuration requires; None = the
+        configuration was not read. The result has an unseen node only if a list of controllers
+        shows that the node is unregistered."""
         read, every = self._evidence.configured.get(0), self._software.fleet.nodes
         if read is None:
             return None
@@ -319,19 +321,19 @@ class PlainCluster:
         return tuple(i for i in read.ids if i in controller_ids)
 
     def _nodes(self, metadata_version: int) -> tuple[Node, ...]:
-        """Return the cluster's nodes. Left out are nodes that only the inventory names, and
-        controllers without a response that the owner declares compatible. No declaration covers a
-        voter that must be registered and is not (QuorumFeatures.reasonNotSupported)."""
+        """Return the cluster's nodes, without nodes that only the inventory names, and without
+        silent controllers that the owner declares compatible. An unregistered voter that must be
+        registered always stays (QuorumFeatures.reasonNotSupported)."""
         node, profile = self._evidence.subjects, self._evidence.answering.of_subject
         controller = node.role == Role.CONTROLLER
         # Without a list, every node counts as registered. A node that responds after the list was
-        # read has registered since, unless it is a broker that ran before and was not in the list.
+        # read has registered since, except a broker that ran before and is not in the list.
         listed = self._evidence.membership.controllers_known[0]
         registered = node.registered | ~np.where(controller, listed, node.unregistered)
         running = node.runs | (self._zookeeper & node.registered)
-        vouched = controller & self._evidence.controllers_vouched[0]
-        in_the_way = node.voter & ~registered & (metadata_version >= _REGISTER_FROM)
-        out = node.expected_only | (vouched & ~node.answers & (profile < 0) & ~in_the_way)
+        is_declared = controller & self._evidence.controllers_vouched[0]
+        must_register = node.voter & ~registered & (metadata_version >= _REGISTER_FROM)
+        out = node.expected_only | (is_declared & ~node.answers & (profile < 0) & ~must_register)
         left_out = self._evidence.left_out()
         ranges = self._evidence.ranges()
         return tuple(
@@ -351,8 +353,8 @@ class PlainCluster:
         )
 
     def _finalized(self) -> dict[str, Range]:
-        """Return feature → (minimum, level) as the trusted source shows them. Levels that the
-        source cannot show are left out; so is level 0 on KRaft, which means not finalized."""
+        """Return feature → (minimum, level) from the trusted source, without levels that the source
+        cannot show, and without level 0 on KRaft, which means not finalized."""
         levels, least = self._evidence.levels, 0 if self._zookeeper else 1
         columns = levels.names.to_pylist(), levels.entry_min.tolist(), levels.entry_level.tolist()
         return {
@@ -368,20 +370,19 @@ class PlainCluster:
 
     def _releases(self, may_lead: Int) -> tuple[str, ...]:
         """Return the releases that the cluster's controllers may run, first those of the nodes
-        `may_lead`. () = unknown. In ZooKeeper mode a release represents its generation. A release
+        `may_lead`; () = unknown. In ZooKeeper mode a release represents its generation. A release
         is likelier if the inventory names it, if its newest stable metadata.version is what the
         node's controller listener shows, or if the node advertises its stable levels. Of two equal
         candidates the older release wins, because it knows fewer features."""
-        spoken = {release: dialect for dialect, release in self._software.spoken}
-        against = self._software.weigh(may_lead).min(axis=0, initial=RULED_OUT).tolist()
-        weight = dict(zip(self._tables.releases, against, strict=True))
+        possible = {release: dialect for dialect, release in self._software.spoken}
+        evidence_against = self._software.weigh(may_lead).min(axis=0, initial=RULED_OUT).tolist()
+        weight = dict(zip(self._tables.releases, evidence_against, strict=True))
         age = self._tables.release_code  # older releases know fewer features
-        order = sorted(spoken, key=lambda name: (weight.get(name, RULED_OUT), age(name)))
-        return tuple(self._as_in_inventory(name, spoken[name]) for name in order)
+        order = sorted(possible, key=lambda name: (weight.get(name, RULED_OUT), age(name)))
+        return tuple(self._as_in_inventory(name, possible[name]) for name in order)
 
     def _as_in_inventory(self, release: str, dialect: str = "") -> str:
-        """Return a release as the inventory writes it (4.1.2 for 4.1), if it is the same
-        software."""
+        """Return a release as the inventory writes it (4.1.2 for 4.1) if both are one software."""
         generation = generation_of(self._told, "zk", "") if self._zookeeper else self._named
         return self._told if generation == (dialect if self._zookeeper else release) else release
 
@@ -390,8 +391,9 @@ _NODE_PARTS = ("listeners", "registrations", "voters", "observers", "strimzi_nod
 
 
 def without_nodes(rows: TableRows, node_ids: Sequence[int], keys: Sequence[str] = ()) -> TableRows:
-    """Return a cluster's row as if the nodes in `node_ids` were stopped, unregistered and no
-    voters, and no node had configurations with the keys in `keys`; its `state` is empty."""
+    """Return a cluster's row without some data. The nodes in `node_ids` count as stopped,
+    unregistered and no voters; no node has configurations with the keys in `keys`; `state` is
+    empty."""
     row = open_row(rows)
     members, is_kept = row.parts["members"], ~np.isin(row.parts["member"]["node_id"], node_ids)
     list_of = np.repeat(np.arange(len(members)), members["size"])

@@ -1,7 +1,7 @@
-"""Look up values in flat numpy columns, and decide which evidence is fresh.
+"""Look up values in flat numpy columns, and decide which evidence is recent.
 
-The functions work on numbers and know no features. Clocks of collectors differ, so evidence dated
-later than `latest` does not count yet. Times are microseconds.
+The functions work on numbers only. Clocks of collectors differ, so evidence dated later than
+`latest` does not count yet. Times are microseconds.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import numpy as np
 
 from featurelib.rows import Bool, Int, pick
 
-_CLUSTER, _ROLE = 32, 31  # the position of each part in the bits of a node key
+_CLUSTER, _ROLE = 32, 31  # the bit positions of the parts in a node key
 _CONTROLLER = 1 << _ROLE
-_DENSE = 16  # a table is faster than a search up to 16 possible keys for each key
+_DENSE = 16  # up to 16 possible keys per key a table is faster than a search
 
 
 def node_key(cluster: Int, role: Int | int, node_id: Int) -> Int:
@@ -28,12 +28,12 @@ def split_key(keys: Int) -> tuple[Int, Int, Int]:
 
 
 def broker_key(keys: Int) -> Int:
-    """Return node keys with the role replaced by broker: the broker half of each process."""
+    """Return node keys with the role replaced by broker."""
     return keys & ~_CONTROLLER
 
 
 def other_half(keys: Int) -> Int:
-    """Return node keys with the role swapped: the other half of each combined process."""
+    """Return node keys with the role swapped: the other role of each node."""
     return keys ^ _CONTROLLER
 
 
@@ -41,7 +41,7 @@ def find(keys: Int, keys_sought: Int) -> Int:
     """Return positions of `keys_sought` in the sorted, distinct `keys`; -1 if absent."""
     if len(keys) == 0:
         return np.full(len(keys_sought), -1, dtype=np.int64)
-    if np.array_equal(keys, keys_sought):  # all nodes responded: no search needed
+    if np.array_equal(keys, keys_sought):  # all nodes responded, so no search is needed
         return np.arange(len(keys))
     at = np.searchsorted(keys, keys_sought)
     at = np.minimum(at, len(keys) - 1)
@@ -57,20 +57,20 @@ def marked(rows: int, at: Int | Sequence[int]) -> Bool:
 
 def distinct(values: Int) -> Int:
     """Return the distinct values, ascending. A stable sort is fast for nearly sorted keys."""
-    ordered = np.sort(values, kind="stable")
-    return ordered[first_of_equals(ordered)]
+    sorted_values = np.sort(values, kind="stable")
+    return sorted_values[first_of_equals(sorted_values)]
 
 
 def first_of_equals(ordered: Int) -> Bool:
     """Return a mask of values that differ from the value before them."""
-    first = np.ones(len(ordered), dtype=bool)
-    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
-    return first
+    is_first = np.ones(len(ordered), dtype=bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
+    return is_first
 
 
 def firsts(keys: Int, *order: Int | Bool) -> Int:
-    """Return the position of the first row of each distinct key, keys ascending; rows of one key
-    are ordered by the columns `order`, the most important first."""
+    """Return the position of the first row of each distinct key, keys ascending. The columns
+    `order` sort the rows of one key, the most important column first."""
     if (keys[1:] > keys[:-1]).all():
         return np.arange(len(keys))
     at = np.lexsort((*reversed(order), keys)) if order else np.argsort(keys, kind="stable")
@@ -98,14 +98,14 @@ SKEW = SKEW_MINUTES * 60 * _SECOND
 
 
 def latest(as_of: int) -> int:
-    """Return the latest time of evidence that counts in a judgement as of `as_of`: 5 minutes of
-    clock skew are allowed."""
+    """Return the latest time of evidence that counts in a judgement as of `as_of`: 5 minutes later,
+    because clocks differ."""
     return end_of_second(as_of + SKEW)
 
 
 def end_of_second(at: int) -> int:
-    """Return the last microsecond of the second that contains `at`. Whole seconds count: if one
-    line of a second counts, all lines of that second do."""
+    """Return the last microsecond of the second that contains `at`: if one line of a second counts,
+    all lines of that second count."""
     return at // _SECOND * _SECOND + _SECOND - 1
 
 
@@ -115,7 +115,7 @@ def is_fresh(at: Int, as_of: int, max_age: int) -> Bool:
 
 
 def age_class(at: Int, as_of: int, max_age: int) -> Int:
-    """Return a class number for each time: two times of one class compare alike with `as_of` in all
-    checks of the audit (`is_fresh`, `latest`, `max_age`)."""
+    """Return a class number for each time. All checks of the audit (`is_fresh`, `latest`,
+    `max_age`) treat two times of one class alike."""
     age = as_of - at
     return np.asarray((age <= max_age) + 2 * (-age <= max_age) + 4 * (at <= latest(as_of)))

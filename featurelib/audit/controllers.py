@@ -1,11 +1,8 @@
 """Predict the responses of a cluster's own controllers to levels that the strict policy accepts.
-READY needs both. A node's release follows from the requests it offers in ApiVersions
-(catalogue/rows.py), from its ranges unless unstable features are on, and from the inventory, which
-decides among releases that match. Every matching release is evaluated, and any refusal counts.
 
 READY needs both. A node's release follows from the requests it offers in ApiVersions
 (catalogue/rows.py), from its ranges unless unstable features are on, and from the inventory, which
-decides among releases that fit. Every fitting release is evaluated, and any refusal counts.
+decides among matching releases. Every matching release is evaluated, and any refusal counts.
 """
 
 from __future__ import annotations
@@ -29,66 +26,67 @@ from featurelib.rows import Bool, Int, Texts, pick
 
 # One release for each generation of ZooKeeper mode, in which brokers advertise no range.
 ZOOKEEPER_RELEASES = ("3.2", "3.9")
-RULED_OUT = 8  # a count of contradictions that no release reaches
+RULED_OUT = 8  # a number of contradictions that no possible release reaches
 
 
 class Software:
     """The software of all nodes of a batch of clusters, and the dialects of their controllers.
 
-    The releases that a node may run are one number, a bit for each release of the catalogue; 0
-    where its range is not known. A fleet has few such sets, so results that depend on a set are
-    computed once for each: `_kinds` [sets, releases] are the sets, `_kind` [subjects] their index.
+    The possible releases of a node are one number: a bit for each release of the catalogue, 0 for
+    an unknown range. Many nodes share a number, so results are computed once per number: `_kinds`
+    [sets, releases] has the distinct sets, `_kind` each node's position in `_kinds`.
     """
 
     def __init__(self, evidence: Evidence, texts: Sequence[str], catalogue: Catalogue) -> None:
-        """Read the nodes' releases. `texts`: the release in the inventory by cluster, or ""."""
+        """Read the nodes' releases. `texts`: the inventory's release by cluster, or ""."""
         self._evidence, self._catalogue, self._tables = evidence, catalogue, catalogue.tables
         self._told, self.fleet = texts, FleetColumns(evidence, catalogue.tables)
-        # A node that lists an uncatalogued feature, or a cluster that finalized it, is no stock
-        # Apache build. Nothing shows which Apache release it behaves like, not even the inventory.
+        # A node that lists an uncatalogued feature, or whose cluster finalized it, runs a vendor's
+        # build. No source shows which Apache release such a build equals, not even the inventory.
         query, foreign = evidence.questions, evidence.uncatalogued(catalogue)
         # A node above its vendor's newest level in the overlay is a build that no row describes.
         newest = np.array([*map(catalogue.newest_of_vendor, query.names)], dtype=np.int64)
         of, above = query.pair_question, query.pair_max > newest[query.feature[query.pair_question]]
         pairs = query.pair_listed & (foreign[of] | above)
         of_profile = marked(len(evidence.answering.cluster) + 1, query.pair_profile[pairs])
-        # By subject: true if its software is a vendor's build.
+        # By subject: true if the node runs a vendor's build.
         self.foreign: Bool = of_profile[evidence.answering.of_subject]
         self.foreign |= evidence.finalized_by_vendor(catalogue)[evidence.subjects.cluster]
         clusters = marked(len(evidence.clusters), evidence.subjects.cluster[self.foreign])
         self._told = ["" if of else text for text, of in zip(texts, clusters.tolist(), strict=True)]
         self._bits: Int = 1 << np.arange(len(self._tables.releases))
         profile = evidence.answering.of_subject
-        of_ranges, exact = self._by_ranges()
+        of_ranges, is_exact = self._by_ranges()
         sets = pick(of_ranges @ self._bits, profile, 0)
         sets[self.inferred] = 0
         offers, offered_at = self._by_requests()
         agree = (sets & offers) != 0
-        # No release that offers these requests advertises this range: it is a vendor's feature, or
-        # the node registered with other software since.
+        # No release that offers these requests advertises this range. So the feature is a vendor's,
+        # or the node registered with other software since then.
         vendors = (profile >= 0) & ~agree & (offers != 0) & (offered_at >= evidence.subjects.at)
         sets = np.where(agree, sets & offers, np.where(vendors, offers, sets))
         sets[self.foreign] = 0
-        # The release in the inventory decides for each node that may run it.
+        # The inventory's release decides for each node that may run it.
         code = pick(self._inventory_codes(), evidence.subjects.cluster, NOBODY)
         releases = pick(self._bits, code, 0)
-        fits = (sets & releases) != 0
-        self._sets: Int = np.where(fits, releases, sets)
-        # Without known requests, ranges that equal all ranges of a release identify the release.
+        may_run = (sets & releases) != 0
+        self._sets: Int = np.where(may_run, releases, sets)
+        # Without known requests, a range map that equals a release's complete map identifies the
+        # release.
         on_zookeeper = evidence.membership.on_zookeeper[evidence.subjects.cluster]
-        alone = pick(exact.astype(np.int64), profile, 0) > 0
-        self._sure = agree | vendors | fits | (alone & (offers == 0) & ~on_zookeeper)
+        is_only = pick(is_exact.astype(np.int64), profile, 0) > 0
+        self._sure = agree | vendors | may_run | (is_only & (offers == 0) & ~on_zookeeper)
         bits, self._kind = positions(self._sets, 1 << len(self._bits))
         self._kinds: Flags = (bits[:, None] & self._bits) > 0
 
     @property
     def runs(self) -> Flags:
-        """Return a mask [nodes, releases of the catalogue]: the releases that each node may run."""
+        """The releases that each node may run: a mask [nodes, releases of the catalogue]."""
         return self._kinds[self._kind]
 
     @cached_property
     def beyond(self) -> Bool:
-        """Return a mask of nodes with a maximum metadata.version above all known releases."""
+        """A mask of nodes whose maximum metadata.version is above all known releases."""
         names, profile = self._evidence.questions.names, self._evidence.answering.of_subject
         if METADATA_VERSION not in names:
             return np.zeros(len(profile), dtype=bool)
@@ -97,22 +95,23 @@ class Software:
 
     def with_stable_ends(self) -> Evidence:
         """Return the evidence with the newest stable metadata.version of each node, from its
-        requests or the inventory. Enabled unstable features raise the end of a range above it."""
+        requests or the inventory. Enabled unstable features raise the end of a range above that
+        level."""
         stable = self._tables.newest_stable[:, 0].astype(np.int64)
         high = np.where(self._kinds, stable, -1).max(axis=1)
         low = np.where(self._kinds, stable, np.iinfo(np.int16).max).min(axis=1)
         node = self._evidence.subjects
         is_known = self._sure & (high == low)[self._kind]
-        # A level is unstable if a release that the node may run calls it so, whatever its range
-        # says.
+        # A level is unstable if any release that the node may run calls it unstable, whatever the
+        # node's range is.
         is_known |= (node.stable_metadata > high[self._kind]) & (high >= 0)[self._kind]
         ends = np.where(is_known, high[self._kind], node.stable_metadata)
         return replace(self._evidence, subjects=replace(node, stable_metadata=ends))
 
     @cached_property
     def inferred(self) -> Bool:
-        """Return a mask of brokers in ZooKeeper mode of a migrating cluster whose registration has
-        only one level of metadata.version, so that the range is inferred."""
+        """Return a mask of migrating brokers in ZooKeeper mode whose registered metadata.version
+        has only one level, so that the range is inferred."""
         evidence, names = self._evidence, self._evidence.questions.names
         node = evidence.subjects
         mask = (node.role == Role.BROKER) & (node.profile >= 0)
@@ -136,19 +135,19 @@ class Software:
         return possible_releases(low, high, answering.partial, self._tables)
 
     def _by_requests(self) -> tuple[Int, Int]:
-        """Return, by node, the releases whose ApiVersions offer the same requests, as bits, and the
-        time of the response; 0 without such a response, or if no known release matches."""
+        """Return, by node, the releases whose ApiVersions offer equal requests (as bits), and the
+        time of the response. 0 = no such response, or no known release matches."""
         listeners, node = self._evidence.listeners, self._evidence.subjects
         rows = np.flatnonzero(listeners.field("releases") >= 0)
         code, responded_at = listeners.field("releases")[rows], listeners.field("releases_at")[rows]
         offers, offered_at = np.zeros((2, len(node.key)), dtype=np.int64)
         at = find(node.key, record_keys(listeners)[rows])
-        # A vendor's release counts as the Kafka release it is based on.
-        based = [self._catalogue.of(release).based_on for release in self._tables.releases]
-        for kind, first in zip(*np.unique(code, return_index=True), strict=True):
+        # A vendor's release counts as the Kafka release that it is based on.
+        base_releases = [self._catalogue.of(release).based_on for release in self._tables.releases]
+        for kind, first_offer in zip(*np.unique(code, return_index=True), strict=True):
             mask = (code == kind) & (at >= 0)
-            lines = (listeners.text("releases", int(rows[first])) or "").split(";")
-            offers[at[mask]] = self._bits[[line in lines for line in based]].sum()
+            lines = (listeners.text("releases", int(rows[first_offer])) or "").split(";")
+            offers[at[mask]] = self._bits[[line in lines for line in base_releases]].sum()
             offered_at[at[mask]] = responded_at[mask]
         return offers, offered_at
 
@@ -158,10 +157,10 @@ class Software:
         return np.array([codes[text] for text in self._told], dtype=np.int64)
 
     def weigh(self, subjects: Int) -> Int:
-        """Return [subjects, releases] the evidence against each release, most important first: the
-        inventory names another release, a controller's listener shows another stable
-        metadata.version, the range has another end. RULED_OUT = the node does not run this release,
-        or nothing is known, as in ZooKeeper mode."""
+        """Return [subjects, releases] the evidence against each release. The most important
+        evidence first: the inventory names another release, a controller's listener shows another
+        stable metadata.version, the range has another end. RULED_OUT = the node does not run this
+        release, or nothing is known, as in ZooKeeper mode."""
         node, stable = self._evidence.subjects, self._tables.newest_stable[:, 0]
         names = self._evidence.questions.names
         weight = np.where(self._kinds, np.int8(0), np.int8(RULED_OUT))[self._kind[subjects]]
@@ -189,15 +188,15 @@ class Software:
         """The catalogue position of each node's release; -1 if unknown."""
         evidence, kind = self._evidence, self._kind
         size, release = self._kinds.sum(axis=1)[kind], self._kinds.argmax(axis=1)[kind]
-        several = np.flatnonzero(size > 1)
-        release[several] = self.weigh(several).argmin(axis=1)
-        unknown = evidence.membership.on_zookeeper[evidence.subjects.cluster]
-        release[unknown | self.beyond | (size == 0)] = NOBODY
+        is_ambiguous = np.flatnonzero(size > 1)
+        release[is_ambiguous] = self.weigh(is_ambiguous).argmin(axis=1)
+        is_unknown = evidence.membership.on_zookeeper[evidence.subjects.cluster]
+        release[is_unknown | self.beyond | (size == 0)] = NOBODY
         return release
 
     def span(self) -> tuple[Texts, Texts]:
-        """Return, by cluster, the oldest and the newest release of running nodes; without a running
-        node the inventory's release. Null = not known."""
+        """Return, by cluster, the oldest and the newest release of running nodes, or the
+        inventory's release if no node runs. Null = unknown."""
         node, nodes = self._evidence.subjects, np.flatnonzero(self._evidence.subjects.runs)
         release = self.releases_of(nodes).codes
         nodes, release = nodes[release >= 0], release[release >= 0]
@@ -213,17 +212,17 @@ class Software:
 
     @cached_property
     def spoken(self) -> dict[tuple[str, str], Bool]:
-        """Return (dialect, release) → the clusters whose controllers may run that release."""
+        """Return (dialect, release) → mask of clusters whose controllers may run that release."""
         zookeeper = self._evidence.membership.on_zookeeper
         possible = self._possible() & ~zookeeper[:, None]
-        newest = GENERATIONS[-1]  # the dialect of a release that is newer than the catalogue
+        newest = GENERATIONS[-1]  # the dialect of releases newer than the catalogue
         spoken = {
             (generation_of(self._catalogue.of(release).based_on, "kraft", newest), release): mask
             for release, mask in zip(self._tables.releases, possible.T, strict=True)
             if mask.any()
         }
-        # An inventory release that never had ZooKeeper mode is wrong here: use the evidence
-        # instead.
+        # A release that never had ZooKeeper mode is a wrong entry of the inventory: use the
+        # evidence.
         generations = [generation_of(text, "zk", "") for text in self._told]
         for release in ZOOKEEPER_RELEASES:
             name = generation_of(release, "zk")
@@ -234,8 +233,8 @@ class Software:
                 spoken[name, release] = mask
         return spoken
 
-    def spoken_in(self, cluster: int, by: str | None = None) -> list[str]:
-        """Return the possible dialects of a cluster's controllers; with `by`, only of that
+    def dialects_in(self, cluster: int, by: str | None = None) -> list[str]:
+        """Return the possible dialects of a cluster's controllers; with `by`, only those of that
         release."""
         pairs = (pair for pair, clusters in self.spoken.items() if clusters[cluster])
         return [name for name, release in pairs if by in (None, release)]
@@ -251,8 +250,8 @@ class Software:
         return active
 
     def likeliest(self, subjects: Int) -> Int:
-        """Return, by node, the catalogue position of its likeliest release; NOBODY = no data, or
-        several are equally likely."""
+        """Return, by node, the catalogue position of the likeliest release. NOBODY = no data, or
+        several releases are equally likely."""
         weight = self.weigh(subjects)
         least = weight.min(axis=1, keepdims=True, initial=RULED_OUT)
         is_known = (least < RULED_OUT)[:, 0] & ((weight == least).sum(axis=1) == 1)
@@ -266,8 +265,8 @@ class Software:
         return releases
 
     def dialects(self, cluster: int) -> list[str]:
-        """Return the sorted dialects that the controllers of one cluster may use. If dialects lead
-        to equal results, only one of them is returned: the active controller's, if known."""
+        """Return the sorted dialects that the controllers of one cluster may use. Of dialects with
+        equal results return only one: the active controller's, if known."""
         spoken = [pair for pair, clusters in self.spoken.items() if clusters[cluster]]
         first = self._tables.releases[leads] if (leads := self._leading[cluster]) >= 0 else ""
         names = (name for name, release in spoken if release == first)
@@ -277,14 +276,14 @@ class Software:
         """Evaluate `level` of every feature that it would raise, with each dialect that the
         cluster's controllers may use; yield the results by dialect."""
         query = self._evidence.questions
-        rising = query.known & (level > query.current)
+        is_rising = query.known & (level > query.current)
         for (name, release), clusters in self.spoken.items():
-            questions = np.flatnonzero(rising & clusters[query.cluster])
+            questions = np.flatnonzero(is_rising & clusters[query.cluster])
             if len(questions):
                 yield fleet.propose(questions, level, load(name), release=release)
 
     def _possible(self) -> Flags:
-        """Return a mask [clusters, releases] of the releases that KRaft controllers may run."""
+        """Return the releases that KRaft controllers may run, as a mask [clusters, releases]."""
         evidence, node = self._evidence, self._evidence.subjects
         counts = evidence.answering.of_subject >= 0
         controllers = counts & (node.role == Role.CONTROLLER)
@@ -305,16 +304,17 @@ class Software:
 
 @cache
 def _distinct_dialects(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the dialects, sorted, with only the last one of each group that judges alike."""
+    """Return the sorted dialects, but only the last of each group that judges alike."""
     return tuple(sorted({load(name).judges_by: name for name in names}.values()))
 
 
 def blind_leaders(evidence: Evidence) -> Int:
-    """Return per cluster a broker that is or may be the controller and does not see `/feature`.
+    """Return, by cluster, a broker that is or may be the controller and does not see `/feature`; -1
+    = there is none, or not ZooKeeper mode.
 
-    ZooKeeper mode only; -1 if none. Its newest response has no finalized features,
-    although /feature was read before. A broker that saw the znode deleted never sees a new one
-    (FinalizedFeatureChangeListener). As controller it writes its old levels, and reports a failure.
+    The broker's newest response has no finalized features, although /feature was read before. A
+    broker that saw the znode deleted never sees a new znode (FinalizedFeatureChangeListener). As
+    controller it writes its old levels, and reports a failure.
     """
     node, levels = evidence.subjects, evidence.levels
     readable = evidence.membership.on_zookeeper & levels.trusted & ~levels.system_off
