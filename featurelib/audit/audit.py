@@ -31,9 +31,9 @@ from featurelib.audit.verdict import (
     nodes,
     plans,
     readiness,
-    remember,
     verdicts,
     ways_back,
+    with_ready_times,
 )
 from featurelib.catalogue import Catalogue
 from featurelib.core.dialect import Dialect
@@ -137,7 +137,7 @@ def judge(
     ready = verdict == READY
     returns = ways_back(evidence, ready, target, software.spoken if ready.any() else {}, catalogue)
     rows = readiness(judge, verdict, target, beyond_target, blockers, unknowns, returns)
-    rows = remember(rows, evidence, conditions, unknown > 0)
+    rows = with_ready_times(rows, evidence, conditions, unknown > 0)
     soaking = find_soaking(rows, evidence, conditions, software, catalogue, report)
     find_forgotten(rows, evidence, conditions, soaking, report)
     # a range that blocks no level

@@ -54,7 +54,7 @@ from featurelib.rows import NONE, Bool, Column, Int, TableRows, Texts, make_rows
 from featurelib.schema import FINALIZED_LEVEL, SUPPORTED_RANGE
 from featurelib.snapshot.records import Records, Snapshots
 
-NOT_LISTED = -1  # the source of a configuration key that the response does not list
+NOT_LISTED = -1  # the source of a configuration key that the response lacks
 # Sources in DescribeConfigsResponse that matter for a verdict or a side effect.
 ONE_BROKER, ALL_BROKERS, OWN_FILE, KAFKAS_DEFAULT = 2, 3, 4, 5
 _VOTER = re.compile(r"(\d{1,10})@.+", re.ASCII)
@@ -69,21 +69,21 @@ class Expected:
     controllers: tuple[int, ...] = ()
     vouched: bool = False  # the owner declares the registrations complete
     controllers_vouched: bool = False  # the owner declares unreachable controllers compatible
-    # True if every node that the controller requires was read, and it validates before sending.
+    # True if every node that the controller requires was read, and requests are validated first.
     controller_decides: bool = False
     generation: Generation | None = None  # the software generation of a ZooKeeper-mode cluster
-    release: str = ""  # of the running software, such as 3.9; "" if not known
-    managed_by: str = ""  # who finalizes levels; "" means we, or not known
+    release: str = ""  # the release of the running software, such as 3.9; "" = unknown
+    managed_by: str = ""  # the service or tool that finalizes levels; "" = the owner, or unknown
 
 
 UNEXPECTED = Expected()
 
 
-class Waiting(NamedTuple):  # a NamedTuple, because workers get tens of thousands of these
-    """The last run's judgement of a feature. Times in microseconds: `since` = READY since, also
-    through UNKNOWN; `verdict_since` = verdict and target unchanged since.
+class Waiting(NamedTuple):  # a NamedTuple, because workers get tens of thousands
+    """The last run's judgement of a feature. Times in microseconds: `since` = the start of READY,
+    also through UNKNOWN; `verdict_since` = since when verdict and target are unchanged.
 
-    `level`: the finalized level then; None if there is no trustworthy source.
+    `level`: the finalized level at that run; None = no source could be trusted.
     """
 
     level: int | None
@@ -95,20 +95,20 @@ class Waiting(NamedTuple):  # a NamedTuple, because workers get tens of thousand
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
-    """The settings of a judgement: its time, the inventory, mutes and what earlier runs found.
+    """The settings of a judgement: its time, the inventory, mutes and results of earlier runs.
 
-    `mutes` and `waiting` (by cluster and feature) make findings, and never a verdict.
+    `mutes` and `waiting` (by cluster and feature) make findings, and never change a verdict.
     """
 
     as_of: int
     max_age: int
     inventory: dict[str, Expected] = field(default_factory=dict)
     mutes: tuple[Mute, ...] = ()
-    # Cluster → feature → its judgement in the previous run.
+    # Cluster → feature → the previous run's judgement.
     waiting: dict[str, dict[str, Waiting]] = field(default_factory=dict)
     # Cluster → time of the newest line that an earlier run judged.
     newest_lines: Mapping[str, int] = field(default_factory=dict)
-    forgotten: int = 0  # a feature READY for this long is forgotten; 0 if never
+    forgotten: int = 0  # a feature READY for this long counts as forgotten; 0 = never
     min_ready: int = 0  # a plan is offered after this time of READY
     up_to: int = (
         0  # the policy's highest metadata.version, which limits all maximum levels; 0 = no limit
@@ -117,7 +117,7 @@ class Conditions:
 
 class ConfiguredValue(msgspec.Struct, frozen=True, kw_only=True):
     """The value of a configuration key on a node, with time (microseconds) and bronze line; None =
-    the key is not set there."""
+    the node has no value for the key."""
 
     node_id: int
     role: int
@@ -133,7 +133,7 @@ class ConfiguredValue(msgspec.Struct, frozen=True, kw_only=True):
 class StaticVoters:
     """The node ids in one controller's `controller.quorum.voters`; () = the key is empty."""
 
-    cluster: int  # position in the batch
+    cluster: int  # the cluster's position in the batch
     node_id: int
     ids: tuple[int, ...]
     at: int
@@ -141,26 +141,26 @@ class StaticVoters:
 
 
 class Configurations:
-    """The configurations of a batch's nodes, by cluster position; decoded at first use."""
+    """The configurations of a batch's nodes, by cluster position, decoded when first used."""
 
     def __init__(self, records: Records) -> None:
-        """Keep `records`, the part `configs` of featurelib.schema.LAYOUT."""
+        """Wrap `records`, the part `configs` of featurelib.schema.LAYOUT."""
         self._records = records
 
     def of(self, cluster: int, role: Role, node_id: int, key: str) -> ConfiguredValue | None:
-        """Return a node's own value of a key; None without a response of the node."""
+        """Return a node's own value of a key; None = the node sent no response."""
         return self._values.get((cluster, int(role), node_id, str(node_id), key))
 
     def default(self, cluster: int, key: str) -> ConfiguredValue | None:
-        """Return the cluster-wide default of a broker key, from the newest response; None means no
-        response. A `value` of None if no default is set, so each node's file or Kafka's own default
-        applies."""
+        """Return the cluster-wide default of a broker key, from the newest response; None = there
+        is no response. If no default is set, the `value` is None, and each node uses its file or
+        Kafka's default."""
         return self._defaults.get((cluster, key))
 
     @cached_property
     def static_voters(self) -> tuple[StaticVoters, ...]:
-        """The `controller.quorum.voters` of every controller that returned it, ordered by cluster
-        and node; unreadable values are left out."""
+        """The `controller.quorum.voters` of every controller that returned a readable value, sorted
+        by cluster and node."""
         records = self._records
         is_voters_key = records.field("key") == records.code("key", VOTERS)
         is_voters_key &= records.field("role") == int(Role.CONTROLLER)
@@ -174,8 +174,8 @@ class Configurations:
         )
 
     def voters(self, active: Int, as_of: int, max_age: int) -> dict[int, StaticVoters]:
-        """Return by cluster the ids in `controller.quorum.voters` of the active controller (-1 =
-        not known), if read recently: the nodes that it requires (QuorumFeatures.quorumNodeIds)."""
+        """Return cluster → the recently read `controller.quorum.voters` of the active controller
+        (`active`: -1 = unknown): the nodes that it requires (QuorumFeatures.quorumNodeIds)."""
         return {
             voters.cluster: voters
             for voters in self.static_voters
@@ -200,7 +200,7 @@ class Configurations:
 
 @cache
 def voter_ids(value: str | None) -> tuple[int, ...] | None:
-    """Return the distinct ids in `ID@HOST:PORT,…`, in that order; None means another format."""
+    """Return the distinct ids in `ID@HOST:PORT,…`, in that order; None = another format."""
     if value is None:
         return None
     entries = [entry.strip() for entry in value.split(",") if entry.strip()]
@@ -216,26 +216,26 @@ class Evidence:
     """The evidence about a batch of clusters as columns, ready to be judged."""
 
     clusters: list[str]
-    as_of: int  # microseconds, and so is max_age
+    as_of: int  # microseconds, like max_age
     max_age: int
     landed: Bool
     snapshots: Snapshots  # the snapshot rows from which the columns are made
     subjects: Subjects
     membership: Membership
-    controller: Int  # by cluster: the node id of the active controller, -1 if not known
+    controller: Int  # by cluster: the node id of the active controller, -1 = unknown
     levels: Levels
     answering: Answering
     questions: Questions
     listeners: Records
     configurations: Configurations
     configured: dict[int, StaticVoters]  # cluster → the configured voters, if they were read
-    controllers_vouched: Bool  # the owner declares controllers compatible that cannot be queried
-    controller_decides: Bool  # by cluster: the field of that name in Expected
+    controllers_vouched: Bool  # by cluster: the owner declares unreachable controllers compatible
+    controller_decides: Bool  # by cluster: the attribute of that name in Expected
     operated: Int  # keys of nodes that Strimzi's resources name, ascending
-    malformed: dict[int, str]  # cluster → why its row cannot be read; all of it is unknown
+    malformed: dict[int, str]  # cluster → why its row cannot be read, so that all data is unknown
 
     def errors(self, listeners: Int) -> list[str]:
-        """Return the collector's error text for each of these unreachable listeners."""
+        """Return the collector's error texts for these unreachable listeners."""
         return [text or "no reason given" for text in self.listeners.texts("error", listeners)]
 
     def features(self, questions: Int) -> Texts:
@@ -244,8 +244,7 @@ class Evidence:
 
     def may_lead(self, counted: Bool) -> Bool:
         """Return a mask of the nodes in `counted` that are, or may be, the active controller. In
-        ZooKeeper mode these are brokers; on KRaft brokers represent controllers that are
-        unknown."""
+        ZooKeeper mode these are brokers; on KRaft brokers represent unknown controllers."""
         node, clusters, controller = self.subjects, len(self.clusters), self.subjects.role > 0
         led = marked(clusters, node.cluster[controller & counted]) & ~self.membership.on_zookeeper
         local = np.where(led[node.cluster], controller, ~controller) & counted
@@ -255,33 +254,33 @@ class Evidence:
 
     def uncatalogued(self, catalogue: Catalogue) -> Bool:
         """Return a mask of (cluster, feature) questions about KRaft features that no release of
-        catalogue or overlay has. In ZooKeeper mode the owner defines features: KIP-584's own rule
+        catalogue or overlay has. In ZooKeeper mode owners define features, and KIP-584's own rule
         applies."""
         query = self.questions
         unknown = np.isin(query.feature, _unknown(query.names, catalogue))
         return unknown & ~self.membership.on_zookeeper[query.cluster]
 
     def finalized_by_vendor(self, catalogue: Catalogue) -> Bool:
-        """Return a mask of KRaft clusters with a finalized feature that the catalogue lacks, as
-        shown by a source of any age: their software is a vendor's build."""
+        """Return a mask of KRaft clusters with a finalized feature that the catalogue lacks, by a
+        source of any age: such a cluster runs a vendor's build."""
         levels = self.snapshots["levels"]
         unknown = np.isin(levels.field("feature"), _unknown(self.snapshots.names, catalogue))
         return marked(len(self.clusters), levels.row[unknown]) & ~self.membership.on_zookeeper
 
     def unlisted_observers(self, clusters: Bool) -> tuple[Int, Int]:
-        """Return cluster and id of each observer of these clusters that is no counted node."""
+        """Return cluster and id of each observer in these clusters that is not a counted node."""
         observers, node = self.snapshots["observers"], self.subjects
         keys = node_key(observers.row, 0, observers.field("node_id"))[clusters[observers.row]]
         keys = keys[find(node.key, keys) < 0]
         return split_key(keys[find(node.key, other_half(keys)) < 0])[::2]
 
     def strangers(self) -> Int:
-        """Return the listeners known only from metrics that are in none of the cluster's own lists:
-        nodes of another cluster, or new nodes."""
+        """Return the listeners that only metrics show and that none of the cluster's own lists
+        contains: nodes of another cluster, or new nodes."""
         node, member, observers = self.subjects, self.membership, self.snapshots["observers"]
         times = np.maximum(self.listeners.field("full_at"), self.listeners.field("partial_at"))
         rows = np.flatnonzero((self.listeners.field("scraped") >= 0) & (times == 0))
-        if len(rows) == 0:  # an early return: the code below would sort all nodes
+        if len(rows) == 0:  # this early return saves a sort of all nodes
             return rows
         keys, cluster = record_keys(self.listeners)[rows], self.listeners.row[rows]
         follow = node_key(observers.row, int(Role.CONTROLLER), observers.field("node_id"))
@@ -292,12 +291,12 @@ class Evidence:
         return rows[(find(known, keys) < 0) & listed]
 
     def left_out(self) -> Bool:
-        """Return a mask of brokers in ZooKeeper mode that the controller ignores, because they do
+        """Return a mask of brokers in ZooKeeper mode that the controller ignores because they do
         not support the finalized levels (KafkaController.partitionOnFeatureCompatibility; recorded
         with 2.8.2, 3.3.2 and 3.9.2).
 
-        From 3.3 on controllers ignore the finalized minimum. This difference changes no verdict,
-        because such controllers check these nodes, and so does the policy.
+        From 3.3 on controllers ignore the finalized minimum. This changes no verdict, because such
+        controllers check these nodes, and so does the policy.
         """
         query = self.questions
         mask = query.pair_unfit & self.membership.on_zookeeper[query.cluster][query.pair_question]
@@ -306,17 +305,17 @@ class Evidence:
         return profiles[self.answering.of_subject]
 
     def dynamic(self) -> tuple[Bool, Bool]:
-        """Return two masks of clusters: with a dynamic quorum (kraft.version 1 or more, KIP-853),
-        and with a possibly dynamic quorum. A record that contradicts the raft layer does not
-        count."""
+        """Return two masks of clusters: with a dynamic quorum (kraft.version 1 or more,
+        KIP-853), and with a possibly dynamic quorum. A record that contradicts the raft layer
+        does not count."""
         query, rows = self.questions, self.questions.of_feature(KRAFT_VERSION)
         is_dynamic = marked(len(self.clusters), query.cluster[rows & (query.current > 0)])
         is_dynamic[[at for at, name, _ in self.levels.disputed if name == KRAFT_VERSION]] = False
         return is_dynamic, is_dynamic | marked(len(is_dynamic), query.cluster[rows & ~query.known])
 
     def ranges(self) -> list[dict[str, tuple[int, int]]]:
-        """Return the range map (feature → range) of each profile. A feature that a partial response
-        may have left out is not listed."""
+        """Return feature → range for each profile, without features that a partial response may
+        omit."""
         query, pairs = self.questions, np.flatnonzero(self.questions.pair_listed)
         ranges = [dict[str, tuple[int, int]]() for _ in self.answering.cluster]
         feature = query.feature[query.pair_question[pairs]]
@@ -326,7 +325,7 @@ class Evidence:
         return ranges
 
     def expand(self, pairs: Int) -> tuple[Int, Int]:
-        """Return all nodes that have the range of the given pairs, as two columns (pair, node)."""
+        """Return all nodes that have the ranges of the given pairs, as two columns (pair, node)."""
         first, profile = self.answering.subject_first, self.questions.pair_profile[pairs]
         pair, at = spread(first[profile], first[profile + 1] - first[profile])
         return pairs[pair], self.answering.subject_order[at]
@@ -356,7 +355,7 @@ def read(rows: TableRows, conditions: Conditions, absent_metadata: int) -> Evide
     )
     # In ZooKeeper mode brokers do not show the status of `/feature`.
     levels.trusted &= ~membership.on_zookeeper | (levels.kind != Witness.BROKER)
-    # An owner's declaration about controllers shows KRaft mode, because only KRaft has controllers.
+    # Only KRaft has controllers, so an owner's declaration about controllers shows KRaft mode.
     reported = levels.names.equal(METADATA_VERSION) & (levels.entry_level > 0)
     by_quorum = controllers | marked(len(entries), levels.entry_cluster[reported])
     run_by_quorum = membership.kraft | (by_quorum & ~membership.zookeeper)
@@ -403,8 +402,8 @@ def _expected_keys(expected: Sequence[Expected]) -> Int:
 def supported_ranges(evidence: Evidence) -> TableRows:
     """Return a row of SUPPORTED_RANGE for every node range that the rules check.
 
-    A feature that a node does not list has no row. A range end that a partial response may leave
-    out is null.
+    A feature that a node does not list has no row. A range end that a partial response may omit is
+    null.
     """
     query, node = evidence.questions, evidence.subjects
     pair, subject = evidence.expand(np.arange(len(query.pair_question)))
@@ -433,7 +432,7 @@ def supported_ranges(evidence: Evidence) -> TableRows:
 
 
 def finalized_levels(evidence: Evidence) -> TableRows:
-    """Return a row of FINALIZED_LEVEL for every level that a trustworthy source shows."""
+    """Return a row of FINALIZED_LEVEL for every level that a trusted source shows."""
     query, levels = evidence.questions, evidence.levels
     at = np.flatnonzero(query.known & (query.current > 0))
     cluster, least = query.cluster[at], query.finalized_min[at]
@@ -455,7 +454,7 @@ Details = Texts | Sequence[str] | Callable[[Int], Sequence[str]] | Callable[[Int
 
 
 class BatchFindings(Findings):
-    """The findings of a batch; cluster, node and feature names come from the batch's evidence.
+    """The findings of a batch; the batch's evidence has their cluster, node and feature names.
 
     `rows_at`: positions or a mask of clusters, nodes or questions. `seen` and `detail` have a row
     for each of them, other columns a row per finding. Each method returns the number of findings
@@ -476,8 +475,8 @@ class BatchFindings(Findings):
         detail: Details | None = None,
         **columns: Int | Texts,
     ) -> Int:
-        """Add a finding for each of these clusters. A mapping `rows_at` gives each cluster the
-        value of the code's first fact."""
+        """Add a finding for each of these clusters. If `rows_at` is a mapping, its value is the
+        first fact of each finding."""
         if isinstance(rows_at, Mapping):
             detail = list(rows_at.values())
         rows = _positions(list(rows_at) if isinstance(rows_at, Mapping) else rows_at)
@@ -491,7 +490,7 @@ class BatchFindings(Findings):
         detail: Details | None = None,
         **columns: Int | Texts,
     ) -> Int:
-        """Add a finding for each of these nodes, with the line that shows its range, or `place`."""
+        """Add a finding for each of these nodes, with the line of its range, or `place`."""
         node, rows = self.evidence.subjects, _positions(rows_at)
         columns |= {"role": node.role[rows], "node_id": node.node_id[rows]}
         place = place or (node.at, node.line)
@@ -500,7 +499,7 @@ class BatchFindings(Findings):
     def of_questions(
         self, code: str, rows_at: Int | Bool, detail: Details | None = None, **columns: Int | Texts
     ) -> Int:
-        """Add a finding for each (cluster, feature) question with the line of the finalized
+        """Add a finding for each (cluster, feature) question, with the line of the finalized
         levels."""
         query, rows = self.evidence.questions, _positions(rows_at)
         cluster, columns = query.cluster[rows], {**columns, "feature": self.evidence.features(rows)}

@@ -46,15 +46,15 @@ from featurelib.rows import NONE, Bool, Int, Texts, spread
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Questions:
-    """The questions of a batch, sorted: one row per cluster and feature that is finalized or that a
-    node supports.
+    """The questions of a batch, sorted: one row per cluster and feature that is finalized or
+    supported.
 
-    `current` is 0 if not finalized. Pairs (rows of `pair_…`) are (question, distinct profile that
-    must answer); those of one question lie together from `pair_first`.
+    `current` is 0 if not finalized. Pairs (`pair_…`) are (question, distinct profile that must
+    support the level); a question's pairs lie together from `pair_first` on.
     """
 
     cluster: Int
-    feature: Int  # position in names
+    feature: Int  # a position in `names`
     names: list[str]
     current: Int
     finalized_min: Int
@@ -66,15 +66,15 @@ class Questions:
     pair_min: Int
     pair_max: Int
     pair_listed: Bool
-    pair_unclear: Bool  # true: not listed, in a response that may leave the feature out
-    pair_unfit: Bool  # true: the node does not support the finalized level or its minimum
+    pair_unclear: Bool  # true if the profile lacks the feature because the response may be partial
+    pair_unfit: Bool  # true if the node does not support the finalized level or its minimum
 
     def of_feature(self, name: str) -> Bool:
         """Return a mask of the questions (cluster, feature) about the feature `name`."""
         return self.feature == (self.names.index(name) if name in self.names else -1)
 
     def listed(self, ends: Int, pair: Int) -> Int:
-        """Return one range end of each pair (profile, feature), or NONE if it is not listed."""
+        """Return one range end of each pair (profile, feature), or NONE if it is missing."""
         return np.where(self.pair_listed[pair], ends[pair], NONE)
 
 
@@ -83,18 +83,18 @@ class Answering:
     """The distinct range maps (profiles) that must support a level, and their nodes."""
 
     cluster: Int
-    partial: Bool  # true if the response may leave out features with minimum 0
+    partial: Bool  # true if the response may omit features with minimum 0
     first: Int  # by cluster: the row of its first profile
     count: Int
-    of_subject: Int  # by node: its row here; -1 if no known range that is new enough
-    subject_order: Int  # nodes ordered by their answering profile
+    of_subject: Int  # by node: the row of its profile here; -1 = no recent range
+    subject_order: Int  # the nodes, sorted by their profile here
     subject_first: Int
 
 
 def answer(subjects: Subjects, profiles: Profiles) -> tuple[Answering, Int]:
-    """Return the distinct (cluster, profile, partial) of nodes with a usable range, and maps."""
+    """Return (distinct (cluster, profile, partial) of nodes with a usable range, range maps)."""
     counts = (subjects.profile >= 0) & ~subjects.too_old & ~subjects.expected_only
-    # Each cluster has a place for each of its profiles, and one more for the empty profile.
+    # Each cluster has a number for each of its profiles, and another for the empty profile.
     clusters = len(profiles.first)
     begin = profiles.first + np.arange(clusters)
     owner, profile = subjects.cluster[counts], subjects.profile[counts]
@@ -132,8 +132,8 @@ def ask(
     profile: Int,
     absent_metadata: int,
 ) -> Questions:
-    """Return the questions and pairs of a batch; `profile` is the range map of each answering
-    profile. `absent_metadata` is the level of a KRaft node that does not list metadata.version."""
+    """Return the questions and pairs of a batch. `profile`: the range map of each answering
+    profile; `absent_metadata`: the level of a KRaft node that does not list metadata.version."""
     # Every (answering profile, feature in its map), and every (cluster, finalized feature).
     owner, entry = spread(profiles.start[profile], profiles.size[profile])
     of_entry, of_level, names = _feature_codes(profiles, levels.names)
@@ -162,7 +162,8 @@ def ask(
     is_known = levels.believed[cluster] & (current >= 0) & ~np.isin(keys, disputed)
     current, minimum = np.maximum(current, 0), np.maximum(minimum, 0)
     unclear = ~listed & answering.partial[pair_profile]
-    # A finalized minimum counts only if the znode stores it; otherwise it is 0 or the level.
+    # A finalized minimum counts only if the znode stores minimums; otherwise the value is 0 or the
+    # level.
     lowest = np.where(minimum > 0, minimum, current)
     ends = (lowest[pair_question], current[pair_question], pair_min, pair_max)
     unfit = incompatible_with_finalized(*(end.astype(np.int32) for end in ends))
@@ -186,7 +187,7 @@ def ask(
 
 
 def _feature_codes(profiles: Profiles, finalized: Texts) -> tuple[Int, Int, list[str]]:
-    """Return the positions of supported and of finalized features in the sorted names, and the
+    """Return the positions of supported and of finalized features in the sorted names, and these
     names."""
     used, of_entry = positions(profiles.entry_feature, len(profiles.names))
     of_profiles = [profiles.names[code] for code in used.tolist()]

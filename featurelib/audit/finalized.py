@@ -1,10 +1,10 @@
 """Read the finalized levels, and decide which source to trust.
 
-In ZooKeeper mode only the `/feature` znode is trusted. Brokers do not show the znode's status. A
-broker contradicts the znode if it reads another version later. On KRaft the trusted source is the
-first kind of Witness, in that enum's order, that is recent enough, at its highest epoch. A tool's
-output proves nothing. Another source contradicts the trusted one if it shows other levels and is
-not older, or has the same epoch.
+In ZooKeeper mode only the `/feature` znode is trusted; brokers do not show the znode's status. A
+broker contradicts the znode if it later reads another version. On KRaft the trusted source is the
+first kind of Witness, in that enum's order, with recent data, at its highest epoch. A tool's output
+is never trusted. Another source contradicts the trusted one if it shows other levels and is not
+older, or has an equal epoch.
 """
 
 from __future__ import annotations
@@ -40,11 +40,12 @@ Rows = list[tuple[str, int, int]]  # (feature, minimum level, level)
 
 @dataclass(slots=True, kw_only=True)
 class Levels:
-    """The finalized levels of a batch.
+    """The finalized levels of a batch, by cluster.
 
-    `kind` is the source of the levels (featurelib.feature.Witness, -1 if none); `trusted`:
-    the source can be trusted. Entries (`entry_…`, `names`) are (cluster, feature, minimum, level).
-    `disputed` holds (cluster, feature, detail)."""
+    `kind` is the source of the levels (featurelib.feature.Witness, -1 = none); `trusted`: the
+    source can be trusted. Entries (`entry_…`, `names`) are (cluster, feature, minimum, level).
+    `disputed` has (cluster, feature, detail).
+    """
 
     kind: Int
     epoch: Int
@@ -61,14 +62,15 @@ class Levels:
     names: Texts = field(init=False)
     disputed: list[tuple[int, str, str]] = field(default_factory=list)
     damaged: dict[int, str] = field(default_factory=dict)  # cluster → why its znode cannot be read
-    ambiguous: dict[int, str] = field(default_factory=dict)  # cluster → its possible meanings
-    # The last text of a deleted znode by cluster, and its levels; "" if none was valid.
+    # cluster → possible meanings of its znode
+    ambiguous: dict[int, str] = field(default_factory=dict)
+    # Cluster → the last text of a deleted znode ("" = no valid text), and the levels in the text.
     absent: dict[int, tuple[str, Rows]] = field(default_factory=dict)
     modern: list[int] = field(default_factory=list)  # clusters whose znode only 3.3 and later write
 
     @property
     def believed(self) -> Bool:
-        """A mask of clusters whose finalized levels come from a trustworthy and recent source."""
+        """A mask of clusters whose finalized levels come from a trusted and recent source."""
         return self.trusted & ~self.too_old & ~self.went_back
 
     @property
@@ -83,7 +85,7 @@ class Levels:
 
 
 class _Maps:
-    """The distinct maps feature → finalized level in a batch of snapshots, flat."""
+    """The distinct maps feature → finalized level in a batch of snapshots, as flat columns."""
 
     def __init__(self, rows: Snapshots) -> None:
         maps, self._entries, self._names = rows["level_maps"], rows["levels"], rows.names
@@ -114,7 +116,7 @@ def read_levels(
     snapshots: Snapshots, fresh: Callable[[Int], Bool], generations: Sequence[Generation | None]
 ) -> Levels:
     """Return the finalized levels of each cluster. `fresh` is true for times that are recent
-    enough; `generations`: the software generation of each cluster, None if unknown."""
+    enough; `generations`: the software generation of each cluster, None = unknown."""
     clusters, maps = len(snapshots), _Maps(snapshots)
     witnesses, listeners = snapshots["witnesses"], snapshots["listeners"]
     kind, too_old = witnesses.field("kind"), ~fresh(witnesses.field("at"))
@@ -143,8 +145,8 @@ def read_levels(
     cluster = listeners.row[levels.back]
     levels.went_back[cluster[_kinds(listeners, levels.back) == levels.kind[cluster]]] = True
     levels.disputed += _disputes(levels, maps, witnesses, listeners, chosen)
-    levels.disputed += _printed(levels, maps, witnesses, chosen, rows)
-    levels.disputed += _newer_reads(levels, maps, listeners, rows)
+    levels.disputed += _tool_disputes(levels, maps, witnesses, chosen, rows)
+    levels.disputed += _znode_disputes(levels, maps, listeners, rows)
     with_levels = np.flatnonzero(chosen >= 0)
     stored = [(at, *row) for at, part in rows.items() for row in part]
     nodes = list(zip(*stored, strict=True)) or [(), (), (), ()]
@@ -158,7 +160,7 @@ def read_levels(
 
 
 def _kinds(listeners: Records, at: Int) -> Int:
-    """Return the kind of level source (Witness) of each listener: a broker or a controller."""
+    """Return the kind of source (Witness) of each listener: broker or controller."""
     is_broker = listeners.field("role")[at] == Role.BROKER
     return np.where(is_broker, int(Witness.BROKER), int(Witness.CONTROLLER))
 
@@ -183,28 +185,28 @@ def _disputes(
     split = (chosen[rows] >= 0) & (_kinds(listeners, differing) == levels.kind[rows])
     split &= epoch[differing] == levels.epoch[rows]
     for row in np.unique(rows[split]).tolist():
-        yield from _says(levels, maps, listeners, row)
+        yield from _node_disputes(levels, maps, listeners, row)
 
 
-def _printed(
+def _tool_disputes(
     levels: Levels, maps: _Maps, witnesses: Records, chosen: Int, rows: dict[int, Rows]
 ) -> Iterator[tuple[int, str, str]]:
-    """Yield features for which kafka-features.sh printed another level later. It prints no feature
-    that the node does not support, and a line of its output may be lost."""
+    """Yield features for which kafka-features.sh printed another level later. The tool prints no
+    feature that the node does not support, and a line of its output may be lost."""
     kind, at, local = (witnesses.field(name) for name in ("kind", "at", "levels"))
     later = (kind == Witness.TOOL) & (at > levels.at[witnesses.row])
     for i in np.flatnonzero(later & levels.trusted[witnesses.row]).tolist():
         cluster = int(witnesses.row[i])
-        known = {name: level for name, _, level in rows.get(cluster, ())}
+        levels_of = {name: level for name, _, level in rows.get(cluster, ())}
         if chosen[cluster] >= 0:
-            known = maps.levels(cluster, int(chosen[cluster]))
+            levels_of = maps.levels(cluster, int(chosen[cluster]))
         printed = {n: level for n, level in maps.levels(cluster, int(local[i])).items() if level}
         text = f"{witness_text(levels.kind[cluster])} shows {{}} (0 = not finalized), and "
         text += "kafka-features.sh printed {} later"
-        yield from _differences(cluster, known, known | printed, text)
+        yield from _differences(cluster, levels_of, levels_of | printed, text)
 
 
-def _says(
+def _node_disputes(
     levels: Levels, maps: _Maps, listeners: Records, cluster: int
 ) -> Iterator[tuple[int, str, str]]:
     """Yield features for which nodes of the trusted kind show different levels at the trusted
@@ -234,12 +236,12 @@ def _says(
             yield cluster, name, f"at epoch {levels.epoch[cluster]} {', '.join(parts)}"
 
 
-def _newer_reads(
+def _znode_disputes(
     levels: Levels, maps: _Maps, listeners: Records, rows: dict[int, Rows]
 ) -> Iterator[tuple[int, str, str]]:
-    """Yield the later reads of `/feature` by brokers in ZooKeeper mode that show another version: a
-    greater version, or a lower version of a znode that was created again. A broker with a lower
-    version just after the read of the znode may only lag."""
+    """Yield later reads of `/feature` by brokers in ZooKeeper mode that show another version: a
+    greater version, or a lower version of a znode that was created again. Just after the read of
+    the znode, a broker with a lower version may only lag."""
     cluster, local, epoch, at, highest = (
         listeners.row,
         *(listeners.field(name) for name in ("levels", "epoch", "levels_at", "highest_epoch")),
@@ -269,8 +271,8 @@ def _differences(
 
 
 def _epochs_back(listeners: Records, witnesses: Records) -> Int:
-    """Return listeners whose epoch decreased, if the highest epoch of all is an earlier one of such
-    a node. Nodes may lag behind each other by a record, so only epochs of one node are compared."""
+    """Return listeners whose epoch decreased, if the highest epoch of all is an earlier epoch of
+    such a listener. Nodes may lag by a record, so only epochs of one node are compared."""
     highest = listeners.field("highest_epoch")
     lower = np.flatnonzero(listeners.field("epoch") < highest)
     if len(lower) == 0:
@@ -284,19 +286,18 @@ def _epochs_back(listeners: Records, witnesses: Records) -> Int:
 
 @lru_cache(maxsize=4096)
 def _readings(text: str, line: Generation | None) -> tuple[DecodedNode, ...]:
-    """Return the `/feature` znode as decoded by each generation of brokers that may run there."""
+    """Return the `/feature` znode as each possible generation of brokers decodes it."""
     generations = tuple(Generation) if line is None else (line,)
     readings = [_as_brokers_read(decode(text, generation)) for generation in generations]
     if line is None and any(node.schema_version == 2 and _is_good(node) for node in readings[1:]):
-        # Only 3.3 and later write schema 2, so no broker older than 3.3 runs there.
+        # Only 3.3 and later write schema 2, so no broker older than 3.3 runs in this cluster.
         readings = readings[1:]
     return tuple(readings)
 
 
 def _as_brokers_read(node: DecodedNode) -> DecodedNode:
-    """Return znode levels as brokers read them: a broker rejects levels below 1, after it cut them
-    to 16 bits. Kafka 3.3 and later check the number before they cut it (class C: 65536 becomes
-    0)."""
+    """Return znode levels as brokers read them: a broker cuts levels to 16 bits and rejects levels
+    below 1. Kafka 3.3 and later check the number before they cut it (class C: 65536 becomes 0)."""
     for name, _, level in node.levels:
         if level < 1:
             fault = (
@@ -318,7 +319,7 @@ def _read_features_nodes(
     generations: Sequence[Generation | None],
     fresh: Callable[[Int], Bool],
 ) -> dict[int, Rows]:
-    """Return the levels in `/feature` by cluster; set `kind`, `trusted` and `too_old` of
+    """Return cluster → the levels in `/feature`; set `kind`, `trusted` and `too_old` of
     `levels`."""
     read_at = snapshots.scalar("features_node_at")
     rows_read, rows = read_at > 0, dict[int, Rows]()
@@ -356,7 +357,7 @@ def _read_features_nodes(
 
 def _damage(readings: tuple[DecodedNode, ...], line: Generation | None) -> str:
     """Describe why a `/feature` znode is unreadable and how brokers react, also if the generations
-    that may run there read it differently."""
+    that may run read it differently."""
     oldest, newest = readings[0], readings[-1]
     if line is not None:
         effect = behaviour(newest.reading, line)

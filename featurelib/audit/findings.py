@@ -1,11 +1,11 @@
 """Collect the findings of an audit as columns (rows of FINDING), and fill in their texts.
 
-findings.toml has the texts of a code, rules.toml the texts of a rule. Placeholders are filled in
-one pass with cleaned texts. So a name cannot insert another placeholder, an escape sequence or a
+findings.toml has the texts of a finding code, rules.toml those of a rule. Placeholders are filled
+in one pass with cleaned texts, so a name cannot insert another placeholder, an escape sequence or a
 second command.
 
-A muted finding stays a row with the mute's reason, and is still counted. No verdict reads mutes. A
-mute ends with its last day, in UTC, by the time judged as of; then a finding says so.
+A muted finding stays a row with the mute's reason, and is still counted; verdicts ignore mutes. A
+mute ends with its last day, in UTC, by the time of the judgement; then a finding says so.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ _NUMBERS = {
 
 
 class Findings:
-    """The findings of an audit in blocks of rows, one block per `add`; `rows` joins them."""
+    """The findings of an audit in blocks of rows, one block per `add`; `rows` joins the blocks."""
 
     def __init__(self, clusters: list[str], severities: dict[str, Severity]) -> None:
         self._clusters = clusters
@@ -81,11 +81,11 @@ class Findings:
     def add(
         self, code: str, cluster: Int, *, detail: Texts | None = None, **levels: Int | Texts
     ) -> None:
-        """Add a finding for each position in `cluster`; a column that is left out is null.
+        """Add a finding for each position in `cluster`; an omitted column is null.
 
         `detail`: the first fact of the code's row. `levels`: feature and facts as texts; role,
-        node_id, finalized_level, level, min_version, max_version, epoch, at and line as numbers. In
-        `at` and `line` 0, in `node_id` and `epoch` -1 means that there is none.
+        node_id, finalized_level, level, min_version, max_version, epoch, at and line as numbers. 0
+        in `at` and `line`, and -1 in `node_id` and `epoch`, mean null.
         """
         count = len(cluster)
         if count == 0:
@@ -127,7 +127,7 @@ _EPOCH = date(1970, 1, 1).toordinal()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mute:
-    """A setting that mutes findings of `code` until `until`; empty fields match any finding."""
+    """A setting that mutes findings of `code` until a day; empty fields match any."""
 
     code: str
     reason: str
@@ -170,7 +170,7 @@ class InForce:
         node_id: int | None = None,
         feature: str | None = None,
     ) -> SetAside | None:
-        """Return the mute of a finding, as the column `set_aside` shows it, or None."""
+        """Return the mute of a finding, as in the column `set_aside`, or None."""
         texts = {"cluster": self.cluster, "code": code, "feature": feature}
         node = np.array([NONE if node_id is None else node_id])
         columns: dict[str, Column | Int] = {name: texts_of([text]) for name, text in texts.items()}
@@ -202,7 +202,7 @@ def covered(mute: Mute, findings: TableRows) -> Bool:
 
 def _mutes_of(findings: TableRows, mutes: Sequence[Mute], as_of: int) -> dict[str, Column | Int]:
     """Return the columns `muted` and `muted_until` of findings, null without a mute; of several
-    mutes the one with the latest last day."""
+    mutes the one with the latest last day counts."""
     active = sorted((m for m in mutes if m.ends > as_of), key=lambda m: m.ends)
     mute_at = np.full(len(findings), -1, dtype=np.int64)
     for at, mute in enumerate(active):
@@ -215,10 +215,10 @@ def _mutes_of(findings: TableRows, mutes: Sequence[Mute], as_of: int) -> dict[st
 def set_aside(
     columns: Findings, clusters: Sequence[str], mutes: Sequence[Mute], as_of: int
 ) -> TableRows:
-    """Return all findings of `columns`, muted ones with the reason and last day of their mute.
+    """Return all findings of `columns`, with the reason and last day of their mutes.
 
-    A cluster with an expired mute that would still match gets one more finding, which lists all
-    such mutes.
+    A cluster gets one more finding if expired mutes would still match; the finding lists these
+    mutes.
     """
     rows = columns.rows()
     if not mutes:
@@ -249,27 +249,27 @@ def wordings(dialect: Dialect) -> dict[str, FindingRow]:
     return finding_rows() | {row.code: row.words for row in dialect.rules}
 
 
-COMPOSED_LENGTH = 1200  # Maximum length of a fact that is made of several sentences, in characters
+COMPOSED_LENGTH = 1200  # the maximum length of a fact with several sentences, in characters
 _WAY, _STALE = "{way}", "{stale}"
-_NODES = "\0"  # stands for {nodes} in an action; safe texts never contain NUL
+_NODES = "\0"  # replaces {nodes} in an action; safe texts never contain NUL
 # Managed services whose controllers only the service can query.
 _SERVICES = frozenset({"msk", "aiven", "confluent"})
 
-# A level without its name: not a part of a level name such as 4.1-IV1, and not followed by one.
+# A level without its name: not a part of a level name such as 4.1-IV1, and not before one.
 _DATED_LEVEL = re.compile(rf"\b{re.escape(METADATA_VERSION)} (\d{{1,5}})\b(?![.-]\w| \()")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
     """The facts about a cluster for the remedies of its findings: its name, the addresses of
-    brokers and ZooKeeper, the manager ("" if unknown), the inventory and the landing folder."""
+    brokers and ZooKeeper, the manager ("" = unknown), the inventory and the landing folder."""
 
     name: str = ""
     address: str = ""
     managed_by: str = ""
     inventory: str = "conf/fleet.toml"
     landing: str = "LANDING"
-    managed: tuple[str, ...] | None = None  # the features that the manager finalizes; None = all
+    managed: tuple[str, ...] | None = None  # features that the manager finalizes; None = all
     zookeeper: str = ""
     listed: bool = False  # true if the inventory has the cluster
     reachable: bool = False  # true if the inventory has an address of the cluster
@@ -278,7 +278,7 @@ class Site:
 
     @property
     def managers(self) -> frozenset[str]:
-        """The names under which conditions of remedies know the manager; empty if unknown."""
+        """The manager's names in conditions of remedies; empty = unknown manager."""
         owner = self.managed_by.casefold()
         kinds = {owner, "anybody", *(["service"] if owner in _SERVICES else [])}
         return frozenset(kinds) if owner else frozenset()
@@ -291,7 +291,7 @@ class Site:
 
     @property
     def collect(self) -> str:
-        """The command that collects the cluster; HOST:PORT stands for an unknown address."""
+        """The command that collects the cluster; HOST:PORT replaces an unknown address."""
         words = ["collect", *[clean(self.name)] * self.listed, "--out", self.landing]
         command = shlex.join(["featurelib", *words, "--fleet", self.inventory])
         return command if self.reachable else f"{command} --bootstrap {ANY_ADDRESS}"
@@ -307,10 +307,10 @@ def without_blanks(row: Mapping[str, Any]) -> dict[str, Any]:
     return {**row, "facts": facts}
 
 
-# A row of featurelib.schema.FINDING, or the columns of it that the texts use.
+# A row of featurelib.schema.FINDING, or the columns of the row that the texts use.
 FindingColumns = Mapping[str, Any]
 _OF_WORDS = "code role node_id feature finalized_level level min_version max_version observed_at"
-_DENSE = 4  # a table is faster than sorting up to 4 possible kinds for each row
+_DENSE = 4  # up to 4 possible kinds per row a table is faster than a sort
 
 
 class FindingWords:
@@ -327,65 +327,65 @@ class FindingWords:
         `ghost`: the finding that calls the node stale, if any; its remedy also fixes blocked
         levels."""
         row = self._wordings.get(columns["code"]) or _bare_row(columns["code"])
-        known, values = _circumstances(columns, site), _Values(columns, site, self.catalogue)
+        known, values = _condition_values(columns, site), _Values(columns, site, self.catalogue)
         facts = columns.get("facts", {})
         for fact, kind in row.facts.items():
             values |= self._fact(fact, kind, facts.get(fact))
         remedy = first_fit(row.remedies, known | {"stale": ghost is not None})
         text, command = remedy.text, remedy.command
         if ghost is not None and text == _STALE:
-            dead = self.of(ghost, site)
-            text, command, values["stale"] = _STALE, dead.command, dead.action_for(_NODES)
+            stale = self.of(ghost, site)
+            text, command, values["stale"] = _STALE, stale.command, stale.action_for(_NODES)
         else:
             if _WAY in text:
                 fix = first_fit(ways(), known | {"stale": True})
                 values["way"] = fix.text.format_map(values)
                 command = fix.command * (command == _WAY)
             command = command and filled(_fill_command(command, values), site.address)
-        parts = tuple(_open_sentence(text, values).split(_NODES))
+        advice = tuple(_open_sentence(text, values).split(_NODES))
         return NodeAdvice(
             message=_open_sentence(remedy.message or row.message, values).rstrip(),
             consequence=row.consequence.format_map(values),
-            action=f"{columns['role'] or 'node'} {columns['node_id'] or 0}".join(parts),
+            action=f"{columns['role'] or 'node'} {columns['node_id'] or 0}".join(advice),
             command=command,
             source=row.source,
-            remedy=parts if parts[1:] else (),
+            remedy=advice if advice[1:] else (),
         )
 
     def of_rows(self, findings: TableRows, sites: Mapping[str, Site]) -> dict[str, Texts]:
-        """Return message, consequence, action and command of each finding. Findings alike in code,
-        facts and site are worded once. `sites` by cluster id; a cluster without a site is called by
-        its id."""
+        """Return message, consequence, action and command of each finding. Findings with equal
+        code, facts and site share a text. `sites`: cluster id → site; without a site a text names
+        the cluster by its id."""
         codes, at = findings.texts("code"), findings.numbers("observed_at")
         rows = [self._wordings.get(code) or _bare_row(code) for code in codes.words]
-        dated = np.array(["{observed_at}" in row.message for row in rows], dtype=bool)
+        with_time = np.array(["{observed_at}" in row.message for row in rows], dtype=bool)
         named, sited = np.array([_place_names(row) for row in rows], dtype=bool).reshape(-1, 2).T
         clusters = findings.texts("cluster")
         kinds: dict[object, int] = {}
         unnamed = (_UNNAMED(sites.get(name, NO_SITE)) for name in clusters.words)
         kind = np.array([kinds.setdefault(key, len(kinds)) for key in unnamed], dtype=np.int64)
-        # -1 if there is no site; other negative numbers = a kind of site without a name.
+        # -1 if there is no site; other negative numbers are a kind of site without a name.
         site = np.where(sited[codes.codes], -2 - pick(kind, clusters.codes, -1), -1)
         site = np.where(named[codes.codes], clusters.codes, site)
-        minute = np.where(dated[codes.codes] & (at != NONE), at // _MINUTE * _MINUTE, NONE)
+        minute = np.where(with_time[codes.codes] & (at != NONE), at // _MINUTE * _MINUTE, NONE)
         base = findings.select(["cluster", *_OF_WORDS.split(), "facts"]).replace(observed_at=minute)
         facts = base["facts"]
         assert isinstance(facts, TableRows)
         numbers = dict(zip(FACTS.names, map(_numbers, facts.columns.values()), strict=True))
         columns = map(_numbers, base.select(_OF_WORDS.split()).columns.values())
         first, kind = _kinds([site, *columns, *numbers.values()])
-        # Findings have few of the facts. The first fact stays, so that rows have at least one.
+        # Findings have only some facts. The first fact stays, so that each row has a fact.
         names = [name for name in FACTS.names[1:] if (numbers[name] >= 0).any()]
         base = base.replace(facts=facts.select([FACTS.names[0], *names]))
-        dead = _stale_rows(findings)
-        if (dead >= 0).any():
-            first, kind = _kinds([kind, np.where(dead >= 0, kind[dead], -1)])
-        found, stale = base.take(first).to_pylist(), np.unique(dead[first])
-        calls_gone = dict(zip(stale.tolist(), base.take(stale).to_pylist(), strict=True))
-        calls_gone[-1] = None  # no finding calls the node stale
+        stale_rows = _stale_rows(findings)
+        if (stale_rows >= 0).any():
+            first, kind = _kinds([kind, np.where(stale_rows >= 0, kind[stale_rows], -1)])
+        found, stale = base.take(first).to_pylist(), np.unique(stale_rows[first])
+        stale_findings = dict(zip(stale.tolist(), base.take(stale).to_pylist(), strict=True))
+        stale_findings[-1] = None  # no finding calls the node stale
         advices = [
-            self.of(row, sites.get(row["cluster"]) or Site(name=row["cluster"]), calls_gone[at])
-            for row, at in zip(found, dead[first].tolist(), strict=True)
+            self.of(row, sites.get(row["cluster"]) or Site(name=row["cluster"]), stale_findings[at])
+            for row, at in zip(found, stale_rows[first].tolist(), strict=True)
         ]
         return {
             name: Texts(words=[getattr(advice, name) for advice in advices], codes=kind)
@@ -402,7 +402,7 @@ class FindingWords:
         }
 
     def _as_text(self, kind: Kind, text: str) -> str:
-        """Return a fact as safe text; levels of metadata.version in sentences get their names."""
+        """Return a fact as safe text; in sentences levels of metadata.version get their names."""
         if kind not in ("text", "sentences"):
             return clean(text)
         texts = (
@@ -419,7 +419,7 @@ class FindingWords:
             space, _, fact = text.rpartition("/")
             names = {"namespace": _argument(space, "NAMESPACE"), "name": _argument(fact, "NAME")}
             return names | {name: clean(text) or "?"}
-        if kind in ("text", "sentences"):  # an empty text adds nothing; null = missing
+        if kind in ("text", "sentences"):  # an empty text adds no words; null = missing
             return {name: "?" if value is None else text and self._as_text(kind, text)}
         if kind == "argument":
             return {name: _argument(text, BLANKS[name])}
@@ -431,7 +431,7 @@ class FindingWords:
 
 
 class _Values(dict[str, str]):
-    """The values of the placeholders in a finding's texts, each made where a text needs it."""
+    """The values of the placeholders in a finding's texts, made when a text needs them."""
 
     def __init__(self, columns: FindingColumns, site: Site, catalogue: Catalogue) -> None:
         super().__init__()
@@ -464,7 +464,7 @@ class _Values(dict[str, str]):
         return _argument(self.catalogue.level_name(METADATA_VERSION, level), "VERSION")
 
 
-# The placeholders of every row's texts; others are attributes of Site.
+# The placeholders of every row's texts; other placeholders are attributes of Site.
 _PLACES: dict[str, Callable[[_Values], str]] = {
     "role": lambda of: of.columns["role"] or "node",
     "node": lambda of: of.text("node_id", "?"),
@@ -479,14 +479,14 @@ _PLACES: dict[str, Callable[[_Values], str]] = {
     "dated": lambda of: of.catalogue.label,
     "software": lambda of: software(""),
     "cluster": lambda of: clean(of.site.name or "CLUSTER"),
-    "cluster_and_folder": lambda of: _into(of["cluster"], of.site),
+    "cluster_and_folder": lambda of: _collect_options(of["cluster"], of.site),
     "collect": lambda of: of.site.collect * (of.site.landing != NO_SITE.landing),
     "zookeeper": lambda of: of.site.zookeeper or "ZOOKEEPER",
     "live": lambda of: of.site.options if of.site.reachable else f" --bootstrap {ANY_ADDRESS}",
 }
 
 
-def _into(name: str, site: Site) -> str:
+def _collect_options(name: str, site: Site) -> str:
     """Return the options `--cluster`, `--out` and `--fleet` that collect one cluster."""
     into = shlex.join(["--cluster", name, "--out", site.landing, "--fleet", site.inventory])
     return into + " (put the landing folder for LANDING)" * (site.landing == NO_SITE.landing)
@@ -501,9 +501,9 @@ def ghosts(findings: TableRows) -> dict[tuple[str, str | None, int | None], int]
 
 def _stale_rows(findings: TableRows) -> Int:
     """Return, for each finding about a range, the row that calls the node stale, or -1."""
-    dead = np.flatnonzero(_is_one_of(findings, tagged("stale")))
+    is_stale = np.flatnonzero(_is_one_of(findings, tagged("stale")))
     keys = node_key(*(_numbers(findings[name]) for name in ("cluster", "role", "node_id")))
-    place_of = pick(dead, place(keys[dead], np.argsort(keys[dead]), keys), -1)
+    place_of = pick(is_stale, place(keys[is_stale], np.argsort(keys[is_stale]), keys), -1)
     return np.where(_is_one_of(findings, tagged("of_range", "range_unseen")), place_of, -1)
 
 
@@ -522,7 +522,7 @@ def _numbers(column: Column) -> Int:
 
 def _kinds(columns: Sequence[Int]) -> tuple[Int, Int]:
     """Return the first row of each group of equal rows, and the group of each row."""
-    kind, room, rows = np.zeros_like(columns[0]), 1, len(columns[0])
+    kind, size, rows = np.zeros_like(columns[0]), 1, len(columns[0])
     for column in columns:
         low, high = int(column.min(initial=0)), int(column.max(initial=0))
         if low == high:
@@ -531,11 +531,11 @@ def _kinds(columns: Sequence[Int]) -> tuple[Int, Int]:
         if width > _DENSE * rows:
             kinds, values = np.unique(column, return_inverse=True)
             width = len(kinds)
-        if room * width > _DENSE * rows:
-            kinds, kind = positions(kind, room)
-            room = len(kinds)
-        kind, room = kind * width + values, room * width
-    kinds, kind = positions(kind, room)
+        if size * width > _DENSE * rows:
+            kinds, kind = positions(kind, size)
+            size = len(kinds)
+        kind, size = kind * width + values, size * width
+    kinds, kind = positions(kind, size)
     first = np.empty(len(kinds), dtype=np.int64)
     first[kind[::-1]] = np.arange(rows - 1, -1, -1)
     return first, kind
@@ -546,7 +546,7 @@ def _argument(text: str, unknown: str) -> str:
     return clean(text) if text[:1].isalnum() else unknown
 
 
-def _circumstances(columns: FindingColumns, site: Site) -> dict[str, object]:
+def _condition_values(columns: FindingColumns, site: Site) -> dict[str, object]:
     """Return the values of a finding that the conditions (`when`) of remedies compare."""
     least = columns["finalized_level"] if columns["level"] is None else columns["level"]
     feature, managed, facts = columns["feature"], site.managed, columns.get("facts", {})

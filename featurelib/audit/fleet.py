@@ -1,8 +1,8 @@
 """Turn the evidence about many clusters into one batch of requests, and return the rejected
 questions.
 
-Missing evidence never causes a refusal here; missing.py reports it as a reason for UNKNOWN. So a
-node with an unknown range supports every level, and an unknown level satisfies every dependency.
+Missing evidence never refuses a level here: a node with an unknown range supports every level, and
+an unknown level satisfies every dependency. missing.py reports the missing evidence.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ANY_LEVEL = np.iinfo(np.int16).max
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposed:
-    """The judgement of levels by one dialect: K rules, U (cluster, feature) questions."""
+    """The judgement of levels by one dialect, with K rules and U questions."""
 
     questions: Int
     dialect: Dialect
@@ -36,7 +36,7 @@ class Proposed:
     judged: Offences
 
     def refused(self, *, by_nodes: bool) -> Int:
-        """Return the questions that are refused by rules about nodes, or by the other rules."""
+        """Return the questions that rules about nodes, or else the other rules, refuse."""
         rows = [row.rule.about_nodes is by_nodes for row in self.dialect.rules]
         return self.questions[self.judged.offends[rows].any(axis=0)]
 
@@ -49,15 +49,15 @@ class Proposed:
 class FleetColumns:
     """The clusters of a batch of evidence as columns of the rule engine, for any dialect.
 
-    Pairs are (cluster, answering profile, registered or not). Two more profiles stand behind the P
-    profiles of the evidence: one that supports every level, and one without features.
+    Pairs are (cluster, answering profile, registered or not). Two profiles follow the P profiles of
+    the evidence: a profile that supports every level, and a profile without features.
     """
 
     def __init__(
         self, evidence: Evidence, tables: Tables, stable_metadata: Int | None = None
     ) -> None:
-        """Prepare the columns. `stable_metadata`: by cluster, the metadata.version above which some
-        node's own software calls its levels unstable; None if no dialect needs it."""
+        """Prepare the columns. `stable_metadata`: by cluster, the metadata.version above which a
+        node's own software calls levels unstable; None = no dialect needs the value."""
         self.evidence, self._tables = evidence, tables
         self._clusters, self._profiles = len(evidence.clusters), len(evidence.answering.cluster)
         self._names = tuple(evidence.questions.names)
@@ -111,13 +111,13 @@ class FleetColumns:
         return Proposed(questions=questions, dialect=dialect, batch=batch, judged=offences)
 
     def known_or_enough(self, level: Int) -> Int:
-        """Return `level` by question; where the finalized level is unknown, a level that meets any
-        dependency (see Judge.rests_on)."""
+        """Return `level` by question; where the finalized level is unknown, a level that satisfies
+        any dependency (see Judge.rests_on)."""
         return np.where(self.evidence.questions.known, level, ANY_LEVEL)
 
     def offenders(self, proposed: Proposed, place: int) -> tuple[Int, Int, Int]:
-        """Return (question, profile, row of `nodes`) of every node that the rule at `place` names
-        as not supporting a level or not registered; ordered by question and node."""
+        """Return (question, profile, row of `nodes`) of every node that the rule at position
+        `place` refuses; sorted by question and node."""
         row, offences = proposed.dialect.rules[place], proposed.judged
         if row.asks is None:
             nobody = np.zeros(0, dtype=np.int64)
@@ -135,8 +135,8 @@ class FleetColumns:
 
     @cached_property
     def nodes(self) -> Nodes:
-        """The nodes of all clusters: those of the evidence, then unregistered nodes that only an
-        active controller's configuration names."""
+        """The nodes of all clusters: the nodes in the evidence, then unregistered nodes that only
+        an active controller's configuration names."""
         evidence, node = self.evidence, self.evidence.subjects
         listed, configured = evidence.membership.controllers_known, evidence.configured
         rows = [(at, Role.CONTROLLER, i) for at, voters in configured.items() for i in voters.ids]
@@ -208,21 +208,21 @@ class FleetColumns:
 
     @cached_property
     def ranges(self) -> Ranges:
-        """The ranges of all profiles [P + 2, features] as Kafka reads them: 0-0 if not listed."""
+        """The ranges of all profiles [P + 2, features] as Kafka reads them; missing: 0-0."""
         query = self.evidence.questions
         low, high = np.zeros((2, self._profiles + 2, max(len(self._names), 1)), dtype=np.int32)
         lists = np.zeros(low.shape, dtype=bool)
         listed = np.flatnonzero(query.pair_listed)
         at = self._places(listed)
         low[at], high[at], lists[at] = query.pair_min[listed], query.pair_max[listed], True
-        # A response that may leave the feature out refuses nothing, nor does a missing one.
+        # A partial or missing response refuses no level of a feature that it may omit.
         for nothing in (self._places(np.flatnonzero(query.pair_unclear)), self._profiles):
             high[nothing], lists[nothing] = ANY_LEVEL, True
         return Ranges(min_version=low, max_version=high, lists=lists)
 
     @cached_property
     def _ranges_by_text(self) -> Ranges:
-        """The ranges of all profiles, with the policy's default for features they do not list."""
+        """The ranges of all profiles, with the policy's default for missing features."""
         query, ranges = self.evidence.questions, self.ranges
         absent = np.flatnonzero(~query.pair_listed & ~query.pair_unclear & (query.pair_max > 0))
         low, high, at = ranges.min_version.copy(), ranges.max_version.copy(), self._places(absent)

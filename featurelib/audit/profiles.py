@@ -17,8 +17,8 @@ NOBODY = -1
 
 
 class Answers(NamedTuple):
-    """The range that each node itself reported: its profile (-1 if none), a flag for a
-    partial response, time and line."""
+    """The ranges that nodes themselves reported: profile (-1 = no range), a flag for a partial
+    response, time and line."""
 
     profile: Int
     partial: Bool
@@ -26,7 +26,7 @@ class Answers(NamedTuple):
     line: Int
 
     def of(self, positions: Int) -> Answers:
-        """Return the responses of the listeners at `positions`, or -1 without a response."""
+        """Return the responses of the listeners at `positions`; -1 = no response."""
         return Answers(
             profile=pick(self.profile, positions, NOBODY),
             partial=pick(self.partial.astype(np.int64), positions, 0) > 0,
@@ -36,18 +36,19 @@ class Answers(NamedTuple):
 
 
 class Profiles:
-    """The range maps (profiles) of a batch; their entries are flat, in profile order."""
+    """The range maps (profiles) of a batch. Their entries are flat columns, in profile order."""
 
     def __init__(self, rows: Snapshots) -> None:
         profiles, entries = rows["profiles"], rows["ranges"]
         self.size: Int = np.append(profiles.field("size"), 0)  # the empty profile comes last
-        self.start: Int = np.cumsum(self.size) - self.size  # by profile: its first entry
+        self.start: Int = np.cumsum(self.size) - self.size  # by profile: its first entry's position
         self.first: Int = profiles.start  # by cluster: the position of its first profile
         self.count: Int = profiles.lengths
         self.empty = len(profiles)
         self.entry_profile: Int = np.repeat(np.arange(len(self.size)), self.size)
         self.names = rows.names
-        self.entry_feature: Int = entries.field("feature")  # by entry: its feature in `names`
+        # by entry: its feature's position in `names`
+        self.entry_feature: Int = entries.field("feature")
         self.entry_min: Int = entries.field("min_version")
         self.entry_max: Int = entries.field("max_version")
         is_metadata = self.entry_feature == entries.code("feature", METADATA_VERSION)
@@ -55,7 +56,7 @@ class Profiles:
         self.metadata_max[self.entry_profile[is_metadata]] = self.entry_max[is_metadata]
 
     def of_registrations(self, flat: Records) -> Int:
-        """Return the profile of each registration: without features `empty`, unreadable -1."""
+        """Return the profile of each registration: `empty` without features, -1 if unreadable."""
         local = flat.field("profile")
         profile = np.where(local >= 0, self.first[flat.row] + local, self.empty)
         return np.where(local == UNREADABLE, -1, profile)
@@ -63,8 +64,8 @@ class Profiles:
     def of_listeners(self, flat: Records) -> Answers:
         """Return the profile of each listener, from its newest full and newest partial response.
 
-        A partial answer newer than a full one confirms it if it differs only in features whose
-        minimum is 0; else the software changed, and only the partial answer counts.
+        A newer partial response confirms the full one if they differ only in features with minimum
+        0. Otherwise the software changed, and only the partial response counts.
         """
         full, partial = flat.field("full"), flat.field("partial")
         full_at, partial_at = flat.field("full_at"), flat.field("partial_at")
@@ -87,7 +88,7 @@ class Profiles:
         )
 
     def of_metrics(self, flat: Records) -> Answers:
-        """Return the profile that the metrics of each listener's process show."""
+        """Return the profile in the metrics of each listener's process."""
         local = flat.field("scraped")
         return Answers(
             profile=np.where(local >= 0, self.first[flat.row] + local, NOBODY),
@@ -105,8 +106,8 @@ class Profiles:
         return differs
 
     def lack_levels(self, profiles: Int, wider: Int) -> Bool:
-        """Return a mask of `profiles` that lack levels of a feature which the profile in `wider`
-        has, too."""
+        """Return a mask of `profiles` that lack levels of a feature that the profile in `wider`
+        has."""
         lack = (profiles >= 0) & (wider >= 0) & (profiles != wider)
         for row in np.flatnonzero(lack).tolist():
             ranges, other = self._ranges(int(profiles[row])), self._ranges(int(wider[row]))

@@ -1,6 +1,6 @@
 """Describe the side effects of a level, from the catalogue and the cluster's own values.
 
-A value is known only if a node returned it; an unknown value stays None and is shown as unknown.
+A value is known only if a node returned it; an unknown value is None and shown as unknown.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _SET_DEFAULT = (
 )
 
 
-def say_more(catalogue: Catalogue, feature: str, level: int) -> str:
-    """Return the clause about side effects up to `level`: changed keys, and whether they can be
-    undone."""
+def effects_clause(catalogue: Catalogue, feature: str, level: int) -> str:
+    """Return a clause about the side effects up to `level`: the changed keys, and whether a
+    downgrade restores them."""
     rows = [row for row in catalogue.side_effects(feature) if row.level <= level]
     keys = ", ".join(dict.fromkeys(row.key for row in rows if row.key)) or "more than its level"
     suffix = "" if all(row.restored for row in rows) else ", and going back does not restore that"
@@ -34,7 +34,7 @@ def side_effects(
     catalogue: Catalogue, steps: Iterable[Step], evidence: Evidence | None = None, cluster: int = 0
 ) -> tuple[SideEffect, ...]:
     """Return the side effects of these steps, with the values of the cluster at position `cluster`
-    of the evidence; without evidence no values."""
+    of the evidence; without evidence the values are unknown."""
     return tuple(
         SideEffect(
             feature=row.feature,
@@ -50,12 +50,12 @@ def side_effects(
         for update in step.updates
         for row in catalogue.side_effects(update.feature)
         if update.from_level < row.level <= update.to_level
-    )  # a condition in each line  # fmt: skip
+    )  # a condition in each line  # one condition per line  # fmt: skip
 
 
 def effects_of(meaning: Plan, catalogue: Catalogue) -> tuple[SideEffect, ...]:
-    """Return the side effects that a plan lists; a plan of a release that listed none gets those of
-    the catalogue. `apply` rejects such a plan, because the cluster has further side effects."""
+    """Return the side effects that a plan lists, or the catalogue's for a plan of an old release
+    that listed none. `apply` rejects such a plan if the cluster has further side effects."""
     return meaning.side_effects or side_effects(catalogue, meaning.steps)
 
 
@@ -76,8 +76,8 @@ def _values(evidence: Evidence, cluster: int, key: str) -> tuple[ValueChange, ..
 def _value_after(evidence: Evidence, cluster: int, key: str) -> str | None:
     """Return the value of `key` after the update: an existing cluster default; else the active
     controller's own value, from its file or Kafka's default
-    (ConfigurationControlManager.maybeGenerateElrSafetyRecords). None if unknown, also if all other
-    nodes have the same value."""
+    (ConfigurationControlManager.maybeGenerateElrSafetyRecords). None = unknown, also if all other
+    nodes have equal values."""
     default = evidence.configurations.default(cluster, key)
     if default is None or default.value is not None:
         return None if default is None else default.value
@@ -125,8 +125,8 @@ def _is_known(effect: SideEffect) -> bool:
 
 
 def first_command(effect: SideEffect) -> str:
-    """Return the command that keeps the present values and must run before the update; "" if
-    nothing would change, or no configuration can keep them."""
+    """Return the command that keeps the present values and must run before the update; "" if no
+    value would change, or no configuration can keep the values."""
     before = {change.before for change in effect.values}
     if not effect.key or (_is_known(effect) and before == {c.after for c in effect.values}):
         return ""
@@ -141,7 +141,7 @@ def differences(
     of FEATURE LEVEL` → (text in the plan, text now)."""
     before, after = ({(e.feature, e.level, e.key): e for e in e_} for e_ in (expected, current))
     return {
-        f"side effect of {feature} {level}": tuple(  # type: ignore[misc]  # it has two
+        f"side effect of {feature} {level}": tuple(  # type: ignore[misc]  # two texts each
             say_effect(e_[feature, level, key]) if (feature, level, key) in e_ else "none"
             for e_ in (before, after)
         )

@@ -1,8 +1,8 @@
-"""Report findings from Strimzi's resources: future changes and failed changes of the operator, and
-contradictions between resources and nodes.
+"""Report findings from Strimzi's resources: changes that the operator will make or failed to make,
+and contradictions between resources and nodes.
 
 Kubernetes knows the requested pods, and Kafka the registered nodes. So resources add expected nodes
-and findings, and never make a level READY. Resources that are too old are ignored.
+and findings, and never make a level READY. Old resources are ignored.
 
 Without spec.kafka.metadataVersion the operator raises the level as soon as all nodes run its Kafka
 version (KRaftVersionChangeCreator), and often the level cannot be downgraded.
@@ -32,7 +32,7 @@ NOT_CARRIED_OUT = "strimzi_not_carried_out"
 
 
 class Resources(msgspec.Struct, frozen=True, kw_only=True):
-    """The fields of a cluster's Strimzi resources, and their time; None if not set."""
+    """The fields of a cluster's Strimzi resources, and their time; None = the field is not set."""
 
     resource: str
     version: str | None
@@ -48,7 +48,7 @@ class Resources(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _View:
-    """The Strimzi resources of a cluster, and the metadata.version of its nodes, or None."""
+    """The Strimzi resources of a cluster, and its metadata.version (None = unknown)."""
 
     cluster: int
     resources: Resources
@@ -63,7 +63,7 @@ class _View:
 def report_strimzi(
     report: BatchFindings, software: Software, catalogue: Catalogue, conditions: Conditions
 ) -> None:
-    """Report findings from Strimzi resources. No verdict depends on them."""
+    """Report findings from Strimzi resources. No verdict depends on these findings."""
     evidence = report.evidence
     views = list(_views(evidence))
     if not views:
@@ -122,7 +122,7 @@ def _unpinned(view: _View, catalogue: Catalogue) -> Iterator[str]:
     status = res.status_metadata_version
     now = view.finalized or catalogue.whole.level_of(status or "")
     if res.metadata_version is not None or not status or now is None:
-        return  # an operator before 0.39 has no such status, and leaves the level unchanged
+        return  # an operator before 0.39 has no such status, and never changes the level
     level = catalogue.whole.level_of(res.version or "")
     release, goal = (res.version, level) if level and level > now else (None, newest.newest_stable)
     if goal <= now:
@@ -140,7 +140,7 @@ def _unpinned(view: _View, catalogue: Catalogue) -> Iterator[str]:
 
 
 def _point_of_no_return(release: str, level: int, goal: int, catalogue: Catalogue) -> int:
-    """Return the first level up to `goal` that cannot be downgraded; 0 or less = all can."""
+    """Return the first level up to `goal` that cannot be downgraded; 0 or less = each level can."""
     software = catalogue.of(release)
     at = position(
         [({METADATA_VERSION: level}, [(software.oldest, software.newest_stable)])], catalogue
@@ -166,8 +166,8 @@ def _undone(resources: Resources, catalogue: Catalogue) -> Iterator[str]:
 
 
 def _other_level(view: _View, evidence: Evidence, catalogue: Catalogue) -> Iterator[str]:
-    """Yield the metadata.version of the resource's status if it differs from the nodes' and is not
-    older."""
+    """Yield the metadata.version in the resource's status if it differs from the nodes' level and
+    is not older."""
     levels, status = evidence.levels, view.resources.status_metadata_version
     level = catalogue.whole.level_of(status) if status else None
     if level is None or view.finalized is None or not levels.believed[view.cluster]:
@@ -180,8 +180,8 @@ def _other_level(view: _View, evidence: Evidence, catalogue: Catalogue) -> Itera
 def _other_software(
     evidence: Evidence, software: Software, catalogue: Catalogue, views: Sequence[_View]
 ) -> dict[int, list[str]]:
-    """Return cluster → text, for clusters in which no running node can have the Kafka version that
-    the resource's status shows."""
+    """Return cluster → text, for clusters in which no running node can have the Kafka version in
+    the resource's status."""
     node, releases = evidence.subjects, catalogue.tables.releases
     runs = software.runs & node.runs[:, None]
     fits = np.zeros((len(evidence.clusters), len(releases)), dtype=bool)
@@ -200,7 +200,7 @@ def _other_software(
 
 def _report_unlisted(report: BatchFindings, views: Sequence[_View]) -> None:
     """Report nodes that Kafka counts and that newer, complete Strimzi resources lack. Stale nodes
-    already have a finding that says more."""
+    have a more detailed finding."""
     evidence, node = report.evidence, report.evidence.subjects
     at = np.zeros(len(evidence.clusters), dtype=np.int64)
     line = at.copy()

@@ -1,13 +1,14 @@
-"""Find the level to which each feature can be upgraded now (the target), up to its ceiling.
+"""Find the level to which each feature can be upgraded now (the target), up to its maximum level.
 
-The catalogue gives the ceiling; for unknown features the nodes do. No target is above the
+The catalogue gives the maximum level; for unknown features the nodes do. No target is above the
 production default at the finalized or planned metadata.version. The search proposes a level for
-every feature of every cluster, lowers the refused levels, and repeats until the rules refuse no
-level. READY needs two judges: the policy and every dialect that the cluster's controllers may use.
-A request that only validates (a probe) checks every registered broker, also brokers in no list. If
-the controller accepts it, no registration blocks the request. If the controller refuses, the level
-is never READY. A probe counts until newer data of its cluster is collected, and no longer than
-other evidence.
+every feature of every cluster, lowers the refused levels, and repeats until no rule refuses a
+level. READY needs the policy and every dialect that the cluster's controllers may use.
+
+A probe is a request that only validates. It checks every registered broker, also brokers in no
+list. If the controller accepts the probe, no registration blocks the request; if the controller
+refuses, the level is never READY. A probe counts until newer data of its cluster is collected, and
+no longer than other evidence.
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ from featurelib.rows import NONE, Bool, Int
 
 PROBE_AGREED, PROBE_REFUSED = "probe_agreed", "probe_refused"  # codes of findings about a probe
 PROBE_UNSETTLED = "probe_unsettled"
-UNLIMITED = -1  # the catalogue lacks the feature, so it sets no bound
+UNLIMITED = -1  # the catalogue lacks the feature, so it has no bound
 UNCLEAR = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """The catalogue's bounds of each (cluster, feature) question; UNLIMITED = none known."""
+    """The catalogue's bounds of each (cluster, feature) question; UNLIMITED = no bound is known."""
 
     ceiling: Int
     newest_known: Int
@@ -51,13 +52,13 @@ class Bounds:
 
 
 def bounds(evidence: Evidence, catalogue: Catalogue, up_to: int = 0) -> Bounds:
-    """Return the ceiling of each question: the production default at the newest stable
-    metadata.version of any node, without opt-in levels; for unknown features the highest level
-    seen. `up_to`: the highest requested metadata.version; features without a release are excluded.
-    """
+    """Return the bounds of each question. The maximum level is the production default at the newest
+    stable metadata.version of any node, without opt-in levels; for unknown features the highest
+    supported level. `up_to`: the highest requested metadata.version; features without a release
+    ignore it."""
     query = evidence.questions
     highest = _reduce(np.maximum, query, query.pair_max)
-    # A response that may leave the feature out proves nothing about it, least of all 0.
+    # A partial response proves nothing about a feature that it may omit.
     common = _reduce(np.minimum, query, np.where(query.pair_unclear, UNCLEAR, query.pair_max))
     ceiling = highest.copy()
     newest_known = np.full(len(highest), UNLIMITED, dtype=np.int64)
@@ -130,7 +131,8 @@ class Judge:
         stable = np.full(clusters, ANY_LEVEL)
         stable[self.asked.cluster[self._of_metadata]] = bounds.newest_stable[self._of_metadata]
         self.fleet = FleetColumns(evidence, catalogue.tables, stable)
-        # The finalized metadata.version of each cluster; if it has none, the level that Kafka
+        # The finalized metadata.version of each cluster, or the level that Kafka assumes without a
+        # record.
         # assumes.
         self.metadata_version: Int = np.full(clusters, dialect.can.absent_metadata_version)
         mask = self._of_metadata & (self.asked.current > 0)
@@ -144,8 +146,8 @@ class Judge:
 
     def defaults(self, level: Int) -> Int:
         """Return, by question, the production default at the metadata.version that `level` gives
-        its cluster (version-mapping of kafka-features.sh); ANY_LEVEL without a default in the
-        catalogue."""
+        its cluster (version-mapping of kafka-features.sh); ANY_LEVEL = the catalogue has no
+        default."""
         query, metadata = self.asked, self.metadata_version.copy()
         metadata[query.cluster[self._of_metadata]] = level[self._of_metadata]
         metadata = np.maximum(metadata, self.metadata_version)
@@ -156,38 +158,38 @@ class Judge:
         return levels
 
     def settle(self, target: Int) -> None:
-        """Set the ceiling of opt-in features to the production default at the metadata.version of
-        `target`.
+        """Set the maximum level of opt-in features to the production default at the
+        metadata.version in `target`.
 
-        A level above the default that all nodes support becomes opt-in. If a node lacks such a
-        level, the ceiling stays, so that the audit names the node.
+        A level above the default that all nodes support becomes opt-in. If a node lacks the level,
+        the maximum stays, so that the audit names the node.
         """
         default, old = np.maximum(self.defaults(target), self.asked.current), self.bounds
         opt_in = (default < old.ceiling) & (old.common > default)
         self.bounds = replace(old, ceiling=np.where(opt_in, default, old.ceiling))
 
     def propose(self, level: Int, questions: Bool, other: Int | None = None) -> Proposed:
-        """Evaluate `level` of these questions with the policy. `other`: the levels of the other
-        features of their clusters, None means `level`."""
+        """Evaluate `level` of these questions with the policy. `other`: the levels of the clusters'
+        other features; None = `level`."""
         return self.fleet.propose(np.flatnonzero(questions), level, self.dialect, other=other)
 
     def rests_on(self, level: Int, unsure: Bool) -> Bool:
         """Return a mask of questions whose `level` depends on a feature of unknown level
-        (`unsure`): the level is rejected if these features are 0 and all others are high enough.
+        (`unsure`): the rules reject it if these features are 0 and all others are high.
 
         Every level also depends on metadata.version, unless that is known to be high enough.
         """
         mask = level > self.asked.current
-        without = self.propose(level, mask, other=np.where(unsure, 0, ANY_LEVEL))
-        columns = without.judged.columns
+        refused_at_zero = self.propose(level, mask, other=np.where(unsure, 0, ANY_LEVEL))
+        columns = refused_at_zero.judged.columns
         mask[mask] = dependency_unmet(columns.proposed, columns.needed)
         return mask | self._rests_on_metadata_version(level, unsure)
 
     def _rests_on_metadata_version(self, level: Int, unsure_of: Bool) -> Bool:
-        """Return a mask of questions whose result depends on an unknown metadata.version: below
+        """Return a mask of questions whose result depends on an unknown metadata.version. Below
         3.3-IV0 no record holds a level, and metadata.version decides whether controllers are
         checked. A metadata.version that satisfies every generation is enough. A level that is the
-        default only at a higher metadata.version depends on that one."""
+        default only at a higher metadata.version depends on that version."""
         query, membership = self.asked, self.evidence.membership
         needed = max(load(name).can.metadata_needed for name in GENERATIONS)
         levels = np.full(len(self.evidence.clusters), needed)
@@ -201,8 +203,8 @@ class Judge:
 
 
 def search(judge: Judge, ceiling: Int) -> Int:
-    """Return for each (cluster, feature) the highest level that all rules accept, at most
-    `ceiling`. If no level is accepted, return the current level.
+    """Return the highest level of each (cluster, feature) that all rules accept, at most `ceiling`.
+    If no level is accepted, return the current level.
 
     Below a refused level, only the lowest of the nodes' maximum levels can pass the node rules: a
     higher level is above the range of some node, and a lower level helps no node. Other rules count
@@ -234,9 +236,9 @@ class Agreed:
 
     `target` and `refusals` (findings of controllers) are by question; `dialects` are the evaluated
     dialects of each cluster's controllers. `unanswered` are the questions whose target no dialect
-    could judge. `probed`: the levels that controllers accepted, as feature → (level from, level
-    to), if they prove that no registration blocks an upgrade. `controllers`: clusters in which this
-    includes the controllers' registrations.
+    could judge. `probed`: the accepted levels, feature → (level from, level to), of probes that
+    prove that no registration blocks an upgrade. `controllers`: clusters whose probe also proves
+    that for controllers.
     """
 
     target: Int
@@ -261,22 +263,22 @@ def agree(judge: Judge, software: Software, report: BatchFindings) -> Agreed:
     )
     # No level rises at a controller that does not see `/feature`.
     blind = blind_leaders(judge.evidence)[query.cluster]
-    blinded = np.flatnonzero(query.known & (target > query.current) & (blind != NOBODY))
+    is_blinded = np.flatnonzero(query.known & (target > query.current) & (blind != NOBODY))
     refusals += report.of_questions(
         FAILS_AFTER_WRITING,
-        blinded,
-        role=np.full(len(blinded), Role.BROKER),
-        node_id=blind[blinded],
-        level=target[blinded],
+        is_blinded,
+        role=np.full(len(is_blinded), Role.BROKER),
+        node_id=blind[is_blinded],
+        level=target[is_blinded],
     )
-    target[blinded] = query.current[blinded]
+    target[is_blinded] = query.current[is_blinded]
     spoken = {cluster: software.dialects(cluster) for cluster in clusters_open.tolist()}
-    several = {
+    has_several = {
         cluster: ", ".join(load(name).title for name in names)
         for cluster, names in spoken.items()
         if len(names) > 1
     }
-    report.of_clusters("generation_ambiguous", several, source)
+    report.of_clusters("generation_ambiguous", has_several, source)
     silent = marked(clusters, [cluster for cluster, names in spoken.items() if not names])
     unanswered = silent[query.cluster] & query.known & (target > query.current)
     report.of_clusters("release_unknown", marked(clusters, query.cluster[unanswered]), source)
@@ -286,31 +288,32 @@ def agree(judge: Judge, software: Software, report: BatchFindings) -> Agreed:
 def _search_own(
     judge: Judge, software: Software, target: Int
 ) -> tuple[Int, dict[tuple[int, str], tuple[str, int]]]:
-    """Return the highest levels up to `target` that every dialect of the cluster accepts, and by
-    question and rule the reason and level of a refusal. A refused level is lowered and tried again,
+    """Return the highest levels up to `target` that every dialect of the cluster accepts, and
+    (question, rule) → (reason, level) of the refusals. A refused level is lowered and tried again,
     together with the levels that depend on it."""
     current, refused = judge.asked.current, dict[tuple[int, str], tuple[str, int]]()
     while rows := [(p, row) for p in software.propose(judge.fleet, target) for row in p.by_row()]:
         for proposed, (update, row, at) in rows:
             for i in at.tolist():
                 question = int(proposed.questions[i])
-                nodes = _who(judge, proposed, update, i)
+                nodes = _refusing_nodes(judge, proposed, update, i)
                 reason = f"Rule {row.code} ({proposed.dialect.title}){nodes}"
                 refused.setdefault((question, row.code), (reason, int(target[question])))
-        hit = np.unique(np.concatenate([p.questions[at] for p, (_, _, at) in rows]))
-        target[hit] = np.maximum(target[hit] - 1, current[hit])
+        refused_rows = np.unique(np.concatenate([p.questions[at] for p, (_, _, at) in rows]))
+        target[refused_rows] = np.maximum(target[refused_rows] - 1, current[refused_rows])
         target = search(judge, target)
     return target, refused
 
 
-def _who(judge: Judge, proposed: Proposed, place: int, update: int) -> str:
+def _refusing_nodes(judge: Judge, proposed: Proposed, place: int, update: int) -> str:
     """Return the end of a finding's sentence: the nodes with the first range that refuses an
-    update, that range, and the required range if the rule requires more than the level."""
+    update, their range, and the required range if the rule requires more than the level."""
     evidence, row = judge.evidence, proposed.dialect.rules[place]
     pair = int(proposed.judged.named[place, update])
     group = proposed.batch.groups[row.asks] if row.asks is not None and pair >= 0 else None
     profile = NOT_HERE if group is None else int(group.profile[pair])
-    if not 0 <= profile < len(evidence.answering.cluster):  # no named node, or no features
+    # no named node, or a node without features
+    if not 0 <= profile < len(evidence.answering.cluster):
         return ""
     begin, end = evidence.answering.subject_first[profile : profile + 2].tolist()
     rows = evidence.answering.subject_order[begin:end]
@@ -327,7 +330,7 @@ def _who(judge: Judge, proposed: Proposed, place: int, update: int) -> str:
 
 class Validated(msgspec.Struct, frozen=True, kw_only=True):
     """An update that the controller validated, with code and message of its response. `from_level`
-    -1 if unknown: kafka-features.sh printed the refusal."""
+    -1 = unknown: kafka-features.sh printed the refusal."""
 
     feature: str
     from_level: int
@@ -342,14 +345,14 @@ def report_probes(
     """Compare the accepted levels with the controller's responses to probes, and report both.
 
     A refused level returns to the current one, with all levels that depend on it. A level whose
-    request was refused for another feature is unknown. If nothing can rise, the controller's
+    request was refused for another feature is unknown. If no level can rise, the controller's
     agreement to the present level proves that no registration blocks it.
     """
     query, target, refusals = judge.asked, agreed.target.copy(), np.zeros_like(agreed.target)
     proof, controllers = dict[int, dict[str, tuple[int, int]]](), list[int]()
     unanswered = agreed.unanswered.copy()
     for cluster, answers, (at, line), spoken in _answers(judge, agreed, software, conditions):
-        moving = _moving(query, target, cluster, answers)
+        moving = _probed_questions(query, target, cluster, answers)
         met = [*_met(query, target, moving, answers), *_refused_unknown(query, cluster, answers)]
         yes = [a for _, a in met if a.code == 0]
         if len(yes) == len(moving) > 0:
@@ -381,9 +384,9 @@ def report_probes(
 Answers = Mapping[str, Validated]  # feature → the controller's response to a probe
 
 
-def _moving(query: Questions, target: Int, cluster: int, answers: Answers) -> list[int]:
+def _probed_questions(query: Questions, target: Int, cluster: int, answers: Answers) -> list[int]:
     """Return the questions of a cluster whose level would rise. If no level rises, return those
-    with a probe response: then the controller's acceptance is about the present level."""
+    with a probe response: the controller accepted the present level."""
     questions = np.flatnonzero((query.cluster == cluster) & query.known)
     rising = questions[target[questions] > query.current[questions]]
     is_answered = [query.names[feature] in answers for feature in query.feature[questions]]
@@ -416,7 +419,7 @@ def _refused_unknown(
 def _report_refused(
     judge: Judge, question: int, answer: Validated, report: BatchFindings, **place: Int
 ) -> Int:
-    """Report a refused probe and the node that it names; return the findings by question."""
+    """Report a refused probe and the node in its message; return the findings by question."""
     words = f": {answer.message}" if answer.message else ""
     detail = [f"error {answer.code}{words}"]
     count = report.of_questions(PROBE_REFUSED, np.array([question]), detail, **place)
@@ -428,8 +431,8 @@ def _report_refused(
 def _report_refuser(
     judge: Judge, question: int, named: Refuser, report: BatchFindings, **columns: Int
 ) -> Int:
-    """Report the node that a refused probe names, if no other source shows its range; return the
-    findings by question."""
+    """Report the node in a refused probe's message, if no other source shows the node's range;
+    return the findings by question."""
     half, cluster = judge.evidence.subjects, judge.asked.cluster[question]
     mask = (half.cluster == cluster) & (half.role == named.role) & (half.node_id == named.node_id)
     row = np.flatnonzero(mask & (half.profile < 0))

@@ -1,15 +1,15 @@
 """Make the verdict of each feature, the plan of each cluster, and the lowest level of a downgrade.
 
-A known node that lacks the level makes BLOCKED. Else missing evidence makes UNKNOWN. Else a feature
-is READY if it can rise now.
+A known node that lacks the level makes BLOCKED. Otherwise missing evidence makes UNKNOWN. Otherwise
+a feature is READY if its level can rise now.
 
-A plan has the fewest safe requests that finalize what is READY: one request where every controller
-that may answer is atomic (4.0 and later), else one feature a request, metadata.version first.
-Nothing irreversible, UNKNOWN or BLOCKED is in a plan.
+A plan has the fewest safe requests that finalize READY levels: one request if every possible
+controller is atomic (4.0 and later), otherwise one feature per request, metadata.version first. A
+plan never has an irreversible, UNKNOWN or BLOCKED level.
 
-A feature stays READY since its first READY run: UNKNOWN neither ends nor begins that time; BLOCKED,
-UP_TO_DATE and another finalized level end it. Verdict and target have a time of their own: until
-the soak time is over since that, a plan has no steps, and the cluster is in a phase of its own.
+A feature is READY since its first READY run: UNKNOWN neither ends nor begins that time; BLOCKED,
+UP_TO_DATE and another finalized level end it. Verdict and target have a time of their own. Until
+that time is longer than the soak time, a plan has no steps, and the cluster has its own phase.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from featurelib.rows import (
 from featurelib.schema import NODE, READINESS, STEP, UPGRADE_PLAN
 from featurelib.words import moment
 
-# A ZooKeeper-mode controller that gets timeout 0 writes, and then responds with error 96.
+# With timeout 0 a ZooKeeper-mode controller writes the levels, and then responds with error 96.
 TIMEOUT_MS = 60_000
 
 Choice = TypeVar("Choice", bound=StrEnum)
@@ -69,7 +69,7 @@ def _texts(kind: type[StrEnum], positions: Int) -> Texts:
 
 
 def verdicts(judge: Judge, target: Int, unknown_clusters: Bool, unknown_feature: Bool) -> Int:
-    """Return one of featurelib.feature.Verdict by question, as its position in that enum."""
+    """Return the verdict of each question, as a position in featurelib.feature.Verdict."""
     query = judge.asked
     unknown = unknown_feature | unknown_clusters[query.cluster]
     can_rise, rising = target > query.current, judge.bounds.ceiling > query.current
@@ -83,7 +83,7 @@ def verdicts(judge: Judge, target: Int, unknown_clusters: Bool, unknown_feature:
 
 
 def beyond_ceiling(judge: Judge) -> Bool:
-    """Return a mask of questions whose nodes all support a higher level than the ceiling."""
+    """Return a mask of questions whose nodes all support a level above the maximum level."""
     query, bounds = judge.asked, judge.bounds
     beyond = (bounds.common > bounds.ceiling) & ~judge.evidence.uncatalogued(judge.catalogue)
     beyond[judge.propose(bounds.common, beyond).refused(by_nodes=True)] = False
@@ -101,7 +101,7 @@ def readiness(
     downgrades: WaysBack,
 ) -> TableRows:
     """Return rows of featurelib.schema.READINESS without times; `beyond`: a mask of questions that
-    could rise above the ceiling."""
+    could rise above the maximum level."""
     query, evidence, bounds = judge.asked, judge.evidence, judge.bounds
     columns: dict[str, Column | Int] = {
         "cluster": Texts(words=evidence.clusters, codes=query.cluster),
@@ -129,10 +129,10 @@ def plans(
     software: Software,
     soaking: Bool,
 ) -> TableRows:
-    """Return a row of UPGRADE_PLAN per cluster, with steps in the order of sending; no steps while
-    the software is `soaking`.
+    """Return a row of UPGRADE_PLAN per cluster, with steps in the order of sending; without steps
+    while the software is `soaking`.
 
-    `dialects`: cluster → the dialects that its controllers may use, if a level can rise. The plan
+    `dialects`: cluster → the possible dialects of its controllers, if a level can rise. The plan
     file and `returns_after`, which is read from it, stay null here.
     """
     query, node, clusters = evidence.questions, evidence.subjects, len(evidence.clusters)
@@ -220,9 +220,9 @@ def _all_atomic(dialects: tuple[str, ...]) -> bool:
 def _phases(evidence: Evidence, worst: Int, unknown: Bool, soaking: Bool) -> Int:
     """Return the phase of each cluster, as a position in featurelib.feature.Phase.
 
-    Mixed software = its live nodes do not all support the same ranges, during a rolling upgrade or
-    for months. The halves of one process count as one, because a controller listener may leave
-    unstable levels out.
+    Mixed software means that the running nodes do not all support equal ranges, during a rolling
+    upgrade or for months. A combined node counts once, because its controller listener may omit
+    unstable levels.
     """
     answering, node = evidence.answering, evidence.subjects
     live = (answering.of_subject >= 0) & (
@@ -245,11 +245,11 @@ def who_may_join(
     evidence: Evidence, catalogue: Catalogue, level: Int, only: Bool | None = None
 ) -> Lists:
     """Return the releases that can register in each cluster with its features at `level`, oldest
-    first; null if unknown or if `only` excludes the cluster.
+    first; null = unknown, or `only` excludes the cluster.
 
-    A release can register if its production software supports every finalized level. In a cluster
-    that migrates, it needs ZooKeeper mode, too. The catalogue has KRaft's releases only: clusters
-    in ZooKeeper mode and clusters with a vendor's builds have no answer.
+    A release can register if its production software supports every finalized level, and in a
+    migrating cluster also has ZooKeeper mode. The catalogue has only KRaft's releases, so clusters
+    in ZooKeeper mode and with vendor's builds have no result.
     """
     query, levels, tables = evidence.questions, evidence.levels, catalogue.tables
     mask: Bool = levels.trusted & ~levels.too_old & ~evidence.membership.on_zookeeper
@@ -268,7 +268,7 @@ def who_may_join(
 
 
 def least_software(judge: Judge, clusters: Int) -> Texts:
-    """Return, by cluster, the oldest release that can register now and at the ceilings, or ""."""
+    """Return, by cluster, the oldest release that can register now and later, or ""."""
     levels = judge.asked.current, judge.bounds.ceiling
     releases, after = (who_may_join(judge.evidence, judge.catalogue, level) for level in levels)
     kinds, codes = np.unique(clusters, return_inverse=True)
@@ -287,7 +287,7 @@ def ways_back(
     """Return how far each `ready` question can be downgraded from its `target` (KIP-778,
     Downgrades).
 
-    `spoken`: (dialect, release) → clusters whose controllers may be of it.
+    `spoken`: (dialect, release) → mask of clusters whose controllers may run that release.
     """
     query = evidence.questions
     returns = WaysBack(floor=np.full(len(ready), NOT_HERE), no_return=np.full(len(ready), NOT_HERE))
@@ -325,13 +325,13 @@ def _positions(evidence: Evidence, rows: Int, tables: Tables) -> Position:
     )
 
 
-def remember(
+def with_ready_times(
     rows: TableRows, evidence: Evidence, conditions: Conditions, unknown: Bool
 ) -> TableRows:
     """Return rows of featurelib.schema.READINESS with `ready_since` and `verdict_since`.
 
-    `unknown`: the clusters whose evidence has a gap. A feature that was READY in one of them and is
-    not asked about in this run becomes a row too: it is UNKNOWN, and not gone.
+    `unknown`: the clusters whose evidence has a gap. A feature that was READY in such a cluster,
+    and that no node or level shows in this run, gets a row, too: its verdict is UNKNOWN.
     """
     as_of, waiting = conditions.as_of, conditions.waiting
     waits_left = {name: dict(waiting[name]) for name in evidence.clusters if name in waiting}
@@ -377,9 +377,9 @@ def remember(
 def _ready_since(
     verdict: str, level: int | None, target: int | None, before: Waiting | None, as_of: int
 ) -> tuple[int, int]:
-    """Return two times of a feature, microseconds: since when it is READY (NONE if not READY), and
-    since when it has its verdict and target. `level` is None if there is no trustworthy source; a
-    level other than `before`'s was finalized in between."""
+    """Return two times of a feature, microseconds: since when it is READY (NONE = not READY), and
+    since when it has its verdict and target. `level` None = no source could be trusted. If `level`
+    differs from `before`'s, a level was finalized in between."""
     ready = as_of if verdict == Verdict.READY else NONE
     if before is None:
         return ready, as_of
@@ -424,7 +424,7 @@ def find_forgotten(
     soaking: Bool,
     report: BatchFindings,
 ) -> None:
-    """Report features that were READY for longer than the setting `forgotten`, and have a plan."""
+    """Report features with a plan that were READY for longer than the setting `forgotten`."""
     if conditions.forgotten <= 0:
         return
     since = rows.numbers("ready_since")

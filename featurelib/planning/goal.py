@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from featurelib.audit.side_effects import say_more
+from featurelib.audit.side_effects import effects_clause
 from featurelib.catalogue import Catalogue, ReleaseCatalogue
 from featurelib.config import nearest
 from featurelib.core.cluster import Cluster
@@ -247,7 +247,7 @@ class _ClusterOfRequest:
             return f"{name} is {state}, and a downgrade raises nothing."
         target = f"{name} {self.name(name, level)}"
         if code == "side_effect":
-            effects = say_more(self.catalogue, name, level)
+            effects = effects_clause(self.catalogue, name, level)
             return f"{target} changes only if you name it: {effects}."
         return f"{target} can never be downgraded, so it changes only if you name it."
 
@@ -343,7 +343,7 @@ def stay_at_ceiling(cluster: Cluster, catalogue: Catalogue, name: str, ceiling: 
     else:
         code, level = only_by_name(catalogue, name, current, available), available
         but = {"irreversible": "never back", "": "that level is no default"}.get(code)
-        but = but or say_more(catalogue, name, available)
+        but = but or effects_clause(catalogue, name, available)
         top, code = catalogue.level_name(name, available), code or "beyond_default"
         text = f"{name} could go up to {top}, but {but}: ask for it by name."
     return Stay(code=code, feature=name, current=current, level=level, text=text)
