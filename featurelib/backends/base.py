@@ -1,9 +1,9 @@
 """Define the interface of a backend: a cluster that featurelib can read and change.
 
-A backend holds no rule. A reading returns landing lines, the same as a collector writes, so plans,
-audits and `apply` judge the same data. Wire quirks end inside a backend. Clients of Kafka and
-ZooKeeper are optional and slow to import, so a backend is imported only when a cluster needs it.
-`read_cluster` rejects lines of another cluster than the intended one.
+A backend contains no rule. A query returns landing lines like those of a collector, so plans,
+audits and `apply` judge equal data. A backend hides the differences between protocol versions.
+Clients of Kafka and ZooKeeper are optional and slow to import, so a backend is imported only when a
+cluster needs it. `read_cluster` rejects lines of another cluster than the intended one.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from featurelib.words import OTHER_CLUSTER, clean, some
 
 Say = Callable[[str], None]
 Check = Callable[[], None] | None  # raises an error if the request must not be sent
-SHOWN = 3  # Maximum number of clusters in an error message
+SHOWN = 3  # the maximum number of clusters in an error message
 OF_A_FILE = "featurelib.extras.sandbox.backend:open_embedded"  # opens sandbox clusters
 TIMEOUT_SECONDS = 10.0  # seconds to connect to a node, and again for its response
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Abilities:
-    """The guarantees of a backend. `validate_only`: the cluster never applies a validation
-    request."""
+    """The guarantees of a backend. `validate_only`: the cluster never applies a request that only
+    validates."""
 
     mode: str  # kraft or zk
     validate_only: bool
@@ -56,23 +56,24 @@ class Backend(Protocol):
         """
 
     def abilities(self) -> Abilities:
-        """Return the guarantees, as of the last query; query the cluster if there was none."""
+        """Return the guarantees by the last query; query the cluster first if necessary."""
 
     def recipient(self) -> Recipient:
         """Connect to the node that will receive the next `update`, and return it; no other node
         receives that update. Raises UnreachableError if no connection succeeds."""
 
     def passed(self, sent: Recipient | None, features: Collection[str]) -> Passed | NotPassed:
-        """Return the proof that every node that may hold a request has handled all earlier ones, or
-        what is missing. `sent`: its receiver, None if unknown (of an earlier release); `features`:
-        those in the request. Nothing is written. Raises no BackendError."""
+        """Return the proof that every node that may hold a request has handled all earlier
+        requests, or the missing proof. `sent`: the request's receiver, None = unknown (an
+        earlier release sent it); `features`: those in the request. Writes nothing. Raises no
+        BackendError."""
 
     def update(self, step: Step, *, validate_only: bool = False, last_check: Check = None) -> Reply:
         """Send one UpdateFeatures request to the active controller, once, and return the response.
 
-        `last_check` runs right before the bytes are sent; if it raises, nothing is sent. Raises
-        UnreachableError if nothing was sent, OutcomeUnknownError without a response, RefusedError
-        for `validate_only` if the cluster would apply it.
+        `last_check` runs right before the bytes are sent; if it raises, no request is sent. Raises
+        UnreachableError if no request was sent, OutcomeUnknownError without a response,
+        RefusedError for `validate_only` if the cluster would apply the request.
         """
 
     def close(self) -> None:
@@ -80,7 +81,7 @@ class Backend(Protocol):
 
 
 def is_honoured(backend: Backend, dialects: Sequence[str]) -> bool:
-    """Return true if a request that only validates cannot be applied: in KRaft mode, if all
+    """Return true if the cluster cannot apply a request that only validates: in KRaft mode, if all
     `dialects` that the controllers may use honour ValidateOnly."""
     abilities = backend.abilities()
     if abilities.mode != "kraft" or not abilities.validate_only or not dialects:
@@ -92,7 +93,7 @@ def may_prove(backend: Backend, dialects: Sequence[str], step: Step) -> bool:
     """Return true if the controller's acceptance of `step` proves registrations that no source
     lists: the controller checks every registered broker, and every node in its configuration.
 
-    Never true for kraft.version: 4.1 and later apply it during validation (KAFKA-16538).
+    Never true for kraft.version: 4.1 and later apply its update during validation (KAFKA-16538).
     """
     is_plain = all(move.feature != KRAFT_VERSION for move in step.updates)
     return is_plain and is_honoured(backend, dialects)
@@ -104,13 +105,13 @@ def moves_text(step: Step) -> str:
 
 
 def validate(backend: Backend, step: Step, say: Say | None = None) -> Reply:
-    """Let the controller only validate `step`, and return the response. `say` is called before.
-    Raises UnreachableError without a response, RefusedError if the step would be applied."""
+    """Let the controller only validate `step`, and return the response; call `say` before. Raises
+    UnreachableError without a response, RefusedError if the step would be applied."""
     if say is not None:
         say(f"asking the controller to validate only: {moves_text(step)} (needs {ALTER})")
     try:
         return backend.update(step, validate_only=True)
-    except OutcomeUnknownError as error:  # a request to validate writes nothing
+    except OutcomeUnknownError as error:  # a request to validate writes no record
         raise UnreachableError(
             f"the controller did not respond to a validation request: {error} Nothing was written."
         ) from error
@@ -126,7 +127,7 @@ def open_backend(
 ) -> Backend:
     """Return the backend for one cluster, not connected yet. `timeout`: seconds per node.
 
-    Raises ConfigError for an entry without a way to reach it, or whose client is not installed.
+    Raises ConfigError for an entry without an address, or if the client package is not installed.
     """
     if entry.file:
         backend: Backend = resolve_name(OF_A_FILE)(entry, catalogue)

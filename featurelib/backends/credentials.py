@@ -1,10 +1,10 @@
 """Turn the inventory's security settings into client settings, and fetch the secrets.
 
-A secret is fetched when a connection is opened, and passed to the client. No repr, error, log or
-landing line contains it. `hide` removes it from the messages of other programs. A token comes from
-an identity provider, by the client's own id and secret (RFC 6749, section 4.4). All connections
-share a token until it is about to expire. If the request for a token fails, all waiting connections
-get that error. The secret goes only to the address in the inventory: redirects are not followed.
+A secret is fetched when a connection opens, and goes only to the client: no repr, error, log or
+landing line contains it. `hide` removes secrets from the messages of other programs. An identity
+provider issues tokens by the client's own id and secret (RFC 6749, section 4.4). All connections
+share a token until shortly before its end. If the request for a token fails, all waiting
+connections get that error. Secrets go only to the inventory's address: redirects are not followed.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ import msgspec
 from featurelib.config.security import DIGEST, Security
 from featurelib.errors import ConfigError, CredentialsError, UnreachableError, install_line
 
-RENEW_SECONDS = 30.0  # before a token expires, or after half of its lifetime
+RENEW_SECONDS = 30.0  # a token is renewed this long before its end, or after half of its lifetime
 FAILED_SECONDS = 5.0  # seconds without a new request after a failure
-LIFE_SECONDS = 300.0  # seconds that a token without a stated lifetime is used
+LIFE_SECONDS = 300.0  # the use of a token without a stated lifetime, in seconds
 LONGEST_ANSWER_BYTES = 1_000_000
-_SHOWN = 200  # Maximum length of a response, in characters
+_SHOWN = 200  # the maximum length of a shown response, in characters
 
 
 class _Answer(msgspec.Struct, frozen=True):
@@ -47,7 +47,7 @@ class _Answer(msgspec.Struct, frozen=True):
 def _read(body: bytes) -> _Answer:
     try:
         return msgspec.json.decode(body, type=_Answer)
-    except msgspec.DecodeError:  # the message could contain a part of a token
+    except msgspec.DecodeError:  # the error's message could contain a part of a token
         return _Answer()
 
 
@@ -57,8 +57,8 @@ class _NotFollowed(urllib.request.HTTPRedirectHandler):
 
 
 def opener(*handlers: urllib.request.BaseHandler) -> urllib.request.OpenerDirector:
-    """Return an opener for URLs that receive a secret: it follows no redirect, and uses only TLS
-    proxies, which cannot read the data."""
+    """Return an opener for URLs that receive a secret: the opener follows no redirect, and uses
+    only TLS proxies, which cannot read the data."""
     proxies = {kind: at for kind, at in urllib.request.getproxies().items() if kind == "https"}
     return urllib.request.build_opener(
         urllib.request.ProxyHandler(proxies), _NotFollowed(), *handlers
@@ -71,7 +71,7 @@ Clock = Callable[[], float]
 class TokenEndpoint:
     """A token endpoint of an identity provider, with its current token; safe for many threads.
 
-    `tls` holds the trusted authorities; `clock` counts seconds.
+    `tls` has the trusted authorities; `clock` counts seconds.
     """
 
     def __init__(
@@ -151,7 +151,7 @@ _PLAIN = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
 class Credentials:
-    """The credentials for the listeners of one cluster. `key`: the name of the settings in errors.
+    """The credentials for the listeners of one cluster. `key`: the settings' name in errors.
 
     Every secret is fetched at each use, so a renewed secret counts at once.
     """
@@ -217,7 +217,7 @@ class Credentials:
 
     def tls(self) -> ssl.SSLContext | None:
         """Return the TLS context with authorities and certificate of the settings, made once; None
-        = no TLS. Raises ConfigError for a missing or unusable file."""
+        = the settings use no TLS. Raises ConfigError for a missing or unusable file."""
         security = self.security
         if security.is_tls and self._context is None:
             context = ssl.create_default_context()
@@ -233,8 +233,8 @@ class Credentials:
         return self._context
 
     def token(self, limit: float) -> str | None:
-        """Return the OAUTHBEARER token for a new connection, within `limit` seconds; None means
-        another mechanism. Raises ConfigError, UnreachableError."""
+        """Return the OAUTHBEARER token for a new connection, within `limit` seconds; None = the
+        settings use another mechanism. Raises ConfigError, UnreachableError."""
         if self._endpoint is not None:
             token = self._endpoint.token(self._fetch("oauth_client_secret"), limit)
             self._fetched.add(token)
@@ -253,7 +253,7 @@ class Credentials:
                 self._fetch(name)
 
     def hide(self, text: str) -> str:
-        """Return `text` with every secret that was fetched replaced by a mark."""
+        """Return `text` with `***` in place of every fetched secret."""
         for secret in sorted(self._fetched, key=len, reverse=True):
             text = text.replace(secret, HIDDEN)
         return text
@@ -283,7 +283,7 @@ class Credentials:
         else:
             try:
                 secret = Path(location).read_text(encoding="utf-8").rstrip("\r\n")
-            except UnicodeDecodeError:  # the message would contain bytes of the secret
+            except UnicodeDecodeError:  # the error's message would contain bytes of the secret
                 raise self._lacks(name, f"The file {location} is not UTF-8 text.") from None
             except OSError as error:
                 fault = f"featurelib cannot read the file {location}: {error.strerror}."
@@ -297,7 +297,7 @@ class Credentials:
         return CredentialsError(f"{self._key}.{name}: {fault}")
 
     def _key_password(self) -> str:
-        """Return the password of an encrypted key. Without it OpenSSL would ask at the terminal."""
+        """Return an encrypted key's password; without one OpenSSL would ask the terminal."""
         if not self.security.key_password:
             fault = "The key is encrypted. Add its password as 'env:NAME' or 'file:PATH'."
             raise self._lacks("key_password", fault)

@@ -1,8 +1,8 @@
-"""Read Strimzi's resources from Kubernetes' API server; nothing is written.
+"""Read Strimzi's resources from Kubernetes' API server; write no resource.
 
 The user is that of the kubeconfig's current or named context; in a pod without a kubeconfig it is
-the service account. Only lists of three kinds in all namespaces are requested, page by page, in the
-version that the server prefers: no secret, no pod.
+the service account. featurelib requests only lists of three kinds in all namespaces, page by page,
+in the version that the server prefers: no secret, no pod.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from featurelib.landing.strict import show
 from featurelib.words import clean
 
 PREFIX = "kubernetes:"
-# The lists to read, by group; without the last the pools still list the nodes.
+# The lists to read, by API group. If the last list is refused, the pools still list the nodes.
 _LISTS = (
     ("kafka.strimzi.io", "kafkas"),
     ("kafka.strimzi.io", "kafkanodepools"),
@@ -27,15 +27,15 @@ _LISTS = (
 )
 _PAGE = 250
 _SECONDS = 30.0
-_LONGEST = 200  # Maximum length of the server's message, in characters
+_LONGEST = 200  # the maximum length of the server's message, in characters
 
 
 def list_resources(context: str) -> Iterator[object]:
-    """Yield every Kafka, KafkaNodePool and StrimziPodSet resource; `context` "" means the current
+    """Yield every Kafka, KafkaNodePool and StrimziPodSet resource; `context` "" = the current
     context.
 
-    Raises ConfigError if no settings reach the server, UnreachableError if it does not respond or
-    refuses.
+    Raises ConfigError if no settings reach the server, UnreachableError if the server does not
+    respond or refuses.
     """
     need = f"{PREFIX}{context} needs the package kubernetes"
     with needing(need, "kubernetes"):
@@ -51,7 +51,7 @@ def list_resources(context: str) -> Iterator[object]:
                     yield from _items(partial(lists, group, preferred[group], plural))
         except client.ApiException as error:
             raise _refused(context, error) from None
-        except Exception as error:  # of urllib3, or about a response that is not Kubernetes'
+        except Exception as error:  # an error of urllib3, or a response that is not Kubernetes'
             reason = show(str(error.__cause__ or getattr(error, "reason", None) or error))
             raise UnreachableError(
                 f"{PREFIX}{context}: The Kubernetes API server at {settings.host} did not respond: "
@@ -64,7 +64,7 @@ def _settings(context: str, client: Any, config: Any) -> Any:
     settings = client.Configuration()
     try:
         try:
-            # The package reads the variable only when it is imported.
+            # the package reads the variable only when it is imported
             file = os.environ.get("KUBECONFIG") or None
             config.load_kube_config(file, context or None, client_configuration=settings)
         except config.ConfigException:
@@ -76,7 +76,7 @@ def _settings(context: str, client: Any, config: Any) -> Any:
             f"{PREFIX}{context}: No kubeconfig has this context, and this is no pod with a service "
             f"account: {show(str(error))}. `kubectl config get-contexts` lists the contexts."
         ) from error
-    settings.retries = False  # a failed reading must end soon
+    settings.retries = False  # a failed request must end soon
     return settings
 
 

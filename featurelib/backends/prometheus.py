@@ -1,9 +1,9 @@
 """Read metrics of nodes as evidence: from a Prometheus server, or from a scrape in a file.
 
-Kafka itself is not queried, so neither a permission nor access to a listener is needed. The server
-returns its present samples and their times; it leaves out series that ended or were not scraped for
-five minutes. Landing lines have the time of the scrape, never that of the query. A token goes to
-the server that is named and to no other: redirects are not followed.
+Kafka itself is not queried, so the reader needs neither a permission nor access to a listener. The
+server returns its present samples and their times, without series that ended or were not scraped
+for five minutes. Landing lines have the time of the scrape, never that of the query. A token goes
+only to the server in the settings: redirects are not followed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from featurelib.landing.samples import KIND, QUERY, Sample, metric_of, nodes_of
 from featurelib.landing.strict import FaultError
 from featurelib.landing.tool_outputs import ToolOutput, numbered
 
-LOOKBACK = "5m"  # the maximum age of a sample, the same as Prometheus' own
+LOOKBACK = "5m"  # the maximum age of a sample, Prometheus' own default
 LONGEST_ANSWER_BYTES = 64_000_000
 _KEY = "prometheus"  # the settings' name in Credentials
 _TOKEN = f"{_KEY}.oauth_token"
@@ -54,8 +54,8 @@ class _Answer(msgspec.Struct):
 
 
 class Prometheus:
-    """A connection to Prometheus' query API. `token` points to its secret: env:NAME, file:PATH.
-    Raises ConfigError for an invalid URL, or one with a secret."""
+    """A connection to Prometheus' query API. `token`: where its secret is (env:NAME, file:PATH).
+    Raises ConfigError for an invalid URL, or a URL with a secret."""
 
     def __init__(self, url: str, *, timeout: float, token: str | None = None) -> None:
         parts = urllib.parse.urlsplit(url)
@@ -76,14 +76,14 @@ class Prometheus:
         """Return the landing lines of one cluster's metrics, one per scraped node and role. Raises
         NoEvidenceError without a response or without trustworthy samples."""
         labels = [f"{name}={json.dumps(value)}" for name, value in sorted(entry.metrics.items())]
-        chosen = "{" + ",".join([f"__name__=~{json.dumps(QUERY)}", *labels]) + "}"
-        now = self._ask(chosen)
+        selector = "{" + ",".join([f"__name__=~{json.dumps(QUERY)}", *labels]) + "}"
+        now = self._ask(selector)
         samples: list[Sample] = []
         if now:
-            # The times of these samples' scrapes, as of the same moment.
+            # The time of each sample's scrape, at the same moment.
             at = max(s.value[0] for s in now if s.value is not None)
             current = {frozenset(s.metric.items()) for s in now}
-            ranges = self._ask(f"{chosen}[{LOOKBACK}]", at)
+            ranges = self._ask(f"{selector}[{LOOKBACK}]", at)
             samples = [_sample(s) for s in ranges if frozenset(s.metric.items()) in current]
         try:
             nodes = nodes_of(samples, self.where)
@@ -171,7 +171,7 @@ def metrics_lines(lines: Iterable[bytes], source: ToolOutput) -> Iterator[bytes]
 
 
 def _parsed(lines: Iterable[bytes], source: ToolOutput) -> Iterator[Sample]:
-    """Yield every sample in a text; a sample without a time has the time of the file."""
+    """Yield every sample in a text; a sample without a time gets the time of the file."""
     from prometheus_client.parser import text_fd_to_metric_families
 
     def texts() -> Iterator[str]:

@@ -1,11 +1,11 @@
-"""Read a cluster in ZooKeeper mode through its znodes. The client cannot write.
+"""Read a cluster in ZooKeeper mode through its znodes, without writing.
 
-A round reads each path once. It lists the registered brokers before it reads their registrations,
-so the fold notices a registration whose line was lost. The client sets no watch.
+One reading visits each path once. It lists the registered brokers before their registrations, so
+the fold notices a registration whose line was lost. The client sets no watch.
 
-This module opens connections with the inventory's TLS settings, and keeps the reason of a failure.
-kazoo's own TLS also trusts the system's authorities, and lets OpenSSL ask the terminal for a key's
-password. After a failure kazoo only reports a timeout.
+This module opens connections itself, with the inventory's TLS settings, and keeps the reason of a
+failure. kazoo's own TLS also trusts the system's authorities, and lets OpenSSL ask the terminal for
+a key's password; after a failure kazoo only reports a timeout.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ with needing("Clusters in ZooKeeper mode need the client kazoo", "zookeeper"):
 # This module reports failures itself, so kazoo's log is off.
 logging.getLogger("kazoo").setLevel(logging.CRITICAL)
 
-# kazoo's states after a refused login: timing decides which comes first.
+# kazoo's states after a refused login; timing decides which state comes first.
 _REFUSED = {
     "AuthFailedError",
     "ConnectionClosedError",
@@ -54,8 +54,8 @@ _NO_ANSWER = (
 
 
 class Connections:
-    """The connections of one ZooKeeper client, one after another; its secrets are never shown.
-    `sasl`: the user's settings by kazoo's names; None if there is no SASL."""
+    """The connections of one ZooKeeper client, one after another; secrets are never shown. `sasl`:
+    kazoo's SASL settings; None = no SASL."""
 
     def __init__(self, credentials: Credentials, timeout: float) -> None:
         """Read the secrets for connections. `timeout`: seconds. Raises ConfigError."""
@@ -66,13 +66,14 @@ class Connections:
         self.is_in = False  # true once a request got a response: the client may read
         self._settled = Event()
 
-    # kazoo calls these: create_connection and spawn of its handler, and its state listener.
+    # kazoo calls the next methods: create_connection and spawn of its handler, and a state
+    # listener.
 
     def open(
         self, address: tuple[str, int], hostname: str, timeout: float, **_: object
     ) -> socket.socket:
-        """Return a socket connected to `address`, which belongs to the inventory's host; kazoo's
-        own TLS options are ignored. Raises OSError."""
+        """Return a socket connected to `address`, which belongs to the inventory's host; ignore
+        kazoo's own TLS options. Raises OSError."""
         self._is_tried = True
         try:
             connection = self._connect(address, hostname, timeout)
@@ -85,7 +86,7 @@ class Connections:
         return connection
 
     def spawn(self, work: Callable[..., object], *args: object, **kwargs: object) -> Thread:
-        """Run `work` in a thread. An error is raised in the thread that waits for a response."""
+        """Run `work` in a thread; raise its error in the thread that waits for a response."""
 
         def run() -> None:
             with suppress(Exception):
@@ -102,7 +103,7 @@ class Connections:
             self._has_session = True
             self._settled.set()
 
-    # read_znodes calls these.
+    # read_znodes calls the next methods.
 
     def wait(self) -> None:
         """Wait until a server grants a session, all servers failed, or the time is over."""
@@ -142,31 +143,33 @@ PLAINTEXT = Security()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
-    """The read of one znode: the content of its landing line without kind, cluster and time; `data`
-    None if the znode does not exist."""
+    """The content of one znode as in its landing line, without kind, cluster and time. `data` None
+    = the znode does not exist."""
 
     path: str
     at: datetime
     data: str | None
     content: dict[str, object]
-    children: list[int] | None = None  # only of BROKER_IDS: the registered brokers
+    children: list[int] | None = None  # the ids of registered brokers, only for BROKER_IDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Znodes:
-    """The reads of all znodes in one round."""
+    """The content of all znodes in one reading."""
 
     reads: tuple[Read, ...]
 
     @property
     def cluster_id(self) -> str:
-        """The cluster id in `/cluster/id`; "" if none."""
+        """The cluster id in `/cluster/id`; "" = unknown."""
         return next((_read_json(read).id for read in self.reads if read.path == "/cluster/id"), "")
 
     @property
     def brokers(self) -> dict[int, tuple[str, ...]]:
-        """The addresses of brokers, id → host:port, in readable registrations. A listener
-        SSL://host:9093 gives host:9093 (BrokerIdZNode)."""
+        """The addresses of brokers, id → host:port, in readable registrations. A listener SSL:
+
+        host:9093 gives host:9093 (BrokerIdZNode).
+        """
         return {
             int(read.path.rsplit("/", 1)[1]): tuple(
                 url.partition("://")[2] for url in _read_json(read).endpoints
@@ -208,7 +211,7 @@ def read_znodes(ensemble: str, timeout: float, security: Security = PLAINTEXT) -
         connections.wait()
         if not client.connected:
             raise ConnectionClosedError("no session")
-        # Only this request shows a rejected SASL login: it then gets no response.
+        # Only this request shows a rejected SASL login: it gets no response then.
         stat = client.exists_async(chroot or "/").get(timeout=timeout)
         connections.is_in = True
         if stat is None:
@@ -235,7 +238,7 @@ def _client(hosts: str, timeout: float, connections: Connections) -> KazooClient
     """Return a kazoo client that tries each server once, without a pause."""
     once, handler = KazooRetry(max_tries=1), SequentialThreadingHandler()  # 0 would mean no limit
     handler.create_connection, handler.spawn = connections.open, connections.spawn
-    client = KazooClient(  # without the chroot, which is checked here
+    client = KazooClient(  # the chroot is added later, after a check
         hosts=hosts,
         timeout=timeout,
         handler=handler,

@@ -1,9 +1,9 @@
 """Read a real cluster of either mode through its listeners, and update it through its controller.
 
-An update is sent once, to the receiver that was chosen before. A request to validate is sent again
-if another node became controller. It is never sent in ZooKeeper mode, where Kafka would apply it.
-
-Responses become landing lines (docs/landing.md), in an order that does not depend on their times.
+An update is sent once, to the receiver that `recipient` chose. A request to validate is sent again
+if another node became controller. In ZooKeeper mode, where Kafka would apply it, a request to
+validate is never sent. Responses become landing lines (docs/landing.md), in an order that does not
+depend on their times.
 """
 
 from __future__ import annotations
@@ -52,20 +52,20 @@ from featurelib.landing.responses import (
 from featurelib.model import NotPassed, Passed, Recipient, Step
 from featurelib.words import NOBODY_ANSWERED, OTHER_SECURITY, REFUSED_LOGIN, share_reasons, some
 
-SHOWN = 10  # the most nodes or reasons of one kind in a message
+SHOWN = 10  # the maximum number of nodes or reasons of one kind in a message
 _FEATURES = (
     *("error_code", "supported_features", "finalized_features_epoch", "finalized_features"),
     *("zk_migration_ready", "api_keys"),
 )
 _WITH_ID = "Write it as ID@HOST:PORT"
-FORWARDERS = 3  # the most brokers to try if the active controller cannot be reached
+FORWARDERS = 3  # the maximum number of brokers to try if the active controller is unreachable
 
 
 def open_kafka(entry: Entry, *, timeout: float) -> Backend:
     """Return the backend of a real cluster, not connected yet. `timeout`: seconds per node.
 
-    Raises CredentialsError for missing secrets and files, ConfigError if ZooKeeper is named and its
-    client is not installed.
+    Raises CredentialsError for missing secrets and files, ConfigError if the settings name
+    ZooKeeper and its client is not installed.
     """
     brokers = Credentials(entry.security)
     controllers = brokers
@@ -91,7 +91,7 @@ def open_kafka(entry: Entry, *, timeout: float) -> Backend:
 
 
 class KafkaBackend:
-    """A real cluster's connection. `cluster_id`: if no node returns one; "" = unknown."""
+    """The connection to a real cluster. `cluster_id`: used if no node returns an id."""
 
     def __init__(self, reach: Reach, cluster_id: str = "") -> None:
         self._reach, self._cluster_id = reach, cluster_id
@@ -120,13 +120,13 @@ class KafkaBackend:
 
     def abilities(self) -> Abilities:
         """Return the guarantees by mode; may query the cluster. Raises UnreachableError."""
-        node_map = self._known()
+        node_map = self._known_map()
         validates = node_map.mode == "kraft" and not node_map.is_migrating
         return Abilities(mode=node_map.mode, validate_only=validates)
 
     def recipient(self) -> Recipient:
         """Connect to the first possible recipient, and keep the connection for `update`."""
-        node_map = self._known()
+        node_map = self._known_map()
         client, role, node = self._connect(node_map)
         self.close()
         self._held = client
@@ -147,7 +147,7 @@ class KafkaBackend:
             return NotPassed(why=str(error).rstrip("."))
 
     def update(self, step: Step, *, validate_only: bool = False, last_check: Check = None) -> Reply:
-        """Send a request, and return the active controller's response; the message about a missing
+        """Send a request, and return the active controller's response. An error about a missing
         permission names permission and principal."""
         if validate_only:
             return self._validate(step)
@@ -156,7 +156,7 @@ class KafkaBackend:
         assert self._held is not None
         with self._held as client:
             self._held, client.last_check = None, last_check
-            return _answered(client, step, validate_only=False)
+            return _reply_of(client, step, validate_only=False)
 
     def close(self) -> None:
         """Close the connection kept for an update."""
@@ -165,16 +165,16 @@ class KafkaBackend:
             held.close()
 
     def _validate(self, step: Step) -> Reply:
-        """Send a request to validate, again if the controller moved, and return the reply."""
+        """Send a request to validate, again if the controller changed, and return the reply."""
         if not self.abilities().validate_only:
             raise RefusedError(
                 f"{self.where}: expected a controller that validates without writing, found "
                 "ZooKeeper mode, which would apply the request. Nothing was sent. Leave out "
                 "--validate-only."
             )
-        for find_map in (self._known, self._find_again):
+        for find_map in (self._known_map, self._find_again):
             with self._connect(find_map())[0] as client:
-                answered = _answered(client, step, validate_only=True)
+                answered = _reply_of(client, step, validate_only=True)
             if answered.code != NOT_CONTROLLER:
                 break
         return answered
@@ -193,18 +193,18 @@ class KafkaBackend:
             "Nothing was sent. Try again once one leads."
         )
 
-    def _known(self) -> Map:
+    def _known_map(self) -> Map:
         if self._map is None:
             self._map = _discover(self._reach, quietly).known
         return self._map
 
     def _find_again(self) -> Map:
-        """Return the map with the present leader, asked through one broker and controllers."""
-        before = self._known()
-        now = replace(
-            deepcopy(before), leader=(NOBODY, NOBODY), active=NOBODY, voters=set(), nameless=[]
+        """Return the map with the present leader; ask one broker and the controllers."""
+        old_map = self._known_map()
+        new_map = replace(
+            deepcopy(old_map), leader=(NOBODY, NOBODY), active=NOBODY, voters=set(), nameless=[]
         )
-        self._map = Search(self._reach, now, quietly, asks=False).run().known
+        self._map = Search(self._reach, new_map, quietly, asks=False).run().known
         return self._map
 
 
@@ -227,11 +227,11 @@ def candidates(node_map: Map) -> Iterator[tuple[Role, int, str]]:
         yield Role.BROKER, node, node_map.brokers[node][0]
 
 
-def _answered(client: Client, step: Step, *, validate_only: bool) -> Reply:
+def _reply_of(client: Client, step: Step, *, validate_only: bool) -> Reply:
     answer = client.update_features(step, validate_only=validate_only)
     try:
         response = reply(answer)
-    except ProtocolError as error:  # it was sent, and some response came
+    except ProtocolError as error:  # the node received the request, and sent a response
         raise OutcomeUnknownError(
             f"UpdateFeatures was sent, and its answer is none: {error}"
         ) from error
@@ -242,29 +242,29 @@ def _answered(client: Client, step: Step, *, validate_only: bool) -> Reply:
 
 
 def _discover(reach: Reach, say: Say) -> Search:
-    """Query every listener that can be found. Raises UnreachableError if none responds."""
+    """Query every listener that can be found. Raises UnreachableError if no node responds."""
     search = Search(reach, Map(), say, asks=True).run()
     nodes = search.answers
-    silent = [f"{n.target.title}: {n.error}" for n in nodes if n.error is not None]
+    silent_nodes = [f"{n.target.title}: {n.error}" for n in nodes if n.error is not None]
     if max(len(search.known.brokers), len(search.known.controllers)) >= MOST_NODES:
         say(f"{reach.where}: {MOST_NODES:,} nodes or more are named; no more than that are asked")
-    if search.znodes is None and len(silent) == len(nodes):
+    if search.znodes is None and len(silent_nodes) == len(nodes):
         cluster_id = search.known.cluster_id  # "" = no node returned an id
         landed = [line for n in nodes for line in lines_of(n, cluster_id)] if cluster_id else ()
-        raise _unreached(reach, (*_nameless(search.known), *search.failures, *silent), landed)
-    for text in (*search.failures, *silent)[:SHOWN]:
+        raise _unreached(reach, (*_nameless(search.known), *search.failures, *silent_nodes), landed)
+    for text in (*search.failures, *silent_nodes)[:SHOWN]:
         say(text)
-    if len(silent) > SHOWN:
-        say(f"{reach.where}: {len(silent) - SHOWN:,} more listeners did not answer")
-    say(f"{reach.where}: {len(nodes) - len(silent)} of {len(nodes)} listeners answered")
+    if len(silent_nodes) > SHOWN:
+        say(f"{reach.where}: {len(silent_nodes) - SHOWN:,} more listeners did not answer")
+    say(f"{reach.where}: {len(nodes) - len(silent_nodes)} of {len(nodes)} listeners answered")
     for text in (*_refusals(nodes), *voters_not_asked(search.known)):
         say(text)
     return search
 
 
 def _unreached(reach: Reach, reasons: Iterable[str], landed: Sequence[bytes]) -> UnreachableError:
-    """Return the error that no node responded: each reason once, after the nodes it is about.
-    `landed`: the `lines` of the error. A single reason with advice becomes the whole message."""
+    """Return the error that no node responded, with each reason once, after its nodes. `landed`:
+    the `lines` of the error. A single reason with advice becomes the whole message."""
     all_reasons = " · ".join(reason.rstrip(".") for reason in dict.fromkeys(reasons))
     parts = share_reasons(all_reasons).split(" · ")
     if len(parts) > SHOWN:
@@ -276,7 +276,7 @@ def _unreached(reach: Reach, reasons: Iterable[str], landed: Sequence[bytes]) ->
     addresses = (*reach.bootstrap, *reach.controllers)
     is_named = all(split_id(address)[1] in text for address in addresses) and bool(addresses)
     prefix = "" if is_named else f"{reach.where}: "
-    # A node that refused the login was reached, also a controller without a known id.
+    # A node that refused the login was reached, also a controller with an unknown id.
     secured = (REFUSED_LOGIN, OTHER_SECURITY)
     is_reached = _WITH_ID in all_reasons or all(any(w in part for w in secured) for part in parts)
     hint = "Check the address first, then the network, then whether the nodes run."
@@ -284,7 +284,7 @@ def _unreached(reach: Reach, reasons: Iterable[str], landed: Sequence[bytes]) ->
 
 
 def _refusals(answers: Iterable[NodeAnswers]) -> Iterator[str]:
-    """Yield the refused requests of nodes that responded; one text per reason, with its nodes."""
+    """Yield texts about requests that nodes refused: one per reason, with its nodes."""
     reasons: dict[str, list[str]] = {}
     for node in answers:
         for silence in node.silent:
@@ -305,7 +305,7 @@ def voters_not_asked(node_map: Map) -> Iterator[str]:
 
 
 def _nameless(node_map: Map) -> Iterator[str]:
-    """Yield texts about controllers that responded, but whose node id is unknown."""
+    """Yield texts about controllers that responded without showing their node id."""
     for address in node_map.nameless[:SHOWN]:
         yield (
             f"{address}: expected a controller that says its node id, found one that does not "
@@ -332,8 +332,8 @@ def lines_of(node: NodeAnswers, cluster_id: str) -> Iterator[bytes]:
             continue
         keys = {"version": version}
         if answer.api is Api.DESCRIBE_CLUSTER:
-            body.pop("authorized_operations", None)  # it was not requested
-            keys["endpoint_type"] = body.get("endpoint_type")  # version 0 knows brokers only
+            body.pop("authorized_operations", None)  # featurelib did not request this key
+            keys["endpoint_type"] = body.get("endpoint_type")  # version 0 only describes brokers
             keys["include_fenced_brokers"] = version >= SHOWS_FENCED_FROM
             keys |= answer.line_keys
         is_configured = answer.api is Api.DESCRIBE_CONFIGS

@@ -1,9 +1,8 @@
-"""Connect to one listener, and send requests over the connection.
+"""Connect to one listener, and send each request once over the connection.
 
 The admin client of kafka-python requests Metadata first, chooses a broker, and repeats updates. So
-this module uses parts of that client instead (featurelib.backends.kafka.internals). This module
-opens the socket, so it is always closed, and the TLS handshake has a time limit. A request is sent
-once.
+this module uses lower parts of that client (featurelib.backends.kafka.internals). It opens the
+socket itself, so the socket is always closed, and the TLS handshake has a time limit.
 """
 
 from __future__ import annotations
@@ -31,29 +30,31 @@ from featurelib.backends.kafka.internals import (
 from featurelib.errors import FeatureLibError, UnreachableError
 from featurelib.words import OTHER_SECURITY, REFUSED_LOGIN, clean
 
-# The limits of one reading. A broken or hostile listener may send an endless response, or list a
+# The limits of one query of a cluster. A broken or hostile listener may send an endless response,
+# or list a hundred thousand nodes. Real clusters stay far below: lists of a thousand nodes have 50
+# to 300 kB, and ranges of a thousand features 60 kB.
 # hundred thousand nodes. The limits are far above the needs of real clusters: lists of a thousand
 # nodes have 50 to 300 kB, and ranges of a thousand features 60 kB.
 MEGABYTE = 1_000_000
-LONGEST_WORDS = 500  # the most characters of another program's message
-LISTS = 4 * MEGABYTE  # the most bytes of a response with a list of nodes
+LONGEST_WORDS = 500  # the maximum length of another program's message, in characters
+LISTS = 4 * MEGABYTE  # the maximum size of a response with a list of nodes, in bytes
 LONGEST_ANSWER_BYTES = {
     Api.METADATA: LISTS,
     Api.DESCRIBE_CLUSTER: LISTS,
     Api.DESCRIBE_QUORUM: LISTS,
-    Api.LIST_PARTITION_REASSIGNMENTS: 4 * LISTS,  # all partitions; not in a reading
+    Api.LIST_PARTITION_REASSIGNMENTS: 4 * LISTS,  # all partitions; not in a reading of a cluster
 }
 LONGEST_OTHER_ANSWER_BYTES = MEGABYTE
 LONGEST_OF_ALL = max(LONGEST_ANSWER_BYTES.values())
-MOST_BYTES = 64 * MEGABYTE  # of a reading's responses; parsing takes up to half a minute
-MOST_NODES = 5_000  # the most nodes of each role
-MOST_ADDRESSES = 8  # the most addresses of a node
-TIME_LIMITS = 30  # a reading may take this many time limits …
-LEAST_SECONDS = 60.0  # … and at least this long
+MOST_BYTES = 64 * MEGABYTE  # of all responses of a cluster; parsing takes up to half a minute
+MOST_NODES = 5_000  # the maximum number of nodes per role
+MOST_ADDRESSES = 8  # the maximum number of addresses per node
+TIME_LIMITS = 30  # a cluster's query may take this many timeouts …
+LEAST_SECONDS = 60.0  # … and at least this many seconds
 
 
 class Allowance:
-    """The time and bytes that are left for querying a cluster, shared by its threads. `timeout`:
+    """The remaining time and bytes for querying a cluster; its threads share them. `timeout`:
     seconds per node."""
 
     def __init__(self, timeout: float) -> None:
@@ -68,13 +69,13 @@ class Allowance:
             self._left -= count
 
     def expect_more(self, address: str) -> None:
-        """Raise UnreachableError if no time or bytes are left for querying `address`."""
+        """Raise UnreachableError if no time or bytes remain for querying `address`."""
         if reason := self.spent:
             raise UnreachableError(f"{address}: not asked, {reason}")
 
     @property
     def spent(self) -> str:
-        """The reason why no further node is queried; "" = time and bytes are left."""
+        """The reason why no further node is queried; "" = time and bytes remain."""
         if self._left < 0:
             return f"the nodes of this cluster answered with more than {_megabytes(MOST_BYTES)}"
         if time.monotonic() > self._over_at:
@@ -93,7 +94,7 @@ def _megabytes(count: int) -> str:
 
 _NUMBER = re.compile(r"^\[Error -?\d+\] ")
 _AUTHENTICATION = "SaslAuthenticationFailedError"
-_KERBEROS = "GSSError"  # no ticket, or the realm does not have the listener
+_KERBEROS = "GSSError"  # no ticket, or the Kerberos realm does not know the listener
 NO_LENGTH = 0x15000000  # bytes; the first bytes of TLS and HTTP would mean a longer frame
 TLS_ALERT = range(NO_LENGTH, 0x16000000)  # the first four bytes of a TLS alert, read as a length
 _TIMES = {"RequestTimedOutError", "KafkaTimeoutError"}
@@ -101,7 +102,7 @@ _CLOSED = "socket disconnected"
 
 
 def words(error: Exception, credentials: Credentials, timeout_ms: int) -> str:
-    """Return why a listener could not be queried, in one line without secrets; an informative
+    """Return why a listener could not be queried, in one line without secrets. An informative
     message of the client is kept."""
     name = type(error).__name__
     text = _NUMBER.sub("", str(error)).removeprefix(name).removeprefix(": ")
@@ -132,8 +133,8 @@ def words(error: Exception, credentials: Credentials, timeout_ms: int) -> str:
 
 
 def _other_security(error: Exception, credentials: Credentials) -> str:
-    """Return the likely security setting of a listener that gave this error; "" = another error.
-    Kafka mostly closes the connection without a response if protocol or mechanism differ."""
+    """Return the likely security setting of a listener that gave this error; "" = another error. If
+    protocol or mechanism differ, Kafka mostly closes the connection without a response."""
     security, name, text = credentials.security, type(error).__name__, str(error)
     if name == "UnsupportedSaslMechanismError":
         return f"it does not take the mechanism {security.mechanism}"
@@ -154,7 +155,7 @@ def _other_security(error: Exception, credentials: Credentials) -> str:
 
 _PAUSE_MS = 50
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER of zero seconds
-_LEAST_SECONDS = 0.001  # 0 would mean not to wait at all
+_LEAST_SECONDS = 0.001  # 0 would mean no wait
 
 _CLIENT = {"client_id": "featurelib", "receive_message_max_bytes": LONGEST_OF_ALL}
 
@@ -181,7 +182,7 @@ class Connection:
     ) -> None:
         self.address, self.credentials, self._timeout_ms = address, credentials, timeout_ms
         self._allowance = allowance
-        self.last_check: Check = None  # of `send`, right before the bytes
+        self.last_check: Check = None  # `send` calls it right before the bytes
         connect_ms = timeout_ms if connect_ms is None else connect_ms
         settings = credentials.settings()
         try:
@@ -192,7 +193,7 @@ class Connection:
             ) from None
         if token is not None:
             settings["sasl_oauth_token_provider"] = TokenProvider(token)
-        self._net, self._socket = NetworkSelector(), _Metered(allowance)
+        self._net, self._socket = NetworkSelector(), _LimitedSocket(allowance)
         self._connection: Any = KafkaConnection(
             self._net, node_id=address, **_CLIENT, **SOFTWARE, **settings
         )
@@ -216,13 +217,13 @@ class Connection:
             self._socket.opened.close()
 
     def forget_when_lost(self) -> None:
-        """Reset the connection when it or this process ends: the kernel then drops undelivered
-        bytes, and does not send them later."""
+        """Reset the connection when it or this process ends, so that the kernel drops undelivered
+        bytes and does not send them later."""
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
 
     def send(self, api: Api, version: int, fields: dict[str, object], more_ms: int = 0) -> Any:
         """Send a request once, and return its response. `more_ms`: the request's own timeout.
-        Raises UnreachableError if nothing was sent, LostError without a response."""
+        Raises UnreachableError if no request was sent, LostError without a response."""
         request, wait_ms = make_request(api, version, fields), self._timeout_ms + more_ms
         self._socket.expect(api)
 
@@ -268,7 +269,7 @@ class Connection:
             if not connection.connected:
                 break
             is_free = not connection.paused and not connection.in_flight_requests
-            if is_free and was_free:  # between two requests of a login it is idle for a moment
+            if is_free and was_free:  # a login pauses between two requests
                 return
             was_free = is_free
             await self._net.sleep(_PAUSE_MS / 1000)
@@ -278,7 +279,7 @@ class Connection:
         )
 
 
-class _Metered:
+class _LimitedSocket:
     """A socket with a limit on received bytes. `fault` is set if more bytes came."""
 
     def __init__(self, allowance: Allowance | None) -> None:
@@ -287,7 +288,7 @@ class _Metered:
         self.expect(Api.API_VERSIONS)
 
     def expect(self, api: Api) -> None:
-        """Set the limit for the next response, which answers a request of this kind."""
+        """Set the limit for the next response, which belongs to a request of type `api`."""
         self._most = self._left = LONGEST_ANSWER_BYTES.get(api, LONGEST_OTHER_ANSWER_BYTES)
 
     def recv(self, most: int) -> bytes:

@@ -15,7 +15,7 @@ from typing import Any
 from featurelib.errors import needing
 
 with warnings.catch_warnings():
-    # It reads its schemas with functions that Python 3.11, and not 3.13, calls deprecated.
+    # kafka-python reads its schemas with functions that only Python 3.11 does not deprecate.
     warnings.simplefilter("ignore", DeprecationWarning)
     with needing("Kafka clusters need the client kafka-python, found none", "kafka"):
         from kafka.net.connection import KafkaConnection as KafkaConnection
@@ -25,7 +25,7 @@ with warnings.catch_warnings():
         from kafka.protocol import admin, metadata
         from kafka.version import __version__
 
-# The client's debug lines would contain requests, with SASL PLAIN's password, so they are off.
+# The client's debug lines would contain requests, and so SASL PLAIN's password: they are off.
 logging.getLogger("kafka").setLevel(logging.CRITICAL)
 
 

@@ -1,30 +1,30 @@
 """Prove that every node that may hold our request has handled all requests sent before now.
 
-A request without a response is in one of these places, in this order: the socket of the node it was
-sent to, one of the node's network threads, its queue, one of its handler threads; for a broker then
-its queue to the controller, and the same places of the controller; the controller's queue of
-events; its log, not committed yet. A later harmless request takes the same way. When it gets a
-response, these places hold no earlier request:
+A request without a response is in one of these places, in this order: the socket of the receiving
+node, a network thread of the node, the node's queue, a handler thread. A broker then has a queue to
+the controller, and the controller has the same places. The last places are the controller's queue
+of events, and its log before the commit. A later harmless request takes the same path. When it gets
+a response, these places hold no earlier request:
 
-- Sockets. A node shares connections out among its network threads in turn. Enough connections are
-opened for every thread, and each connection sends two requests. When a thread reads the second
-request, it has read everything that arrived before the first (Selector.poll), and the handlers
-  take requests in the order in which they were read (RequestChannel). Bytes that had not arrived by
-  then are lost, because we reset their connection.
-- A broker hands requests on one at a time, in their order (NodeToControllerRequestThread), and
-  answers ours only when the controller has.
-- The controller handles one event at a time, in their order, and answers one that wrote nothing
-  only when all that earlier ones wrote is committed (ControllerWriteEvent, KRaft). What is
-  committed then ends before the high watermark, which its leader tells.
-- A node that no longer leads cannot commit what it appends: another leader in a newer epoch, which
-has committed a record in it, proves the same as a response of the old leader, if the request went
-directly to the old leader. A broker sends the request to the new leader.
+- Sockets. A node gives each new connection to its next network thread. Enough connections are
+  opened for every thread, and each connection sends two requests. When a thread reads the second
+  request, it has read everything that arrived before the first (Selector.poll), and the handlers
+  take requests in the order of reading (RequestChannel). Bytes that had not arrived by then are
+  lost, because the connection was reset.
+- A broker forwards one request at a time, in order (NodeToControllerRequestThread), and responds
+  only after the controller.
+- The controller handles one event at a time, in order. It responds to an event that wrote nothing
+  only when all earlier records are committed (ControllerWriteEvent, KRaft). These records end
+  before the high watermark, which the leader reports.
+- A former leader cannot commit its new records. If the request went directly to the old leader, a
+  record that another leader committed in a newer epoch proves as much as the old leader's response.
+  A broker sends the request to the new leader.
 
-In ZooKeeper mode nothing stops an old controller from writing the features node, whose version it
-does not compare (KafkaZkClient.updateFeatureZNode). There the receiver of the request must respond.
+In ZooKeeper mode an old controller can still write the `/feature` znode, because it does not
+compare the znode's version (KafkaZkClient.updateFeatureZNode). So the receiver itself must respond.
 
-In KRaft the later request is UpdateFeatures with `ValidateOnly` for a feature that does not exist.
-It would write nothing even if it were applied. In ZooKeeper mode it is ListPartitionReassignments.
+In KRaft mode the later request is UpdateFeatures with `ValidateOnly` for an unknown feature, which
+would have no effect even if applied. In ZooKeeper mode it is ListPartitionReassignments.
 """
 
 from __future__ import annotations
@@ -42,26 +42,26 @@ from featurelib.feature import KRAFT_VERSION, Role
 from featurelib.landing.responses import NO_ERROR, NOT_CONTROLLER
 from featurelib.model import Move, NotPassed, Passed, Recipient, Step
 
-CONNECTIONS = 32  # to one node; num.network.threads is 3 by default
-TIMES = 2  # requests on each connection
-LONGEST_WAIT_S = 5.0  # for another committed record; an idle cluster writes two a second (KIP-835)
+CONNECTIONS = 32  # to one node, whose num.network.threads is 3 by default
+TIMES = 2  # the number of requests on each connection
+LONGEST_WAIT_S = 5.0  # for another committed record; an idle cluster writes two per second
 _PAUSE_S = 0.1
 
-_NOBODY_HAS_IT = Move(
+_UNKNOWN_FEATURE = Move(
     feature="featurelib.passing.by", from_level=0, to_level=1, upgrade_type="UPGRADE"
 )
-_HARMLESS = Step(updates=(_NOBODY_HAS_IT,), timeout_ms=30_000)
-_JUDGED = frozenset({42, 95})  # the controller judged it
-_IN_TURN = frozenset({NO_ERROR, NOT_CONTROLLER})  # codes of a present or former controller
+_HARMLESS = Step(updates=(_UNKNOWN_FEATURE,), timeout_ms=30_000)
+_JUDGED_CODES = frozenset({42, 95})  # error codes of a controller that judged the request
+_CONTROLLER_CODES = frozenset({NO_ERROR, NOT_CONTROLLER})  # codes of a present or former controller
 
 
 def passed(
     reach: Reach, node_map: Map, sent: Recipient | None, features: Collection[str]
 ) -> Passed | NotPassed:
-    """Return the proof that the request in `sent` can no longer be applied, or what is missing for
-    it; `node_map`: the present state.
+    """Return the proof that the request to `sent` can no longer be applied, or the missing proof.
+    `node_map`: the present nodes.
 
-    Raises UnreachableError with the words of a node that did not answer, ConfigError, RefusedError.
+    Raises UnreachableError with a silent node's error, ConfigError, RefusedError.
     """
     proof = _PendingRequest(reach=reach, known=node_map, sent=sent)
     if node_map.is_migrating:
@@ -73,14 +73,14 @@ def passed(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PendingRequest:
-    """The nodes of a cluster that may still hold a request sent to `sent`."""
+    """The nodes of a cluster that may still hold a request to `sent`."""
 
     reach: Reach
     known: Map
     sent: Recipient | None
 
     def brokers(self) -> list[int]:
-        """Return the brokers that may hold the request; none if it went to a controller."""
+        """Return brokers that may hold the request; [] if it went to a controller."""
         if self.sent is None:
             return sorted(self.known.brokers)
         return [] if self.sent.role == Role.CONTROLLER.text else [self.sent.node]
@@ -125,27 +125,27 @@ class _PendingRequest:
         return self.committed(leading, how, further=further)
 
     def committed(self, leading: QuorumState, how: str, *, further: bool) -> Passed | NotPassed:
-        """Return the proof with the offset up to which the leader committed, if it is unchanged.
-        `further`: the offset includes a record appended after now, because a controller that
+        """Return the proof with the offset up to which the leader committed, if the leader is
+        unchanged. `further`: include a record appended from now on, because a controller that
         rejects the rest of a request responds before kraft.version is committed (KAFKA-16538)."""
         until, first = time.monotonic() + LONGEST_WAIT_S, None
         while True:
-            now = self.leading()
+            state = self.leading()
             leader = leading.leader_id, leading.leader_epoch
-            if now is None or (now.leader_id, now.leader_epoch) != leader:
+            if state is None or (state.leader_id, state.leader_epoch) != leader:
                 return NotPassed(why="the controllers elected another leader meanwhile")
-            first = first or now
-            if now.high_watermark > (first.log_end + 1 if further else 0):
-                return Passed(how=how, offset=now.high_watermark - 1)
+            first = first or state
+            if state.high_watermark > (first.log_end + 1 if further else 0):
+                return Passed(how=how, offset=state.high_watermark - 1)
             if time.monotonic() > until:
-                reason = f"controller {now.leader_id} has committed nothing since it was asked"
+                reason = f"controller {state.leader_id} has committed nothing since it was asked"
                 return NotPassed(why=reason)
             time.sleep(_PAUSE_S)
 
     def leading(self) -> QuorumState | None:
-        """Return the leader's state of the quorum: on a controller's listener only the leader
-        responds; a broker forwards the request to it. Raises UnreachableError if no node can be
-        asked."""
+        """Return the leader's state of the quorum. Controllers' listeners respond only at the
+        leader; a broker forwards the request to the leader. Raises UnreachableError if no node
+        responds."""
         leader = self.known.leader[1]
         routes = [(Role.CONTROLLER, address) for address in self.known.controllers.get(leader, ())]
         routes += [(Role.BROKER, at[0]) for _, at in sorted(self.known.brokers.items()) if at]
@@ -165,14 +165,14 @@ class _PendingRequest:
         return None
 
     def ask(self, role: Role, node: int, question: Callable[[Client], None]) -> None:
-        """Send `question` to one node over many connections, `TIMES` times each, at the listener
+        """Send `question` to one node over many connections, `TIMES` times each. Use the listener
         that received the request, because each listener has its own network threads. Raises
         UnreachableError unless every question gets the expected response."""
-        title, sent = f"{role.text} {node}", self.sent
+        title, received_at = f"{role.text} {node}", self.sent
         nodes = self.known.controllers if role is Role.CONTROLLER else self.known.brokers
         addresses = nodes.get(node, ())
-        if sent is not None and (sent.role, sent.node) == (role.text, node):
-            addresses = (sent.address,)
+        if received_at is not None and (received_at.role, received_at.node) == (role.text, node):
+            addresses = (received_at.address,)
         if not addresses:
             raise UnreachableError(
                 f"the address of {title}, which may hold the request, is not known"
@@ -185,19 +185,19 @@ class _PendingRequest:
                     return stack.enter_context(self.reach.wires[role].connect(addresses[0]))
 
                 first = connect(0)
-                question(first)  # one question first, in case the node is silent
-                talks = [first, *pool.map(connect, range(1, CONNECTIONS))]
+                question(first)  # one question first, in case the node does not respond
+                futures = [first, *pool.map(connect, range(1, CONNECTIONS))]
                 for _ in range(TIMES):
-                    list(pool.map(question, talks))
+                    list(pool.map(question, futures))
         except UnreachableError as error:
             raise UnreachableError(f"{title}, which may hold the request: {error}") from error
 
 
 def _has_judged(client: Client) -> None:
-    """Raise UnreachableError unless a controller judged the request, here or behind this broker."""
+    """Raise UnreachableError unless a controller judged the request, here or behind."""
     response = reply(client.update_features(_HARMLESS, validate_only=True))
     codes = {response.code, *(result.code for result in response.results or ())} - {NO_ERROR}
-    if not codes or codes - _JUDGED:
+    if not codes or codes - _JUDGED_CODES:
         raise UnreachableError(
             f"asked to validate, error {', '.join(map(str, sorted(codes))) or 'none'}"
             f"{': ' + response.message if response.message else ''}"
@@ -208,5 +208,5 @@ def _expect_queue_passed(client: Client) -> None:
     """Raise UnreachableError unless the queue of this present or former controller has reached the
     request."""
     answer = client.list_reassignments()
-    if answer.code not in _IN_TURN:
+    if answer.code not in _CONTROLLER_CODES:
         raise UnreachableError(answer.fault or "no answer that is understood")

@@ -1,12 +1,12 @@
 """Query a listener, and read responses of every protocol version.
 
-The highest version that both sides know is used; a field that it lacks is None. Only this module
-chooses versions, because the client silently leaves out fields that a version lacks, such as
-`ValidateOnly`. An update that was sent and not answered is OutcomeUnknownError; any earlier failure
-is UnreachableError, and nothing was sent.
+The highest version that client and listener know is used; a field that the version lacks is None.
+Only this module chooses versions, because the client silently omits fields that a version lacks,
+such as `ValidateOnly`. An update that was sent and got no response is OutcomeUnknownError; any
+earlier failure is UnreachableError, and no request was sent.
 
-A reading sends every listener all requests that it can answer. The first address of a node that
-responds counts. Two brokers of each version return lists of the cluster.
+Every listener gets all requests that it supports. The first responding address of a node counts.
+Two brokers of each version return lists of the cluster.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ VERSIONS = {
     Api.DESCRIBE_CONFIGS: (1, 4),
     Api.LIST_PARTITION_REASSIGNMENTS: (0, 0),
 }
-ASKED_API_VERSIONS = VERSIONS[Api.API_VERSIONS][1]  # the client sends it before anything else
-VALIDATES_FROM = 1  # version 0 lacks ValidateOnly, and would be applied
-# A fifth of the timeout, at least 1 s, for a node that timed out before.
+ASKED_API_VERSIONS = VERSIONS[Api.API_VERSIONS][1]  # the client sends this request first
+VALIDATES_FROM = 1  # version 0 lacks ValidateOnly, so its requests would be applied
+# The timeout of a node that timed out before: a fifth, at least 1 s.
 AGAIN_PART, AGAIN_AT_LEAST_MS = 5, 1000
 _LIST_MS = 30_000  # milliseconds: a controller that lags needs time
-ALL_OF_IT = 0.9  # tolerates small differences between clocks
+FULL_SHARE = 0.9  # tolerates small differences between clocks
 _T = TypeVar("_T")
 NOT_KNOWN = -1  # an unknown offset
-LONGEST_HOST = 255  # the most characters of a host name
+LONGEST_HOST = 255  # the maximum length of a host name, in characters
 RESULTS_UP_TO = 1  # UpdateFeatures version 2 has no results (KIP-1022)
-# The message of a node that is asked for another node's configuration (ConfigHelper, 3.3 to 4.4).
+# The error of a node that is queried for another node's configuration (ConfigHelper, 3.3 to 4.4).
 _OWN_ID = re.compile(r"Unexpected broker id, expected (\d{1,10}) or ", re.ASCII)
 # The operations on CLUSTER that requests need (docs/acls.md). A broker answers DescribeCluster
 # for every user, a controller only for users with ALTER.
@@ -78,7 +78,7 @@ class ListenerAnswer:
     version: int
     at: datetime
     body: dict[str, object]
-    line_keys: dict[str, int | str | None] = field(default_factory=dict)  # added to its line
+    line_keys: dict[str, int | str | None] = field(default_factory=dict)  # for its landing line
 
     def read(self, shape: type[_T], part: object = None) -> _T:
         """Return the response, or `part` of it, as a typed value. Raises ProtocolError."""
@@ -91,10 +91,10 @@ class ListenerAnswer:
             ) from error
 
     @property
-    def _head(self) -> _Head:
-        """The error in the response; in DescribeConfigs the node's own, the first."""
+    def _head(self) -> _ErrorHead:
+        """The error in the response; in DescribeConfigs the first, which is the node's."""
         is_of_many = self.api is Api.DESCRIBE_CONFIGS
-        return self.read(_Heads).results[0] if is_of_many else self.read(_Head)
+        return self.read(_Heads).results[0] if is_of_many else self.read(_ErrorHead)
 
     @property
     def code(self) -> int:
@@ -117,7 +117,7 @@ def missing_right(api: Api, principal: str = "") -> str:
     permission.
 
     kafka-acls.sh accepts operations in camel case only. The advice never grants ALTER: an auditor
-    must not have it, and the cluster's owner decides who may apply plans.
+    must not have that permission, and the cluster's owner decides who may apply plans.
     """
     needed = (
         f"{api.title} is not authorized (error {responses.NOT_AUTHORIZED}): "
@@ -134,13 +134,13 @@ def missing_right(api: Api, principal: str = "") -> str:
     )
 
 
-class _Head(msgspec.Struct, frozen=True):
+class _ErrorHead(msgspec.Struct, frozen=True):
     error_code: int = 0  # Metadata has no error code
     error_message: str | None = None
 
 
 class _Heads(msgspec.Struct, frozen=True):
-    results: Annotated[list[_Head], msgspec.Meta(min_length=1)]
+    results: Annotated[list[_ErrorHead], msgspec.Meta(min_length=1)]
 
 
 class _Member(msgspec.Struct, frozen=True):
@@ -154,9 +154,9 @@ class _Member(msgspec.Struct, frozen=True):
 
 
 class ListedMembers(msgspec.Struct, frozen=True):
-    """The members of a cluster as listed by Metadata or DescribeCluster of any version.
+    """The members of a cluster in a response of Metadata or DescribeCluster of any version.
 
-    `controller_id` -1 = unknown; of brokers in KRaft it is any broker.
+    `controller_id` -1 = unknown; brokers in KRaft mode name any broker.
     """
 
     cluster_id: str | None
@@ -185,9 +185,9 @@ class QuorumState:
     """The leader of the metadata quorum, and the listeners of its voters; leader -1 = unknown.
 
     Committed records end before `high_watermark`, and the leader's log before `log_end`; -1 =
-    unknown to a leader that has committed nothing in its epoch (LeaderState). Addresses exist from
-    version 2 on (3.9). Only the leader responds on a controller's listener, so a response
-    identifies that listener.
+    unknown, as to a leader that has committed no record in its epoch (LeaderState). Addresses exist
+    from version 2 on (3.9). On controllers' listeners only the leader responds, so a response
+    identifies its listener.
     """
 
     leader_id: int
@@ -201,10 +201,10 @@ class QuorumState:
 def quorum(answer: ListenerAnswer) -> QuorumState | None:
     """Return the quorum in a DescribeQuorum response; None = an error. Raises ProtocolError."""
     response = answer.read(responses.DescribeQuorum)
-    partition = next((p for topic in response.topics for p in topic.partitions), None)
+    partition = next((part for topic in response.topics for part in topic.partitions), None)
     if response.error_code or partition is None or partition.error_code:
         return None
-    voters = {v.replica_id: v.log_end_offset for v in partition.current_voters}
+    voters = {voter.replica_id: voter.log_end_offset for voter in partition.current_voters}
     end = voters.get(partition.leader_id)
     return QuorumState(
         leader_id=partition.leader_id,
@@ -249,8 +249,8 @@ def address(host: object, port: object) -> str:
 
 class Wire:
     """The connection settings of listeners. `timeout`: seconds to connect, and again to respond. A
-    node that timed out gets a shorter timeout until it responds again. A node that is back responds
-    at once, so no response is lost by this."""
+    node that timed out gets a shorter timeout until it responds again; a node that is back responds
+    at once, so no response is lost."""
 
     def __init__(self, credentials: Credentials, timeout: float) -> None:
         self._credentials, self._timeout_ms = credentials, max(1, round(timeout * 1000))
@@ -279,7 +279,7 @@ class Wire:
         try:
             client = Client(address, self._credentials, self._timeout_ms, limit_ms, self._allowance)
         except UnreachableError:
-            if time.monotonic() - began >= ALL_OF_IT * limit_ms / 1000:
+            if time.monotonic() - began >= FULL_SHARE * limit_ms / 1000:
                 self._silent.add(address)
             raise
         self._silent.discard(address)
@@ -297,11 +297,11 @@ class Client(Connection):
 
     @property
     def is_kraft(self) -> bool:
-        """True if the node is in KRaft mode: only such nodes offer DescribeQuorum."""
+        """True if the node is in KRaft mode: only KRaft nodes offer DescribeQuorum."""
         return Api.DESCRIBE_QUORUM in self.offered
 
     def version_of(self, api: Api) -> int | None:
-        """Return the highest version of a request that both sides support; None = there is none."""
+        """Return the highest common version of a request; None = no common version."""
         low, high = VERSIONS[api]
         offered_low, offered_high = self.offered.get(api, (0, -1))
         version = min(high, offered_high)
@@ -317,11 +317,11 @@ class Client(Connection):
         return answer
 
     def metadata(self) -> ListenerAnswer:
-        """Return the response to Metadata without topics: the live brokers."""
+        """Return the response to Metadata without topics: the running brokers."""
         return self._ask(Api.METADATA, topics=[])
 
     def describe_cluster(self, endpoint_type: int) -> ListenerAnswer:
-        """Return the response to DescribeCluster: brokers, fenced ones if supported, or
+        """Return the response to DescribeCluster: brokers (with fenced brokers if supported), or
         controllers."""
         version = self._require(Api.DESCRIBE_CLUSTER)
         fenced = version >= responses.SHOWS_FENCED_FROM
@@ -349,11 +349,11 @@ class Client(Connection):
         return self._ask(
             Api.DESCRIBE_CONFIGS, resources=requested, include_synonyms=True,
             include_documentation=False,
-        )  # what is included, in one block  # fmt: skip
+        )  # what is included, in one block  # the flags, one per line  # fmt: skip
 
     def own_id(self) -> int | None:
         """Return the node id of a controller of 3.7 or later, from its error about the
-        configuration of node -1. Without a leader no other response has the id."""
+        configuration of node -1. If there is no leader, no other response has the id."""
         if self.version_of(Api.DESCRIBE_CONFIGS) is None:
             return None
         match = _OWN_ID.match(self.describe_configs(["-1"])._head.error_message or "")
@@ -393,14 +393,14 @@ class Client(Connection):
         try:
             return self._answer(Api.UPDATE_FEATURES, version, fields, step.timeout_ms)
         except LostError as lost:
-            if validate_only:  # nothing would have been written
+            if validate_only:  # a request to validate writes no record
                 raise UnreachableError(f"{self.address}: {lost}") from None
             raise OutcomeUnknownError(
                 f"UpdateFeatures was sent to {self.address}: {lost}"
             ) from None
 
     def _ask(self, api: Api, version: int | None = None, **fields: object) -> ListenerAnswer:
-        """Send a request that writes nothing, in the highest common or the given version."""
+        """Send a request that writes no record, in the highest common or the given version."""
         if self._allowance is not None:
             self._allowance.expect_more(self.address)
         try:
@@ -429,12 +429,12 @@ class Client(Connection):
         return version
 
 
-WITNESSES = 2  # brokers of each version that are asked for a list
+WITNESSES = 2  # brokers of each version that are queried for a list
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A node in one role, with its address as host:port."""
+    """A node in one role, with its addresses as host:port."""
 
     role: Role
     node_id: int
@@ -450,12 +450,12 @@ class Target:
 
 
 class Silence(NamedTuple):
-    """A request without a usable response: when, why, and the error code of a refusal."""
+    """A request without a usable response: time, reason, and the error code of a refusal."""
 
     api: Api
     at: datetime
     why: str
-    code: int | None = None  # None = no response, or not sent
+    code: int | None = None  # None = no response, or no request was sent
 
 
 def now() -> datetime:
@@ -464,9 +464,9 @@ def now() -> datetime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeAnswers:
-    """The responses of one node in one role. `error`: why it could not be queried at all. `silent`:
-    requests without a usable response. `principal`: our user as an authorizer names it; "" =
-    unknown."""
+    """The responses of one node in one role. `error`: why the node could not be queried at all.
+    `silent`: requests without a usable response. `principal`: our user as an authorizer names it;
+    "" = unknown."""
 
     target: Target
     address: str
@@ -488,29 +488,29 @@ class NodeAnswers:
 
     @property
     def members(self) -> ListedMembers | None:
-        """The members that the node lists, None = no list. Raises ProtocolError."""
+        """The members that the node lists; None = the node sent no list. Raises ProtocolError."""
         lists = (Api.DESCRIBE_CLUSTER, Api.METADATA)
         lists_read = (answer.read(ListedMembers) for answer in self.answers if answer.api in lists)
         return next(lists_read, None)
 
     @property
     def shows_fenced(self) -> bool:
-        """True for a broker whose list of brokers includes fenced ones."""
+        """True for a broker whose list of brokers includes fenced brokers."""
         versions = (a.version for a in self.answers if a.api is Api.DESCRIBE_CLUSTER)
         is_broker = self.target.role is Role.BROKER
         return is_broker and max(versions, default=0) >= responses.SHOWS_FENCED_FROM
 
     @property
     def quorum(self) -> QuorumState | None:
-        """The node's view of the quorum; None without a view. Raises ProtocolError."""
+        """The quorum in the node's response; None = no response. Raises ProtocolError."""
         states = (quorum(a) for a in self.answers if a.api is Api.DESCRIBE_QUORUM)
         return next(states, None)
 
 
 class Share:
-    """The count of brokers that returned a list of the whole cluster: some of each version must,
-    until there are enough lists. A controller's list differs from a broker's. A rejected request is
-    no list."""
+    """The number of brokers that returned a list of the whole cluster, by version. Some brokers of
+    each version must return a list, until there are enough. A controller's list differs from a
+    broker's, so it does not count; neither does a rejected request."""
 
     def __init__(self) -> None:
         self._answered: Counter[tuple[Api, int | None]] = Counter()
@@ -537,13 +537,13 @@ def ask(target: Target, wire: Wire, share: Share) -> NodeAnswers:
     for address in target.addresses:
         try:
             with wire.connect(address) as client:
-                return _everything(target, client, share)
+                return _all_answers(target, client, share)
         except (UnreachableError, ProtocolError) as error:
             failed = str(error)
     return NodeAnswers(target=target, address=address, error=failed)
 
 
-def _everything(target: Target, client: Client, share: Share) -> NodeAnswers:
+def _all_answers(target: Target, client: Client, share: Share) -> NodeAnswers:
     first = client.api_versions()
     if (fault := first.fault) is not None:
         return NodeAnswers(target=target, address=client.address, at=first.at, error=fault)
@@ -554,7 +554,7 @@ def _everything(target: Target, client: Client, share: Share) -> NodeAnswers:
         (Api.DESCRIBE_QUORUM, client.describe_quorum),
     )
     requests = [of for of in lists if not share.is_enough(target, of[0], client.version_of(of[0]))]
-    # Its own configuration and, if it is asked for lists, the default of all brokers.
+    # The node's own configuration and, if it is queried for lists, the default of all brokers.
     if client.is_kraft:
         resources = [str(target.node_id)]
         if target.role is Role.BROKER and requests:
