@@ -1,8 +1,8 @@
-"""Thousands of UpdateFeatures requests as columns: supported ranges, state and updates.
+"""Hold thousands of UpdateFeatures requests as columns: supported ranges, state and updates.
 
-R requests (one cluster each), U updates, F features, P profiles. One dialect judges all requests of
-a batch. Nothing here decides: nodes.py chose the nodes when the groups were built, and a column is
-computed when a rule first reads it.
+R requests (one cluster each), U updates, F features, P profiles (range maps). One dialect judges
+all requests of a batch. Nothing is decided here: nodes.py chooses the nodes when the groups are
+built, and a column is computed when a rule first reads it.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, TEST_FEATURES
 Ints = npt.NDArray[np.int64]
 Levels = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.bool_]
-NOT_HERE = -1  # the position of no node, no release, no rule
+NOT_HERE = -1  # replaces a position: no node, no release, no rule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranges:
     """The distinct range maps (feature → range) of a batch; the last profile lists no feature.
 
-    `lists` is False where the profile does not mention the feature; both ends are 0 there.
+    `lists` is False if the profile lacks the feature; both ends are 0 then.
     """
 
     min_version: Levels  # [P + 1, F]
@@ -38,16 +38,17 @@ class Ranges:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodePairs:
-    """The (request, profile) pairs that a rule checks; each stands for all nodes with that profile.
+    """The (request, profile) pairs that a rule checks; a pair stands for all nodes with its
+    profile.
 
-    Pairs of a request lie together, in the order in which the controller asks the first node of
-    each, so that the first offending pair holds the node Kafka names.
+    The pairs of a request lie together, sorted by the first node that the controller checks, so the
+    first offending pair has the node that Kafka names.
     """
 
     start: Ints  # [R] the first pair of each request
     size: Ints  # [R] number of pairs
-    profile: Ints  # [pairs]
-    node: Ints  # [pairs] id of the first node, in the order in which the controller checks them
+    profile: Ints  # [pairs] the profile's position in Ranges
+    node: Ints  # [pairs] id of the first node that the controller checks
     count: Ints  # [pairs] number of nodes
     registered: Flags  # [pairs]
 
@@ -56,34 +57,34 @@ class NodePairs:
 class ClusterColumns:
     """The state of each cluster before its request."""
 
-    release: Ints  # [R] of the controller, a position in the catalogue's tables; -1 unknown
+    release: Ints  # [R] the controller's position in the catalogue's tables; -1 = unknown
     finalized: Levels  # [R, F] 0 if not finalized
-    minimum: Levels  # [R, F] finalized minimum, 0 where none is stored
+    minimum: Levels  # [R, F] finalized minimum, 0 if no minimum is stored
     cached: Levels  # [R, F] the levels in the controller's cache (ZooKeeper mode)
     cached_min: Levels  # [R, F]
     kraft_record: Levels  # [R] the level in the controller's own record of kraft.version
-    raft_level: Levels  # [R] the raft layer's own level, if different
-    # [R] the node's software calls levels above this metadata.version unstable
+    raft_level: Levels  # [R] the raft layer's own level of kraft.version, if it differs
+    # [R] a node's software calls levels above this metadata.version unstable
     stable_metadata: Levels
     raft_ready: Flags  # [R] every voter reported its range of kraft.version to the raft leader
     migrating: Flags  # [R]
     off: Flags  # [R] the feature system is off
     unauthorized: Flags  # [R]
-    elsewhere: Flags  # [R] another node is the active controller
+    elsewhere: Flags  # [R] the receiver is not the active controller
     node_missing: Flags  # [R] the `/feature` znode does not exist
     blind: Flags  # [R] the controller would not see its own write in time
-    active: Ints  # [R] id of the active controller
+    active: Ints  # [R] the active controller's node id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Updates:
-    """The updates to judge, one row each; those of a request lie together."""
+    """The updates to judge, one row each; the updates of a request lie together."""
 
     request: Ints  # [U]
     feature: Ints  # [U]
     level: Levels  # [U]
     kind: Levels  # [U] upgrade type
-    rank: Ints  # [U] its position in the controller's order within the request
+    rank: Ints  # [U] the update's position in the controller's order within the request
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,14 +92,14 @@ class Batch:
     """The columns from which a dialect judges R requests."""
 
     names: tuple[str, ...]  # [F]
-    catalogued: Ints  # [F] a position in the catalogue's tables; -1 if not a catalogued feature
+    catalogued: Ints  # [F] the feature's position in the catalogue's tables; -1 = no position
     ranges: Ranges
     groups: dict[Asks, NodePairs]
     state: ClusterColumns
     updates: Updates
     dry_run: Flags  # [R] the request only validates
     vendors: bool = False  # controllers accept features that no catalogue has
-    # [R, F] the state to compare with; None: the finalized levels after the updates.
+    # [R, F] the state to compare with; None = the finalized levels after the updates.
     proposed: Levels | None = None
 
     @property
@@ -106,18 +107,18 @@ class Batch:
         return len(self.dry_run)
 
     def having(self, mask: Flags) -> Flags:
-        """Return a mask [R] of requests with any update in the mask `mask` [U]."""
+        """Return a mask [R] of the requests with an update in `mask` [U]."""
         requests_hit = np.zeros(self.requests, dtype=bool)
         requests_hit[self.updates.request[mask]] = True
         return requests_hit
 
     def code(self, name: str) -> int:
-        """Return the position of a feature's name; -1 if not in the batch."""
+        """Return the position of a feature's name; -1 = the batch lacks the feature."""
         return self.names.index(name) if name in self.names else NOT_HERE
 
 
 class UpdateColumns:
-    """The UPDATE_COLUMNS of a batch that do not depend on the nodes a rule checks."""
+    """The UPDATE_COLUMNS that do not depend on the nodes that a rule checks."""
 
     def __init__(self, batch: Batch, capability: Capability, tables: Tables) -> None:
         self._batch, self._can, self._tables = batch, capability, tables
@@ -126,9 +127,9 @@ class UpdateColumns:
         self.level, self.kind = updates.level, updates.kind
         self.is_metadata_version: Flags = self.feature == batch.code(METADATA_VERSION)
         self.is_kraft_version: Flags = self.feature == batch.code(KRAFT_VERSION)
-        anything = np.full(len(self.request), tables.release_code(ANY))
+        any_release = np.full(len(self.request), tables.release_code(ANY))
         own_catalogue = capability.catalogue == "own"
-        self._release: Ints = state.release[self.request] if own_catalogue else anything
+        self._release: Ints = state.release[self.request] if own_catalogue else any_release
         self._catalogued = batch.catalogued[self.feature]
         self.metadata_floor = np.int32(capability.metadata_floor)
         self.metadata_needed = np.int32(capability.metadata_needed)
@@ -190,17 +191,17 @@ class UpdateColumns:
     def known_feature(self) -> Flags:
         is_known: Flags = (self._catalogued >= 0) & (self._release >= 0)
         newest = self._tables.newest_unstable[self._release, self._catalogued]
-        return is_known & (newest >= 0) | self._of_vendor | self._of_tests
+        return is_known & (newest >= 0) | self._is_vendor_feature | self._is_test_feature
 
     @cached_property
-    def _of_vendor(self) -> Flags:
+    def _is_vendor_feature(self) -> Flags:
         """A mask of features without a catalogue row that the controller advertises."""
         if not self._batch.vendors:
             return np.zeros(len(self.level), dtype=bool)
         return (self._catalogued < 0) & self.local_lists
 
     @cached_property
-    def _of_tests(self) -> Flags:
+    def _is_test_feature(self) -> Flags:
         """A mask of features of Kafka's own tests in the controller's catalogue (KIP-1022)."""
         names = self._batch.names if self._can.knows_test_features else ()
         codes = np.array([i for i, name in enumerate(names) if name in TEST_FEATURES], dtype=int)
@@ -209,10 +210,10 @@ class UpdateColumns:
     @cached_property
     def known_level(self) -> Flags:
         level = self.level
-        inside = (level >= 0) & (level < self._tables.width)
-        at = np.where(inside, level, 0)
+        is_inside = (level >= 0) & (level < self._tables.width)
+        at = np.where(is_inside, level, 0)
         is_known: Flags = self._tables.level_known[self._release, self._catalogued, at]
-        return self.known_feature & inside & is_known | self._of_vendor
+        return self.known_feature & is_inside & is_known | self._is_vendor_feature
 
     @cached_property
     def newest_known(self) -> Levels:
@@ -229,7 +230,7 @@ class UpdateColumns:
 
     @cached_property
     def loses(self) -> Flags:
-        """A mask [U]: metadata records changed between current and requested metadata.version."""
+        """A mask [U]: metadata records differ between current and requested level."""
         highest = self._tables.width
         before, after = (
             np.clip(end, 0, highest).astype(np.int16) for end in (self.current, self.level)
@@ -240,18 +241,18 @@ class UpdateColumns:
     @cached_property
     def _dependency(self) -> tuple[Levels, Levels, Ints]:
         """The (needed, proposed, feature) of each update's worst unmet dependency; 0, 0 and -1 if
-        its level has no dependency."""
+        the requested level has no dependency."""
         needed = np.zeros(len(self.level), dtype=np.int32)
         present, features = needed.copy(), np.full(len(self.level), NOT_HERE)
         every = self._tables.dependencies
         relevant = np.isin(every[:, 0], self._release) & np.isin(every[:, 1], self._catalogued)
         for release, feature, level, other, least in every[relevant].tolist():
-            match = (self._catalogued == feature) & (self.level == level)
-            rows = np.flatnonzero(match & (self._release == release))
+            is_match = (self._catalogued == feature) & (self.level == level)
+            rows = np.flatnonzero(is_match & (self._release == release))
             proposed = self._proposed(rows, other)
-            worse = least - proposed > needed[rows] - present[rows]
-            needed[rows[worse]], present[rows[worse]] = least, proposed[worse]
-            features[rows[worse]] = other
+            is_worse = least - proposed > needed[rows] - present[rows]
+            needed[rows[is_worse]], present[rows[is_worse]] = least, proposed[is_worse]
+            features[rows[is_worse]] = other
         return needed, present, features
 
     def _proposed(self, rows: Ints, feature: int) -> Levels:
@@ -278,7 +279,7 @@ class UpdateColumns:
 
     @cached_property
     def needed_by_others(self) -> Levels:
-        """The level [U] of each update's feature that other proposed levels depend on."""
+        """The level [U] that other proposed levels need from the update's feature."""
         least = np.zeros(len(self.level), dtype=np.int32)
         for release, feature, level, other, needed in self._tables.dependencies.tolist():
             rows = np.flatnonzero((self._catalogued == other) & (self._release == release))
@@ -290,17 +291,17 @@ class UpdateColumns:
         return np.maximum(least, np.where(stored, self.metadata_needed, 0))
 
     def __getattr__(self, name: str) -> Flags:
-        """Return a flag of the update's request, such as `migrating`, for each update."""
+        """Return, for each update, a flag of its request, such as `migrating`."""
         of_request: Flags = getattr(self._batch.state, name)
         return of_request[self.request]
 
     @cached_property
     def _local(self) -> NodeColumns:
-        """The nodes that may be the active controller, with the columns of NODE_COLUMNS."""
+        """The columns of the nodes that may be the active controller."""
         return NodeColumns(self, self._batch, Asks.LOCAL_CONTROLLER)
 
-    def _least(self, values: Levels) -> Levels:
-        """Return the least value of each update's possible active controllers, or 0."""
+    def _least_of(self, values: Levels) -> Levels:
+        """Return the least of `values` over each update's possible active controllers, or 0."""
         size = self._local.size
         filled = np.flatnonzero(size)
         least = np.zeros(len(size), dtype=values.dtype)
@@ -310,15 +311,15 @@ class UpdateColumns:
 
     @cached_property
     def local_lists(self) -> Flags:
-        return self._least(self._local.lists.astype(np.int32)) > 0
+        return self._least_of(self._local.lists.astype(np.int32)) > 0
 
     @cached_property
     def local_min(self) -> Levels:
-        return self._least(self._local.min_version)
+        return self._least_of(self._local.min_version)
 
     @cached_property
     def local_max(self) -> Levels:
-        return self._least(self._local.max_version)
+        return self._least_of(self._local.max_version)
 
 
 class NodeColumns:
@@ -363,7 +364,7 @@ class NodeColumns:
 
 
 class GroupColumns:
-    """The GROUP_COLUMNS: per update, the number of nodes that the rule checks."""
+    """The GROUP_COLUMNS: by update, the number of nodes that the rule checks."""
 
     def __init__(self, updates: UpdateColumns, batch: Batch, asks: Asks, absence: Absence) -> None:
         self.nodes = NodeColumns(updates, batch, asks, absence)

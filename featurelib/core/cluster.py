@@ -1,8 +1,7 @@
-"""One cluster and one request as plain values, and a few of them as a batch for the engine.
+"""Describe a cluster and a request as plain values, and turn them into a batch for the engine.
 
 Controllers, backends and people use plain values. A fleet comes from snapshot rows instead
-(audit/fleet.py). Both fill the same table of nodes (core/nodes.py, which chooses the nodes), and
-use the same engine (core/judge.py).
+(audit/fleet.py). Both fill the table of nodes in core/nodes.py, and use the engine core/judge.py.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ Features = dict[str, Range]  # a profile: feature → supported range
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A broker or a controller: one half of a combined process."""
+    """A node in one of its roles: a broker or a controller."""
 
     node_id: int
     role: Role
@@ -56,7 +55,7 @@ class Node:
 
     def range_of(self, feature: str) -> Range:
         """Return the node's range of `feature`. A node that does not list metadata.version supports
-        3.0-IV1 of it; of other features it supports no level (KIP-778)."""
+        3.0-IV1; a node supports no level of another unlisted feature (KIP-778)."""
         silent = SILENT_METADATA_VERSION if feature == METADATA_VERSION else 0
         return self.supported.get(feature, (silent, silent))
 
@@ -76,14 +75,15 @@ class Node:
 class Cluster:
     """The state of one cluster; `finalized` is feature → (minimum, level)."""
 
-    release: str  # of the active controller
+    release: str  # the active controller's release
     nodes: tuple[Node, ...] = ()
     active: int = -1
     finalized: dict[str, Range] = field(default_factory=dict)
-    cached: dict[str, Range] | None = None  # None: the controller's cache is up to date
+    cached: dict[str, Range] | None = None  # None = the controller's cache is up to date
     kraft_record: int = 0
     raft_level: int = 0
-    # The ids in the active controller's own controller.quorum.voters, in that order; None means the
+    # The ids in the active controller's own controller.quorum.voters, in that order. None = the
+    # default: the voters of a static quorum, no node in a dynamic quorum.
     # default: the voters of a static quorum, none in a dynamic one.
     configured_voters: tuple[int, ...] | None = None
     off: bool = False
@@ -102,18 +102,18 @@ class Cluster:
 
     @property
     def has_quorum(self) -> bool:
-        """True if the cluster has controllers; ZooKeeper mode has brokers only."""
+        """True if the cluster has controllers; in ZooKeeper mode a cluster has only brokers."""
         return any(node.role is Role.CONTROLLER for node in self.nodes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Update:
-    """An entry of an UpdateFeatures request. `kind` is the wire's UpgradeType code."""
+    """An update in an UpdateFeatures request. `kind`: the UpgradeType code in the protocol."""
 
     feature: str
     level: int
     kind: int = UpgradeType.UPGRADE
-    allow_downgrade: bool = False  # the flag of wire version 0
+    allow_downgrade: bool = False  # the flag AllowDowngrade of request version 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +121,7 @@ class Request:
     """An UpdateFeatures request, and its receiver."""
 
     updates: tuple[Update, ...]
-    version: int = 1  # of the wire protocol
+    version: int = 1  # the version of the request in Kafka's protocol
     validate_only: bool = False
     timeout_ms: int = 60_000
     to_active: bool = True
@@ -132,7 +132,7 @@ Case = tuple[Cluster, Request]
 
 
 def counted(updates: Sequence[Update], duplicates: str) -> list[Update]:
-    """Return the updates that count if a name is repeated, each at the first place of its name."""
+    """Return the updates that count if a name is repeated, in order of first mention."""
     if duplicates == "each":
         return list(updates)
     updates_kept: dict[str, Update] = {}
@@ -143,7 +143,7 @@ def counted(updates: Sequence[Update], duplicates: str) -> list[Update]:
 
 
 def kind_of(update: Update, version: int, dialect: Dialect) -> int:
-    """Return the upgrade type that a controller reads; in wire version 0 from `allow_downgrade`."""
+    """Return the upgrade type that a controller reads; in version 0 from `allow_downgrade`."""
     if version > 0:
         return update.kind
     flag = dialect.can.upgrade_type_v0 == "allow_downgrade" and update.allow_downgrade
@@ -158,7 +158,7 @@ def build(cases: Sequence[Case], dialect: Dialect, tables: Tables) -> Batch:
     profiles: dict[frozenset[tuple[str, Range]], int] = {}
 
     def position(supported: Features) -> int:
-        """Return the profile of a range map; equal maps share it, other features are ignored."""
+        """Return the position of a range map's profile; equal maps share a profile."""
         listed = frozenset(item for item in supported.items() if item[0] in at)
         return profiles.setdefault(listed, len(profiles))
 
@@ -190,15 +190,15 @@ def _ends(maps: Iterable[Features], at: dict[str, int]) -> tuple[Levels, Levels,
     low = np.zeros((len(features), len(at)), dtype=np.int32)
     high, lists = np.zeros_like(low), np.zeros(low.shape, dtype=bool)
     for row, ranges in enumerate(features):
-        for name, (first, last) in ranges.items():
-            low[row, at[name]], high[row, at[name]], lists[row, at[name]] = first, last, True
+        for name, (lowest, highest) in ranges.items():
+            low[row, at[name]], high[row, at[name]], lists[row, at[name]] = lowest, highest, True
     return low, high, lists
 
 
 def table(clusters: Sequence[Cluster], position: Callable[[Features], int]) -> Nodes:
-    """Return the table of nodes of these clusters in the order of registration; after each
-    cluster's nodes those that only its configuration names. `position` gives the profile of a range
-    map."""
+    """Return the table of nodes of these clusters in the order of registration. After each
+    cluster's nodes follow the nodes that only its configuration names. `position` returns the
+    profile of a range map."""
     every = [(i, node, known) for i, c in enumerate(clusters) for node, known in _all_nodes(c)]
     nodes = [node for _, node, _ in every]
     places = [_configured(cluster) for cluster in clusters]
@@ -237,7 +237,7 @@ def unregistered(cluster: Cluster, asks: Asks) -> list[Node]:
 
 
 def _all_nodes(cluster: Cluster) -> list[tuple[Node, bool]]:
-    """Return (node, known) of all nodes; ids that are only configured are not known."""
+    """Return (node, is_known) of all nodes; False for ids that only a configuration has."""
     ids = {node.node_id for node in cluster.nodes if node.role is Role.CONTROLLER}
     unknown = [i for i in dict.fromkeys(cluster.configured_voters or ()) if i not in ids]
     never = [Node(node_id=i, role=Role.CONTROLLER, registered=False) for i in unknown]
@@ -245,7 +245,7 @@ def _all_nodes(cluster: Cluster) -> list[tuple[Node, bool]]:
 
 
 def _configured(cluster: Cluster) -> dict[int, int]:
-    """Return node id → place in the list of controllers that the active controller must check."""
+    """Return node id → position among the controllers that the controller must check."""
     ids: Iterable[int] | None = cluster.configured_voters
     if ids is None:
         static = cluster.raft_level == 0
@@ -253,9 +253,9 @@ def _configured(cluster: Cluster) -> dict[int, int]:
     return {node_id: position for position, node_id in enumerate(dict.fromkeys(ids))}
 
 
-def _ordered(rows: Ints, nodes: Nodes, order: WalkOrder) -> list[int]:
-    """Return nodes of one cluster in the order in which its controller checks them; `rows` are in
-    the order of registration."""
+def _check_order(rows: Ints, nodes: Nodes, order: WalkOrder) -> list[int]:
+    """Return the rows of one cluster in the order in which its controller checks the nodes; `rows`
+    are in the order of registration."""
     ordered = rows.tolist()
     if order is WalkOrder.NONE:
         return sorted(ordered, key=lambda row: (nodes.node_id[row], nodes.controller[row]))
@@ -270,10 +270,10 @@ def _ordered(rows: Ints, nodes: Nodes, order: WalkOrder) -> list[int]:
 def _group(nodes: Nodes, asks: Asks, order: WalkOrder, clusters: int) -> NodePairs:
     """Return one pair per node, so that each offending node can be named."""
     relevant, walked = are_asked(nodes, asks), np.flatnonzero(are_walked(nodes, asks))
-    if asks is Asks.CONFIGURED_VOTERS:  # in the order of the list, not of registration
+    if asks is Asks.CONFIGURED_VOTERS:  # the controller checks them in the order of the list
         walked = walked[np.lexsort((nodes.configured[walked], nodes.cluster[walked]))]
     parts = np.split(walked, np.searchsorted(nodes.cluster[walked], np.arange(1, clusters)))
-    every = np.array([row for rows in parts for row in _ordered(rows, nodes, order)], dtype=int)
+    every = np.array([row for rows in parts for row in _check_order(rows, nodes, order)], dtype=int)
     every = every[relevant[every]]
     size = np.bincount(nodes.cluster[every], minlength=clusters)
     return NodePairs(
@@ -304,7 +304,7 @@ def _state(cases: Sequence[Case], at: dict[str, int], tables: Tables) -> Cluster
         kraft_record=np.array([c.kraft_record for c in clusters], dtype=np.int32),
         raft_level=np.array([c.raft_level for c in clusters], dtype=np.int32),
         stable_metadata=np.array([_stable_metadata(c, tables) for c in clusters], dtype=np.int32),
-        raft_ready=flags(_raft_ready),
+        raft_ready=flags(_is_raft_ready),
         migrating=flags(lambda c: c.migrating),
         off=flags(lambda c: c.off),
         unauthorized=np.array([not request.authorized for _, request in cases], dtype=bool),
@@ -316,8 +316,8 @@ def _state(cases: Sequence[Case], at: dict[str, int], tables: Tables) -> Cluster
 
 
 def _stable_metadata(cluster: Cluster, tables: Tables) -> int:
-    """Return the metadata.version above which some node's own software calls levels unstable; the
-    number of levels if none. target.py does this for a fleet."""
+    """Return the metadata.version above which a node's own software calls levels unstable; the
+    number of levels if there is no such version. target.py does this for a fleet."""
     column = tables.feature_code(METADATA_VERSION)
     codes = {name: tables.release_code(name) for name in {node.release for node in cluster.nodes}}
     ends = [tables.width]
@@ -329,7 +329,7 @@ def _stable_metadata(cluster: Cluster, tables: Tables) -> int:
     return min(ends)
 
 
-def _raft_ready(cluster: Cluster) -> bool:
+def _is_raft_ready(cluster: Cluster) -> bool:
     """Return true if every voter reports its ranges to the raft leader, as 4.1 and later do."""
     voters = [node for node in cluster.nodes if node.voter]
     return all(node.supported and release_number(node.release) >= (4, 1) for node in voters)
@@ -356,21 +356,23 @@ def _updates(
 
 
 def _ranks(names: list[str], order: str) -> list[int]:
-    """Return each update's place in the order in which the controller judges them."""
+    """Return the position of each update in the order in which the controller judges them."""
     positions = range(len(names))
     if order == "hash":
         walk = name_order(names)
     else:
         walk = sorted(positions, key=names.__getitem__) if order == "name" else list(positions)
-    return sorted(positions, key=walk.__getitem__)  # the inverse of `walk`
+    return sorted(positions, key=walk.__getitem__)  # the inverse permutation of `walk`
 
 
-# The orders in which Java walks its maps, so that the first offender is the one Kafka names. Only
+# The orders in which Java iterates over its maps, so that the first offender is the one that Kafka
+# names. Only names in messages depend on these orders. Sources: java.util.HashMap,
+# java.lang.String.hashCode, org.apache.kafka.timeline.BaseHashTable.
 # names in messages depend on them. Sources: java.util.HashMap, java.lang.String.hashCode,
 # org.apache.kafka.timeline.BaseHashTable.
 _INT = 1 << 32
 _LONG = 1 << 64
-_MULTIPLIER = -7046029254386353131  # BaseHashTable spreads the bits of a hash with it
+_MULTIPLIER = -7046029254386353131  # BaseHashTable spreads the bits of a hash with this factor
 
 
 def string_hash(text: str) -> int:
@@ -385,7 +387,7 @@ def string_hash(text: str) -> int:
 def hash_order(hashes: Iterable[int], capacity: int = 16) -> list[int]:
     """Return positions of distinct keys with these hashes, in the order of java.util.HashMap.
 
-    `capacity` is the map's first size: 16, or smaller if it was made for just these keys.
+    `capacity` is the map's initial size: 16, or smaller if it was made for just these keys.
     """
     keys = list(hashes)
     size = capacity
@@ -400,7 +402,7 @@ def name_order(names: Iterable[str], capacity: int = 16) -> list[int]:
 
 
 def table_order(ids: Iterable[int]) -> list[int]:
-    """Return the positions of node ids in a timeline hash table's order: slot, then newest
+    """Return the positions of node ids in the order of a timeline hash table: by slot, then newest
     first."""
     keys = list(ids)
     size = 2

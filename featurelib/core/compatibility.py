@@ -1,23 +1,23 @@
 """Judge nodes against finalized levels: who can register, who stops, and which releases fit.
 
-A node is compared with a level in three ways, which all differ:
+A node is compared with a level in three different ways:
 
-    who compares          what it compares                      what follows
-    the controller        a registration, with what is          the broker is refused, and asks
-                          finalized and its own silence          again for ever (KIP-778)
-    the node itself       what its own generation guards         it exits, or follows the metadata
-                          (Guard of its dialect)                 no longer; ZooKeeper mode: it exits
-    whoever rolls         the ranges a release advertises        its nodes may join or not
+    compared by       compared values                          consequence of a misfit
+    the controller    a registration and the finalized levels  it refuses the broker, which
+                      (also for features that it lacks)        retries forever (KIP-778)
+    the node itself   the values that its own generation       it exits, or stops following the
+                      checks (Guard of its dialect)            metadata (ZooKeeper mode: exits)
+    an upgrade        the ranges that a release advertises     its nodes cannot register
 
-A node and a cluster are columns: one row a feature. A broker 3 of 3.9 at a 4.2 controller that has
-finalized metadata.version 25 and group.version 1:
+A node and a cluster are columns with a row per feature. For example broker 3 of release 3.9, with a
+4.2 controller and finalized metadata.version 25 and group.version 1:
 
     level  25, 1     low  1, 0   high  21, 0   lists  yes, no
-    the controller refuses it over both; running, it only goes blind over metadata.version
+    the controller refuses it for both; if it runs, only metadata.version stops its metadata
 
-Every feature that does not fit is found, though Kafka names only the first. Not judged here: what a
-controller looks at before any feature (cluster id, a second broker of one id, migration). Only
-rules.py compares a level with a range.
+Every incompatible feature is found, but Kafka names only the first. The controller's checks before
+any feature (cluster id, a second broker with one id, migration) are not judged here. Only rules.py
+compares a level with a range.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from featurelib.core.rules import (
 )
 from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role
 
-FIRST_WITH_DIRECTORIES: Final = "3.7"  # first release that registers log directories
+FIRST_WITH_DIRECTORIES: Final = "3.7"  # the first release that registers log directories
 
 
 class Admission(IntEnum):
@@ -58,7 +58,7 @@ class Admission(IntEnum):
     ACCEPTED = 0
     REFUSED = 1  # the controller responds with an error; the node retries forever
     STOPS = 2  # the broker checks itself before it registers, and exits (ZooKeeper mode)
-    IGNORED = 3  # it is registered, and left out of the live brokers (ZooKeeper mode)
+    IGNORED = 3  # the broker is registered, but is no live broker (ZooKeeper mode)
     NOT_REGISTERED = 4  # controllers of this generation do not register
 
 
@@ -66,9 +66,9 @@ class Effect(IntEnum):
     """The reaction of a node to a finalized level that it does not support, the worst last."""
 
     GOES_ON = 0
-    BLIND = 1  # it logs a fault and runs without following the metadata
-    KEPT_OUT = 2  # it starts, but is refused or ignored, so it serves no clients
-    EXITS = 3  # exit status 1
+    BLIND = 1  # the node logs a fault and runs without following the metadata
+    KEPT_OUT = 2  # the node starts, but is refused or ignored, so it serves no clients
+    EXITS = 3  # the node exits with status 1
 
 
 class Moment(StrEnum):
@@ -84,8 +84,8 @@ class Newcomer:
     """A node that wants to register, and the checks that it makes first."""
 
     node: Node
-    protocol_version: str = ""  # inter.broker.protocol.version in ZooKeeper mode; empty: newer
-    unguarded: bool = False  # it makes no check before the registration
+    protocol_version: str = ""  # inter.broker.protocol.version in ZooKeeper mode; "" = newer
+    unguarded: bool = False  # true if the node makes no check before it registers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,20 +113,20 @@ class Stopped:
     node: Node
     effect: Effect
     unfit: tuple[Unfit, ...]  # levels that the node itself does not accept
-    refused: Joined | None = None  # the registration that the controller refuses; None = none
+    refused: Joined | None = None  # the refused registration; None = not refused
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _LevelsAndNode:
-    """The F finalized levels of a cluster, and the ranges of one node for them."""
+    """The F finalized levels of a cluster, and the ranges of one node for these features."""
 
     node: Node
     own: Dialect  # the dialect of the node's own generation
-    guarded: bool  # true if it checks the finalized levels (ZooKeeper mode: protocol 2.7 or later)
+    guarded: bool  # true if the node checks levels (ZooKeeper mode: protocol 2.7 or later)
     names: tuple[str, ...]  # [F]
     level: Levels  # [F] 0 if not finalized
-    minimum: Levels  # [F] the finalized minimum; the level if none is stored
-    stored: Flags  # [F] it is finalized, and the feature system is on
+    minimum: Levels  # [F] the finalized minimum, or the level if no minimum is stored
+    stored: Flags  # [F] true if the level is finalized, and the feature system is on
     low: Levels  # [F] the minimum that the node advertises
     high: Levels  # [F]
     lists: Flags  # [F]
@@ -148,7 +148,7 @@ class _LevelsAndNode:
 def _levels_and_node(
     cluster: Cluster, node: Node, dialect: Dialect, extra: Collection[str] = ()
 ) -> _LevelsAndNode:
-    """Return the levels of `cluster` and the ranges of `node`; `extra` names further features."""
+    """Return `cluster`'s levels and `node`'s ranges; `extra`: further feature names."""
     mentioned = (METADATA_VERSION, KRAFT_VERSION, *extra, *cluster.finalized, *node.supported)
     names = tuple(dict.fromkeys(mentioned))
     minimum, level = _ends(cluster.finalized, names)
@@ -176,7 +176,7 @@ def _ends(ranges: Mapping[str, Range], names: Sequence[str]) -> tuple[Levels, Le
 
 
 def _own_generation(node: Node, dialect: Dialect) -> Dialect:
-    """Return the dialect of a node's own release; the cluster's dialect for an unknown release."""
+    """Return the dialect of a node's release, or the cluster's if it is unknown."""
     if dialect.mode == "any" or not node.release:
         return dialect
     try:
@@ -203,17 +203,17 @@ def _unfit(at: _LevelsAndNode, tables: Tables) -> Flags:
     guard = at.own.protection.controllers if at.of_controller else at.own.protection.brokers
     if guard is Guard.NOTHING or not at.guarded:
         return np.zeros(len(at.names), dtype=bool)
-    # A record of level 0 is valid for a controller without the feature: it supports 0-0.
+    # A controller without the feature supports 0-0, so a record of level 0 is valid for it.
     silent = ~at.lists & (not at.of_controller)
-    outside = range_refused(guard, at.minimum, at.level, at.low, at.high, silent)
+    is_outside = range_refused(guard, at.minimum, at.level, at.low, at.high, silent)
     if guard is Guard.METADATA_VERSION:
         code, release = at.code(METADATA_VERSION), tables.release_code(at.node.release)
         if release != NOT_HERE:  # the software supports levels that it does not advertise
             level = int(at.level[code])
             is_known = level in range(tables.width) and tables.level_known[release, 0, level]
-            outside[code] = not is_known
-        outside &= np.arange(len(at.names)) == code
-    return outside & at.stored
+            is_outside[code] = not is_known
+        is_outside &= np.arange(len(at.names)) == code
+    return is_outside & at.stored
 
 
 def stopped(
@@ -226,12 +226,13 @@ def stopped(
 ) -> tuple[Stopped, ...]:
     """Return the nodes of one cluster that stop or stay out, in the order of its nodes.
 
-    A node protects itself by its own generation, whatever the controller runs. ZooKeeper mode: a
-    broker ends over any finalized feature outside its range. KRaft: a controller ends over any such
-    level, a broker goes blind over a metadata.version that its software does not know. At its next
-    start it registers again. `proposed`, for AFTER_UPDATE, holds all levels finalized afterwards:
-    their records are written before any node replays them, a level of 0 as well, so a node that was
-    not asked may end over one. What a protection leaves open is `race` of the dialect.
+    A node protects itself by its own generation, whatever the controller runs. In ZooKeeper mode a
+    broker exits for any finalized feature outside its range. In KRaft mode a controller exits for
+    such a level; a broker stops following the metadata if its software does not know the
+    metadata.version. At its next start a node registers again. `proposed` (for AFTER_UPDATE): all
+    levels finalized afterwards. Their records are written before any node replays them, also a
+    level of 0, so a node that was not checked may exit. `race` of the dialect describes the cases
+    not covered.
 
     Source: FinalizedFeatureChangeListener; FeatureControlManager.replay; SharedServer.
     """
@@ -248,17 +249,17 @@ def stopped(
             unfit |= _unfit(replace(at, stored=at.level != before.level), tables)
         if moment is Moment.NEXT_START:
             joined = _registration(cluster, at, dialect, tables)
-            early = at.of_controller and joined.entry is Admission.REFUSED
-            if joined.entry in (Admission.REFUSED, Admission.IGNORED) and not early:
+            stops_early = at.of_controller and joined.entry is Admission.REFUSED
+            if joined.entry in (Admission.REFUSED, Admission.IGNORED) and not stops_early:
                 refused = joined
         effect = Effect.GOES_ON if refused is None else Effect.KEPT_OUT
         if unfit.any():
             exits = at.own.protection.broker_exits or node.node_id in halves
             effect = max(effect, Effect.EXITS if exits else Effect.BLIND)
         if effect is not Effect.GOES_ON:
-            words = tuple(_log_line(at, f, tables) for f in np.flatnonzero(unfit).tolist())
+            texts = tuple(_log_line(at, f, tables) for f in np.flatnonzero(unfit).tolist())
             left_out = refused if effect is Effect.KEPT_OUT else None
-            stops.append(Stopped(node=node, effect=effect, unfit=words, refused=left_out))
+            stops.append(Stopped(node=node, effect=effect, unfit=texts, refused=left_out))
     return tuple(stops)
 
 
@@ -274,7 +275,7 @@ def _log_line(at: _LevelsAndNode, feature: int, tables: Tables) -> Unfit:
     return _unfit_words(
         template or table.says_broker, at, feature,
         node_range=range_text(low, high), oldest_known=ends[0], newest_known=ends[1],
-    )  # the values of the text, in one block  # fmt: skip
+    )  # the values of the text, in one block  # the values of the text  # fmt: skip
 
 
 def _unfit_words(template: str, at: _LevelsAndNode, feature: int, **values: object) -> Unfit:
@@ -307,7 +308,7 @@ def join(cluster: Cluster, newcomer: Newcomer, dialect: Dialect, tables: Tables)
     """Judge a registration: return Kafka's code and message, and every incompatible feature.
 
     In KRaft mode the active controller judges. In ZooKeeper mode the broker judges itself; if it
-    registers all the same, the controller leaves it out of the live brokers (KIP-778).
+    registers nevertheless, the controller does not make it a live broker (KIP-778).
     """
     node, guarded = newcomer.node, not newcomer.unguarded
     if is_before(newcomer.protocol_version, dialect.election.system_from):
@@ -376,8 +377,8 @@ def _unfit_for_controller(at: _LevelsAndNode, dialect: Dialect, tables: Tables) 
 
 
 def _order(cluster: Cluster, node: Node) -> list[str]:
-    """Return features in the order in which a controller checks a node: listed ones,
-    metadata.version, then the other finalized ones in the order of a copied hash map."""
+    """Return features in the order in which a controller checks a node: listed features,
+    metadata.version, then other finalized features in the order of a copied hash map."""
     names = (name for name, (_, level) in cluster.finalized.items() if level)
     finalized = sorted({METADATA_VERSION, KRAFT_VERSION, *names})
     size = 1 << int(len(finalized) / 0.75).bit_length()  # like Java's HashMap(Map)
@@ -398,7 +399,7 @@ class Advertised:
 
 def advertised(catalogue: Catalogue, names: Sequence[str], *, unstable: bool = False) -> Advertised:
     """Return the ranges of `names` that each release advertises (KIP-584, ApiVersions; KIP-1022,
-    unstable.feature.versions.enable). A feature whose highest is 0 is not listed."""
+    unstable.feature.versions.enable). A feature whose highest level is 0 is not listed."""
     tables, releases = catalogue.tables, tuple(software.release for software in catalogue.releases)
     codes = np.array([tables.feature_code(name) for name in names], dtype=np.int64)
     at = np.array([tables.release_code(release) for release in releases])[:, None], codes
@@ -426,12 +427,12 @@ class Fit:
     """A release, and the features of one cluster that it does not support."""
 
     release: str
-    misfits: tuple[str, ...]  # the incompatible features of production software
-    misfits_unstable: tuple[str, ...]  # the incompatible features with unstable features enabled
+    misfits: tuple[str, ...]  # incompatible features of production software
+    misfits_unstable: tuple[str, ...]  # incompatible features if unstable features are enabled
 
     @property
     def joins(self) -> bool:
-        """True if a node of production software can register now."""
+        """True if a node with production software can register now."""
         return not self.misfits
 
 

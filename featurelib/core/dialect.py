@@ -1,10 +1,10 @@
-"""The tables of dialects: the rules, the nodes they check, their order and their messages.
+"""Load the tables of dialects: the rules, the nodes that they check, their order and messages.
 
-One file for each generation of controllers, `kip` for the literal reading of the texts, `strict`
-for the policy that decides READY. A dialect is compiled when it is loaded: a name that is no rule,
-scope, group or capability fails there, not in the night, and so does a row that could not be asked.
-Beside its rules a table says who may join, who stops, and what an election writes: only values,
-of which compatibility.py and features_znode.py say what follows.
+A dialect is one generation of controllers, `kip` (the literal text of the KIPs), or `strict` (the
+policy that decides READY); each has a file. Loading compiles a dialect, so an unknown rule, scope,
+group or capability fails at once, and so does a row that the engine could not evaluate. A table
+also has values about registration, protection and elections, which compatibility.py and
+features_znode.py interpret.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from featurelib.findings import FindingRow, rule_rows
 class Absence(StrEnum):
     """The meaning of a feature that a node does not list."""
 
-    ZERO = "zero"  # it supports 0-0
-    REFUSE = "refuse"  # it supports no level, not even 0
-    SKIP = "skip"  # nothing is compared
+    ZERO = "zero"  # the node supports 0-0
+    REFUSE = "refuse"  # the node supports no level, not even 0
+    SKIP = "skip"  # the feature is not compared
 
 
 class Guard(StrEnum):
@@ -41,22 +41,22 @@ class Guard(StrEnum):
 
     NOTHING = "nothing"
     LEVEL = "level"  # every finalized level
-    RANGE = "range"  # the finalized minimum as well
-    METADATA_VERSION = "metadata_version"  # only whether it knows that level
+    RANGE = "range"  # the finalized level, and the finalized minimum
+    METADATA_VERSION = "metadata_version"  # only whether that level is known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistrationTable:
     """The rules by which controllers judge a registration (KIP-778; ClusterControlManager)."""
 
-    absence: Absence = Absence.SKIP  # a finalized feature that it does not list: skip or zero
+    absence: Absence = Absence.SKIP  # a finalized feature that the node does not list: skip or zero
     not_finalized: Absence = Absence.SKIP  # a listed feature that is not finalized
     absent_metadata_version: tuple[int, int] = (0, 0)  # for brokers that do not list it
     code: int = 35  # UNSUPPORTED_VERSION
     says: str = ""
     says_controller: str = ""  # the message for a controller that registers too early
-    directories_from: int = 0  # metadata.version from which brokers name log directories; 0: never
-    directories_code: int = 119  # INVALID_REGISTRATION; brokers before 3.7 read it as -1
+    directories_from: int = 0  # metadata.version from which brokers name log directories; 0 = never
+    directories_code: int = 119  # INVALID_REGISTRATION; brokers before 3.7 read -1
     says_directories: str = ""
     at_start: bool = False  # a broker checks itself when it starts (ZooKeeper mode)
     says_ignored: str = ""  # the message about an ignored broker (ZooKeeper mode)
@@ -68,23 +68,23 @@ class ProtectionTable:
 
     brokers: Guard = Guard.NOTHING
     controllers: Guard = Guard.NOTHING
-    broker_exits: bool = False  # otherwise it logs a fault, and stops following the metadata
-    zero_counts: bool = False  # a stored level of 0 or less is a finalized one (ZooKeeper mode)
+    broker_exits: bool = False  # otherwise a broker logs a fault, and stops following metadata
+    zero_counts: bool = False  # a stored level of 0 or less counts as finalized (ZooKeeper mode)
     says_broker: str = ""
     says_broker_absent: str = ""
     # The first words of the message that lists all incompatible features of a node.
     says_broker_prefix: str = ""
     says_controller: str = ""
-    race: str = ""  # the case that this check does not cover, for people
+    race: str = ""  # a text about the case that this check does not cover
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElectionTable:
     """The writes of a newly elected controller to the `/feature` znode (KafkaController)."""
 
-    system_from: str = ""  # inter.broker.protocol.version; empty: there is no `/feature` znode
-    schema_2_from: str = ""  # inter.broker.protocol.version; empty: always schema 1
-    creates_range: bool = False  # without a znode it finalizes its whole range, not only levels
+    system_from: str = ""  # inter.broker.protocol.version; "" = there is no `/feature` znode
+    schema_2_from: str = ""  # inter.broker.protocol.version; "" = always schema 1
+    creates_range: bool = False  # without a znode the whole range is finalized, not only levels
 
 
 def is_before(version: str, first: str) -> bool:
@@ -114,13 +114,14 @@ GENERATIONS = (
 class Asks(StrEnum):
     """The nodes whose ranges a rule reads."""
 
-    EVERYONE = "everyone"  # every known node, also fenced and silent ones
+    EVERYONE = "everyone"  # every known node, also fenced and unreachable nodes
     LOCAL_CONTROLLER = "local_controller"  # the active controller, or the broker in that role
     REACHABLE_CONTROLLERS = "reachable_controllers"  # the other controllers that respond now
-    REGISTERED_CONTROLLERS = "registered_controllers"  # the other controllers that registered
-    BROKERS = "brokers"  # all registered brokers, also fenced ones
+    REGISTERED_CONTROLLERS = "registered_controllers"  # the other controllers that are registered
+    BROKERS = "brokers"  # all registered brokers, also fenced brokers
     LIVE_BROKERS = "live_brokers"
     # CONFIGURED_VOTERS: the other nodes in controller.quorum.voters of the active controller.
+    # CONFIGURED_ONLY: those of them that are neither voters nor registered.
     # CONFIGURED_ONLY: those that are neither voters nor registered.
     CONFIGURED_VOTERS = "configured_voters"
     CONFIGURED_ONLY = "configured_only"
@@ -132,14 +133,14 @@ class WalkOrder(StrEnum):
 
     NONE = "none"
     HASH = "hash"  # java.util.HashMap
-    SIZED_HASH = "sized_hash"  # a HashMap that was sized for its number of nodes
+    SIZED_HASH = "sized_hash"  # a HashMap sized for its number of nodes
     TABLE = "table"  # the registration table, a TimelineHashMap
-    TABLE_HASH = "table_hash"  # a HashMap that was filled from the registration table
+    TABLE_HASH = "table_hash"  # a HashMap filled from the registration table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleRow:
-    """A row of a dialect's table: a rule, the updates and nodes it applies to, and the response."""
+    """A dialect's row: a rule, the updates and nodes that it covers, and the response."""
 
     rule: Rule
     where: tuple[Rule, ...]
@@ -150,7 +151,7 @@ class RuleRow:
     says: str
     says_absent: str
     words: FindingRow = field(compare=False)  # texts for people, equal in all dialects
-    not_in_audits: str  # why an audit, which only raises levels, does not apply it; else empty
+    not_in_audits: str  # why an audit, which only raises levels, skips the rule; "" = not skipped
 
     @property
     def code(self) -> str:
@@ -167,8 +168,8 @@ class Capability:
     catalogue: Literal["own", "any"] = "own"  # the releases whose catalogue knows a level
     # The state against which the controller checks an update.
     judges: Literal["cached", "finalized", "proposed"] = "proposed"
-    duplicates: Literal["each", "first", "last"] = "last"  # the entry that counts for a name
-    results_up_to: int = 2  # the last wire version that carries results
+    duplicates: Literal["each", "first", "last"] = "last"  # the update that counts for a name
+    results_up_to: int = 2  # the last request version whose response has results
     # The order of the updates, which decides the first failure.
     update_order: Literal["request", "name", "hash"] = "request"
     validate_only: Literal["honoured", "ignored"] = HONOURED  # ignored: a dry run is applied
@@ -176,7 +177,7 @@ class Capability:
     upgrade_type_v0: Literal["upgrade", "allow_downgrade"] = "upgrade"
     absent_metadata_version: int = 1  # the level of a cluster or node without metadata.version
     stores_min: Literal["local", "level"] = "level"  # the minimum that a write stores
-    after_failed_wait: int = 0  # the error code if the write happened and was not visible in time
+    after_failed_wait: int = 0  # the error code if a write happened, but was not visible in time
     # The software that decides which levels are stable.
     stable_by: Literal["controller", "nodes"] = "controller"
     metadata_floor: int = 0
@@ -184,13 +185,13 @@ class Capability:
     controllers_register_from: int = 0
     # The place where the controller keeps the level of kraft.version.
     kraft_version: Literal["none", "plain", "record", "ignored_record", "raft"] = "none"
-    kraft_version_leaks: bool = False  # it changes also if the request is refused
-    knows_test_features: bool = False  # names of Kafka's own tests count as known
+    kraft_version_leaks: bool = False  # kraft.version changes even if the request is refused
+    knows_test_features: bool = False  # names of Kafka's own test features count as known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Text:
-    """The messages of a generation of controllers besides those of its rules."""
+    """The messages of a generation of controllers besides the messages of its rules."""
 
     good_result: str | None = None
     good_top: str | None = None
@@ -253,8 +254,8 @@ def load(name: str) -> Dialect:
 
 @cache
 def generation_of(release: str, mode: str, default: str | None = None) -> str:
-    """Return the dialect of controllers of `release` (`4.1` or `4.1.2`) in `mode`; `default` if no
-    dialect is known, or KeyError without a default."""
+    """Return the dialect of controllers of `release` (`4.1` or `4.1.2`) in `mode`. If no dialect is
+    known, return `default`, or raise KeyError without a default."""
     for name in GENERATIONS:
         if name.startswith(mode) and release_line(release) in load(name).releases:
             return name
@@ -279,7 +280,7 @@ def _fill(into: type[T], table: dict[str, object]) -> T:
 
 
 class _Row(msgspec.Struct, kw_only=True):
-    """A row as written in TOML; code and message are those of its table if left out."""
+    """A row as written in TOML; an omitted code or message is that of its table."""
 
     rule: str
     where: tuple[str, ...] = ()
@@ -292,7 +293,8 @@ class _Row(msgspec.Struct, kw_only=True):
     not_in_audits: str = ""
 
 
-# The placeholders of a message: of every update, of a row about nodes, and of a request that is
+# The placeholders of a message: for every update, for a row about nodes, and for a request that is
+# refused before its updates are read. reply.py fills them in.
 # refused before its updates are read. reply.py fills them in.
 _OF_UPDATES = {"feature", "level", "current", "finalized_min", "local_min", "verb"}
 _OF_UPDATES |= {"oldest_known", "newest_known", "dependency", "dependency_level"}
@@ -330,20 +332,20 @@ def _compile(
 
 
 def _check_columns(rule: Rule, scopes: Iterable[Rule], *, asks: bool, on_request: bool) -> None:
-    """Raise KeyError for a row that the engine could not evaluate: it lacks a column, or names no
-    nodes for a rule about ranges."""
+    """Raise KeyError for a row that the engine could not evaluate: a column is missing, or a rule
+    about ranges names no nodes."""
     if asks != (rule.about_nodes or rule.about_groups):
         raise KeyError(
             f"rule {rule.name} looks at nodes, its row does not say whom it asks"
             if not asks
             else f"rule {rule.name} looks at no node, its row asks some"
         )
-    strange = {name for scope in scopes for name in scope.columns if name in GROUP_COLUMNS}
-    strange |= {name for name in rule.columns if rule.about_groups and name not in GROUP_COLUMNS}
+    unknown = {name for scope in scopes for name in scope.columns if name in GROUP_COLUMNS}
+    unknown |= {name for name in rule.columns if rule.about_groups and name not in GROUP_COLUMNS}
     if on_request:
-        strange |= {n for mask in (rule, *scopes) for n in mask.columns if n not in REQUEST_COLUMNS}
-    if strange:
-        raise KeyError(f"rule {rule.name}: a row here cannot read {', '.join(sorted(strange))}")
+        unknown |= {n for mask in (rule, *scopes) for n in mask.columns if n not in REQUEST_COLUMNS}
+    if unknown:
+        raise KeyError(f"rule {rule.name}: a row here cannot read {', '.join(sorted(unknown))}")
 
 
 Levels = npt.NDArray[np.int32]
@@ -354,17 +356,18 @@ def possible_releases(
     min_version: Levels, max_version: Levels, partial: Flags, tables: Tables
 ) -> tuple[Flags, Flags]:
     """Return [P, releases] the catalogue's releases that may advertise each profile, and [P] true
-    if the profile is exactly what one of them advertises.
+    if a release advertises exactly the profile.
 
     Shapes [P, catalogued features], 0-0 for a feature that a profile does not list. `partial` [P]:
-    the response may leave out features whose minimum is 0 (ApiVersions before version 4). The
-    metadata.version decides about a profile that no release has, such as a vendor's; without one no
-    release matches.
+    the response may omit features with minimum 0 (ApiVersions before version 4). The
+    metadata.version decides about a profile that no release has, such as a vendor's; without
+    metadata.version no release matches.
     """
     fits = np.zeros((len(min_version), len(tables.releases)), dtype=bool)
     for high in (tables.newest_stable, tables.newest_unstable):
         low, high = np.where(high > 0, tables.oldest, 0), np.maximum(high, 0)  # 0-0: not advertised
-        # Most releases differ in metadata.version, the first column: only the others are compared.
+        # Most releases differ in metadata.version, the first column: only then compare the other
+        # columns.
         at, release = np.nonzero(partial[:, None] | (max_version[:, :1] == high[:, 0]))
         matches = (min_version[at] == low[release]) & (max_version[at] == high[release])
         matches |= partial[at][:, None] & (tables.oldest[release] <= 0)

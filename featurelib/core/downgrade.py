@@ -1,14 +1,14 @@
 """Find the lowest level of a lossless downgrade, and the point of no return.
 
-Arrays in, arrays out: R clusters, plans or questions; W = levels from 0 up to the catalogue's
-width. Only the rules decide whether a downgrade is possible, by each dialect and release that may
-judge it; of several the worst counts: the highest floor, the earliest point of no return.
+Input and output are arrays: R clusters, plans or questions; W = levels from 0 to the catalogue's
+maximum. Only the rules decide whether a downgrade is possible, by each dialect and release that may
+judge it. Of several results the worst counts: the highest floor, the earliest point of no return.
 
     4.1 at metadata.version 25, target 27     every node supports 7 to 27, nothing else finalized
     held     0..6 no node has them · 7..22 metadata would be lost · 23, 24 free   → floor 23
-    no_return  from 26 and 27 level 25 can be had again                           → -1, none
+    no_return  a downgrade from 26 and 27 to 25 is possible                       → -1, none
 
-Other features can be taken away altogether, down to a level that nothing takes back.
+Other features can be downgraded to 0, or to the highest irreversible level.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from featurelib.model import Move, Plan, Step
 class Position:
     """The input of a downgrade: metadata.version, node ranges and other levels of R clusters."""
 
-    level: Levels  # [R] finalized
+    level: Levels  # [R] the finalized level
     min_version: Levels  # [R] the highest minimum of all nodes
     max_version: Levels  # [R] the lowest maximum of all nodes
     others: Levels  # [R, features of the tables] finalized levels; 0 for metadata.version itself
-    stores: Flags  # [R] true if another feature is finalized, also one that the tables lack
+    stores: Flags  # [R] true if another feature is finalized, also a feature that the tables lack
 
     def at(self, rows: Ints) -> Position:
         """Return these columns for the clusters at `rows`."""
@@ -53,8 +53,8 @@ class Position:
 def position(
     clusters: Sequence[tuple[Mapping[str, int], Iterable[Range]]], catalogue: Catalogue
 ) -> Position:
-    """Build the position of clusters from (finalized levels, the nodes' ranges of
-    metadata.version); include fenced, stopped and silent nodes in the ranges."""
+    """Return the position of clusters from (finalized levels, the nodes' ranges of
+    metadata.version); the ranges include fenced, stopped and unreachable nodes."""
     rows = []
     for levels, supported in clusters:
         level = levels.get(METADATA_VERSION, SILENT_METADATA_VERSION)
@@ -76,8 +76,8 @@ def position(
 
 
 def _needed_by_others(tables: Tables, release: int, at: Position) -> Levels:
-    """Return [R] the metadata.version that the other finalized levels need, as software of one
-    release declares it; every level needs one that can store it (KIP-1022)."""
+    """Return [R] the metadata.version that the other finalized levels need, by the software of one
+    release; every level needs a metadata.version that can store it (KIP-1022)."""
     needed = np.where(at.stores, FEATURE_RECORDS_FROM, 0).astype(np.int32)
     for code, feature, level, other, least in tables.dependencies.tolist():
         if (code, other) == (release, 0):  # metadata.version is the first feature
@@ -89,17 +89,17 @@ def _needed_by_others(tables: Tables, release: int, at: Position) -> Levels:
 def _refused(tables: Tables, release: int, at: Position, needed: Levels, can: Capability) -> Flags:
     """Return a mask [R, W] of the metadata.versions below the finalized one that some rule refuses.
 
-    One request for a safe downgrade is judged. Several in a row never get further, because each
-    loss is also a loss of the whole downgrade (KIP-778, Downgrades; MetadataVersion).
+    One request for a safe downgrade is judged. Several requests in a row never get further, because
+    each loss is also a loss of the whole downgrade (KIP-778, Downgrades; MetadataVersion).
     """
     level = np.arange(tables.width, dtype=np.int32)
     current = np.minimum(at.level, tables.width - 1)[:, None]
     level_known = tables.level_known[release, 0]
     loses = tables.lossy(np.array(release), current.astype(np.int16), level.astype(np.int16))
-    safe = np.int32(UpgradeType.SAFE_DOWNGRADE)
+    is_safe = np.int32(UpgradeType.SAFE_DOWNGRADE)
     refused = (
         unknown_metadata_version(level_known)
-        | lossy_safe_downgrade(level, current, safe, loses)
+        | lossy_safe_downgrade(level, current, is_safe, loses)
         | unsupported_by_node(level, at.min_version[:, None], at.max_version[:, None], np.False_)
         | below_metadata_floor(level, np.int32(can.metadata_floor))
         | dependant_broken(level, needed[:, None])
@@ -108,8 +108,8 @@ def _refused(tables: Tables, release: int, at: Position, needed: Levels, can: Ca
 
 
 def floors(tables: Tables, release: int, at: Position, capability: Capability) -> Levels:
-    """Return [R] the lowest metadata.version of a lossless downgrade. That is the present one if no
-    downgrade is possible, and -1 if `release` does not know the present one."""
+    """Return [R] the lowest metadata.version of a lossless downgrade: the present one if no
+    downgrade is possible, -1 if `release` does not know the present one."""
     needed = _needed_by_others(tables, release, at)
     level = np.arange(tables.width, dtype=np.int32)
     free = ~_refused(tables, release, at, needed, capability) & (level < at.level[:, None])
@@ -121,28 +121,27 @@ def floors(tables: Tables, release: int, at: Position, capability: Capability) -
 
 def no_returns(tables: Tables, release: int, at: Position, target: Ints, can: Capability) -> Levels:
     """Return [R] the first metadata.version of the upgrade to `target` from which no downgrade to
-    the present one is possible; -1 if none. Levels that `release` does not know are
-    skipped (KIP-778, Downgrades)."""
+    the present one is possible; -1 = there is none. Levels that `release` does not know are skipped
+    (KIP-778, Downgrades)."""
     levels = np.arange(tables.width, dtype=np.int32)
     steps = (at.level[:, None] < levels) & (levels <= target[:, None])
     steps &= tables.level_known[release, 0]
     row, step = np.nonzero(steps)
     starts = at.at(row)
     needed = _needed_by_others(tables, release, starts)
-    present = np.minimum(starts.level, tables.width - 1)
+    current = np.minimum(starts.level, tables.width - 1)
     starts = replace(starts, level=step.astype(np.int32))
     lost = np.zeros_like(steps)
-    lost[row, step] = _refused(tables, release, starts, needed, can)[np.arange(len(row)), present]
+    lost[row, step] = _refused(tables, release, starts, needed, can)[np.arange(len(row)), current]
     return np.where(lost.any(axis=1), lost.argmax(axis=1), NOT_HERE).astype(np.int32)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaysBack:
-    """The possible downgrades of a feature, one row each; -1 if there is no such level, or unknown.
+    """The possible downgrades of a feature, one row each; -1 = unknown, or no such level.
 
-    `floor`: the lowest level, 0 if not finalized, of a lossless downgrade from the present one.
-    `no_return`: the first level of the upgrade from which no downgrade to the present one is
-    possible.
+    `floor`: the lowest level (0 = not finalized) of a lossless downgrade from the present level.
+    `no_return`: the first level of the upgrade without a downgrade to the present level.
     """
 
     floor: Ints
@@ -175,8 +174,8 @@ def of_metadata_version(
 
 
 def of_other_feature(catalogue: Catalogue, feature: str, current: Ints, target: Ints) -> WaysBack:
-    """Return the downgrade of another feature than metadata.version: an irreversible level cannot
-    be downgraded, and nothing is known of a feature without a catalogue row."""
+    """Return the downgrade of another feature than metadata.version. An irreversible level has no
+    downgrade; the downgrade of a feature without a catalogue row is unknown."""
     is_known = feature in catalogue.features
     floor = np.full(len(current), 0 if is_known else NOT_HERE)
     no_return = np.full(len(current), NOT_HERE)
@@ -190,7 +189,7 @@ def of_other_feature(catalogue: Catalogue, feature: str, current: Ints, target: 
 class UpdateLoss:
     """The losses of an update that no later update can undo.
 
-    `no_return`: the first level of the update without a lossless downgrade to the present one, or
+    `no_return`: the first level of the update without a lossless downgrade to the present level, or
     None. `may_lose_metadata`: the update type permits the loss of metadata.
     """
 
@@ -211,10 +210,10 @@ def loss_of(update: Move, plan: Plan, catalogue: Catalogue) -> UpdateLoss:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Return:
-    """The safe downgrade of a feature after a plan; -1 if there is no such level, or not known.
+    """The safe downgrade of a feature after a plan; -1 = unknown, or no such level.
 
-    `floor`: the lowest level, 0 if not finalized, of a lossless downgrade then. `no_return`: the
-    first level of the plan from which no downgrade to today's level is possible.
+    `floor`: the lowest level (0 = not finalized) of a lossless downgrade then. `no_return`: the
+    first level of the plan without a downgrade to today's level.
     """
 
     feature: str
@@ -223,15 +222,15 @@ class Return:
 
 
 def returns_of(plans: Sequence[Plan], catalogue: Catalogue) -> list[tuple[Return, ...]]:
-    """Return the downgrades after each plan: of its features and metadata.version, by name. Equal
-    plans are judged once: a fleet has few kinds of them."""
-    kinds = [
+    """Return the downgrades after each plan: of its features and metadata.version, sorted by name.
+    Equal plans are judged once, because a fleet has few different plans."""
+    plan_keys = [
         (p.steps, frozenset(p.requirements.levels.items()), frozenset(_ends(p)), p.own_dialects)
         for p in plans
     ]
-    plan_of = dict(zip(kinds, plans, strict=True))
+    plan_of = dict(zip(plan_keys, plans, strict=True))
     by_kind = dict(zip(plan_of, _returns_of([*plan_of.values()], catalogue), strict=True))
-    return [by_kind[kind] for kind in kinds]
+    return [by_kind[kind] for kind in plan_keys]
 
 
 def _returns_of(plans: Sequence[Plan], catalogue: Catalogue) -> Iterator[tuple[Return, ...]]:
@@ -261,7 +260,7 @@ def lowest_metadata(
     plans: Sequence[tuple[Plan, Mapping[str, int]]], catalogue: Catalogue
 ) -> list[int]:
     """Return the lowest metadata.version of a lossless downgrade from these levels, by the nodes of
-    each plan: the highest of its dialects' answers; -1 if none is finalized."""
+    each plan. Of several dialects the highest result counts; -1 = no level is finalized."""
     at = position([(levels, _ends(plan)) for plan, levels in plans], catalogue)
     rows = [i for i, (_, levels) in enumerate(plans) if METADATA_VERSION in levels]
     judges = _judges([plan for plan, _ in plans], rows)
@@ -272,10 +271,9 @@ def lowest_metadata(
 
 
 def _points(moved: Sequence[tuple[Plan, Move]], catalogue: Catalogue) -> list[int]:
-    """Return, for each update of a plan, the first level of its upgrade from which no lossless
-    downgrade to the present one is possible, by the strictest of the plan's dialects; -1 if there
-    is none."""
-    # Other features may change in the same request, so their dependencies block nothing.
+    """Return, for each update of a plan, the first level of its upgrade without a lossless
+    downgrade to the present level, by the strictest of the plan's dialects; -1 = there is none."""
+    # Other features may change in the same request, so their dependencies block no downgrade.
     present = [({METADATA_VERSION: update.from_level}, _ends(plan)) for plan, update in moved]
     rows = [i for i, (_, update) in enumerate(moved) if update.feature == METADATA_VERSION]
     target = np.array([update.to_level for _, update in moved], dtype=np.int64)
@@ -297,7 +295,7 @@ def _ends(plan: Plan) -> list[Range]:
 
 
 def _judges(plans: Sequence[Plan], rows: Iterable[int]) -> list[tuple[str, str, Ints]]:
-    """Return one (dialect, ANY, plan rows) for each dialect that a plan's controllers may use."""
+    """Return (dialect, ANY, plan rows) for each dialect that a plan's controllers may use."""
     speaking: dict[str, list[int]] = defaultdict(list)
     for row in rows:
         for name in plans[row].own_dialects or (STRICT,):
@@ -308,10 +306,10 @@ def _judges(plans: Sequence[Plan], rows: Iterable[int]) -> list[tuple[str, str, 
 def fitting_after_lowering(
     levels: Mapping[str, int], at: Position, release: str, can: Capability, catalogue: Catalogue
 ) -> Mapping[str, bool]:
-    """Return release → true if the cluster can run it after the necessary downgrades of `levels`
-    (KIP-778, Downgrades: first the level, then the software).
+    """Return release → true if the cluster can run the release after the necessary downgrades of
+    `levels` (KIP-778, Downgrades: first the level, then the software).
 
-    metadata.version can go to any level that loses nothing; other features keep only their
+    metadata.version can go to any level that loses no metadata; other features keep only their
     irreversible levels.
     """
     tables, no_need = catalogue.tables, np.zeros(1, dtype=np.int32)
@@ -319,12 +317,12 @@ def fitting_after_lowering(
     refused = _refused(tables, tables.release_code(release), at, no_need, can)[0]
     free = wide[~refused & (wide <= at.level[0])]
     ranges = advertised(catalogue, [METADATA_VERSION])
-    somewhere = ~misfits(free[:, None], ranges)[:, :, 0].all(axis=0)
+    fits_any = ~misfits(free[:, None], ranges)[:, :, 0].all(axis=0)
     fixed = {
         name: max((n for n in catalogue.irreversible(name) if n <= level), default=0)
         for name, level in levels.items()
         if name != METADATA_VERSION
     }
     stays = misfits(np.array([[*fixed.values()]], dtype=np.int32), advertised(catalogue, [*fixed]))
-    fits = (somewhere & ~stays[0].any(axis=1)).tolist()
+    fits = (fits_any & ~stays[0].any(axis=1)).tolist()
     return dict(zip(ranges.releases, fits, strict=True))

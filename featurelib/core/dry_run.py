@@ -1,8 +1,8 @@
 """Judge requests to clusters as plain values: refusals, the reply, and the state afterwards.
 
-A batch of one, or of a few, through the engine that judges a fleet. `answer` predicts one
-controller's reply (a sandbox cluster's, a recording's); `try_requests` also applies the policy,
-before anything is sent; `judge_again` judges the rest of a plan after a new reading, by steps.
+A batch of one or few requests goes through the engine that judges a fleet. `answer` predicts the
+reply of one controller (a sandbox cluster's, a recording's). `try_requests` also applies the policy
+before a request is sent. `judge_again` judges the remaining steps of a plan after a new reading.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _SAYS = {
     OTHERS_CHANGE: "The controller does not see all levels: {feature} would become {level}.",
     FAILS_AFTER_WRITING: "The controller would write {feature} {level} and say that it failed.",
 }
-# 3.9 and 4.0 write a record, and the raft layer keeps its level
+# 3.9 and 4.0 write a record, and the raft layer keeps its own level
 _RECORD_ONLY = ("record", "ignored_record")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tried:
-    """The refusals of a request, and the cluster after it."""
+    """The refusals of a request, and the cluster after the request."""
 
     refusals: tuple[Reason, ...]
     after: Cluster
@@ -39,13 +39,13 @@ class Tried:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
-    """A controller's reply, the cluster after it has settled, and all violated rules."""
+    """A controller's reply, the final state of the cluster, and all violated rules."""
 
     reply: Reply
     after: Cluster
-    writes: bool  # true if the request writes a record, so that the epoch rises
+    writes: bool  # true if the request writes a record, so that the epoch increases
     unsure: bool  # true if the order of a hash map decides whether kraft.version changes
-    refusals: tuple[Reason, ...]  # all reasons; the reply has the first
+    refusals: tuple[Reason, ...]  # all reasons; the reply has only the first
     alike: tuple[frozenset[str], ...]  # messages that differ only in the named offender
 
 
@@ -81,11 +81,11 @@ def try_requests(
 ) -> list[Tried]:
     """Return the refusals of each request by the policy and by a controller of the dialect `own`.
 
-    `vendors`: a controller accepts features that it advertises, also if no catalogue has them.
+    `vendors`: a controller accepts features that it advertises, even if no catalogue has them.
     """
     policy = refusals_by(cases, load(STRICT), tables)
     requests = JudgedRequests(replace(build(cases, own, tables), vendors=vendors), own, tables)
-    tried = []
+    results = []
     for i, (case, of_own) in enumerate(zip(cases, requests.refusals(), strict=True)):
         reply = requests.reply(i, case[1])
         words = "\n".join([reply.message or "", *(r.message or "" for r in reply.results or ())])
@@ -93,10 +93,10 @@ def try_requests(
         after = replace(requests.after(i, case[0]), cached=None)
         after = replace(after, nodes=_registering(case[0], after, own))
         if not refusals:
-            failed = bool(requests.outcome.failed_write[i])
-            refusals = list(_other_effects(case, after, own, failed=failed))
-        tried.append(Tried(refusals=tuple(refusals), after=after))
-    return tried
+            has_failed = bool(requests.outcome.failed_write[i])
+            refusals = list(_other_effects(case, after, own, failed=has_failed))
+        results.append(Tried(refusals=tuple(refusals), after=after))
+    return results
 
 
 def refusals_by(cases: Sequence[Case], dialect: Dialect, tables: Tables) -> list[list[Reason]]:
@@ -117,17 +117,17 @@ def _registering(before: Cluster, after: Cluster, dialect: Dialect) -> tuple[Nod
     if began != [False, True]:
         return after.nodes
     return tuple(
-        replace(n, registered=True) if n.role is Role.CONTROLLER and n.running else n
-        for n in after.nodes
+        replace(node, registered=True) if node.role is Role.CONTROLLER and node.running else node
+        for node in after.nodes
     )
 
 
 def _other_effects(case: Case, after: Cluster, own: Dialect, *, failed: bool) -> Iterator[Reason]:
     """Yield the effects of an accepted request that its updates do not name.
 
-    3.9 and 4.0 record a kraft.version that the raft layer does not take up (KRaftVersion). A
-    ZooKeeper-mode controller that no longer sees `/feature` writes back its last reading, and then
-    reports a failure (KafkaController.updateFeatures).
+    3.9 and 4.0 record a kraft.version that their raft layer ignores (KRaftVersion). A
+    ZooKeeper-mode controller that no longer sees `/feature` writes back the levels in its cache,
+    and then reports a failure (KafkaController.updateFeatures).
     """
     before, requested = case[0], {update.feature: update.level for update in case[1].updates}
     recorded = {KRAFT_VERSION} if own.can.kraft_version in _RECORD_ONLY else set[str]()
@@ -154,32 +154,32 @@ def judge_again(
     catalogue: Catalogue,
 ) -> tuple[Reason, ...]:
     """Return the distinct refusals of these steps by the policy and by controllers of any of
-    `releases`; every step is judged on the state that the step before leaves.
+    `releases`; every step is judged on the state after the previous step.
 
-    `mode` is kraft or zk; `releases` has the likeliest first, and the policy judges only that one,
-    as in the audit. After a refused step, later ones are not judged for that release, because their
-    state is not known.
+    `mode` is kraft or zk; `releases` has the likeliest first, and the policy judges only that
+    release, as in the audit. After a refused step the state is unknown, so later steps are not
+    judged for that release.
     """
     reasons: dict[Reason, None] = {}
-    led = [(release, lead) for release in releases for lead in who_may_lead(cluster, mode)]
-    for release, cluster_led in led:
+    led_clusters = [(release, lead) for release in releases for lead in who_may_lead(cluster, mode)]
+    for release, cluster_led in led_clusters:
         dialect = dialect_of(release, mode, catalogue)
         state = replace(cluster_led, release=release)
         for step in steps:
             case = state, request_of(step, dialect)
-            [tried] = try_requests([case], dialect, catalogue.tables, vendors=True)
+            [result] = try_requests([case], dialect, catalogue.tables, vendors=True)
             likeliest = release == releases[0]
-            refusals = [r for r in tried.refusals if likeliest or r.judge != STRICT]
+            refusals = [r for r in result.refusals if likeliest or r.judge != STRICT]
             reasons |= dict.fromkeys(refusals)
             if refusals:
                 break
-            state = tried.after
+            state = result.after
     return tuple(reasons)
 
 
 def who_may_lead(cluster: Cluster, mode: str) -> tuple[Cluster, ...]:
-    """Return the cluster once for each node that may be the active controller: the known one, else
-    every controller, and in ZooKeeper mode, or if no controller is known, every broker."""
+    """Return the cluster once for each node that may be the active controller: the known one,
+    otherwise every controller; in ZooKeeper mode, or if no controller is known, every broker."""
     controllers = [node for node in cluster.nodes if node.role is Role.CONTROLLER]
     may_lead = controllers if controllers and mode != "zk" else cluster.nodes
     ids = sorted(node.node_id for node in may_lead)
@@ -196,7 +196,7 @@ def dialect_of(release: str, mode: str, catalogue: Catalogue) -> Dialect:
 
 
 def request_of(step: Step, own: Dialect, *, validate_only: bool = False) -> Request:
-    """Return a step as a request in the newest wire version of `own` that returns results."""
+    """Return a step as a request in the newest version of `own` whose response has results."""
     capability = own.can
     version = max((v for v in capability.wire_versions if v <= capability.results_up_to), default=1)
     return Request(

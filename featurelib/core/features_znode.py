@@ -1,13 +1,13 @@
-"""Read the `/feature` znode like ZooKeeper-mode brokers, and predict what an election writes.
+"""Read the `/feature` znode like ZooKeeper-mode brokers, and predict the writes of an election.
 
-For one text and one generation of brokers the result equals the brokers' own, with the same order
-of checks and truncations. The brokers' reactions are data in features_znode.toml.
+For each text and generation of brokers the result equals the brokers' own, with the order of their
+checks and truncations. features_znode.toml has the brokers' reactions as data.
 
-The effect of a newly elected controller depends on the broker's protocol version, the znode's
-content and its release. KIP-584, Controller: ZK node bootstrap with default values, as
-KafkaController.enableFeatureVersioning and disableFeatureVersioning do it. The module also lists
-the values of inter.broker.protocol.version. A release knows its own and all older values, and a
-broker does not start with another one. KRaft uses metadata.version instead (KIP-778).
+An election's effect depends on the new controller's protocol version, the znode's content and the
+broker's release (KIP-584, Controller: ZK node bootstrap with default values;
+KafkaController.enableFeatureVersioning and disableFeatureVersioning). The module also lists the
+values of inter.broker.protocol.version. A release knows its own value and all older values, and a
+broker does not start with another value. KRaft uses metadata.version instead (KIP-778).
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ from featurelib.core.compatibility import range_refused
 from featurelib.core.dialect import Dialect, is_before
 
 DISABLED, ENABLED = 0, 1  # values of the znode's status
-Entries = tuple[tuple[str, int, int], ...]  # (name, minimum, level), by name
+Entries = tuple[tuple[str, int, int], ...]  # (name, minimum, level), sorted by name
 
 
 class Generation(StrEnum):
-    """A generation of brokers that read the znode alike and react to it alike."""
+    """A generation of brokers that read the znode and react to it alike."""
 
     ZK_2_7 = "zk-2.7"  # 2.7 to 3.2, measured with 2.8.2
-    ZK_3_3 = "zk-3.3"  # 3.3 to 3.8, measured with 3.3.2; but see wrong_type in the toml
-    ZK_3_9 = "zk-3.9"  # measured with 3.9.2; reads as zk-3.3 does, reacts otherwise
+    ZK_3_3 = "zk-3.3"  # 3.3 to 3.8, measured with 3.3.2; see wrong_type in the toml
+    ZK_3_9 = "zk-3.9"  # measured with 3.9.2; reads like zk-3.3, but reacts differently
 
 
 class ZnodeReading(StrEnum):
-    """The result of a broker reading the text of the `/feature` znode."""
+    """The result when a broker reads the text of the `/feature` znode."""
 
     ACCEPTED = "accepted"
-    DISABLED = "disabled"  # status 0: readable, its features are ignored
+    DISABLED = "disabled"  # status 0: the text is readable, its features are ignored
     UNDECODABLE = "undecodable"  # class A: Kafka's decoder raises IllegalArgumentException
-    WRONG_TYPE = "wrong_type"  # class B: it raises JsonMappingException
-    INCOMPATIBLE = "incompatible"  # class C: core/rules.py decides it, `decode` never returns it
+    WRONG_TYPE = "wrong_type"  # class B: Kafka's decoder raises JsonMappingException
+    INCOMPATIBLE = "incompatible"  # class C: decided by core/rules.py, never returned by `decode`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,8 +52,8 @@ class DecodedNode:
     """The `/feature` znode as read by a generation of brokers.
 
     `levels`: (name, minimum level, level) of 16 bits, by name; empty unless accepted.
-    `schema_version`, `status`: None if the text is refused. `fault`: one sentence for an operator,
-    or None.
+    `schema_version`, `status`: None if the text is refused. `fault`: a sentence for an operator, or
+    None.
     """
 
     reading: ZnodeReading
@@ -78,8 +78,8 @@ class _RefusedTextError(Exception):
 def decode(text: str, generation: Generation) -> DecodedNode:
     """Read the text of the `/feature` znode like brokers of a generation.
 
-    Bytes that are no UTF-8 are in `text` as surrogateescape codes. Never raises: an invalid text is
-    a reading with a fault. Source: FeatureZNode.decode (ZkData.scala; alike in 2.7.0 to 3.2.3 and
+    Bytes that are no UTF-8 are in `text` as surrogateescape codes. Never raises: the result of an
+    invalid text has a fault. Source: FeatureZNode.decode (ZkData.scala; equal in 2.7.0 to 3.2.3 and
     in 3.3.0 to 3.9.0).
     """
     try:
@@ -121,14 +121,14 @@ def _status(members: dict[str, object]) -> int:
 
 
 def _entries(members: dict[str, object]) -> dict[str, dict[str, int]]:
-    """Return feature → key → 32-bit number; even an unknown key must hold a number."""
+    """Return feature → key → 32-bit number; even an unknown key must have a number."""
     features = members.get("features", _MISSING)
     if features is None or features is _MISSING:
         raise _RefusedTextError("features", "an object", _show(features))
     entries = {}
     for name, entry in _as_object(features, "features").items():
         path = f"features[{_show(name)}]"
-        # A lone surrogate can be escaped in JSON; on the wire Java makes it a question mark.
+        # JSON can escape a lone surrogate; Java sends such a character as a question mark.
         entries[name.encode("utf-8", "replace").decode()] = {
             key: _as_int(number, f"{path}[{_show(key)}]")
             for key, number in _as_object(entry, path).items()
@@ -144,8 +144,8 @@ def _range_2_7(name: str, entry: dict[str, int]) -> tuple[int, int]:
 
 
 def _range_3_3(name: str, entry: dict[str, int], version: int) -> tuple[int, int]:
-    """Return the level twice, as 3.3 reads it: first checked, then cut to 16 bits, so that 32768
-    passes and becomes -32768."""
+    """Return the level twice, as 3.3 reads it: first checked, then cut to 16 bits, so that 32768 is
+    accepted and becomes -32768."""
     least = _bounded(name, entry, "min_version_level", 1) if version == 1 else 1
     level = _as_int16(_bounded(name, entry, "max_version_level", least))
     return level, level
@@ -164,7 +164,7 @@ def _as_int16(number: int) -> int:
 
 
 def _as_int(value: object, path: str) -> int:
-    # The exact type: Python counts true among the integers, Jackson does not.
+    # The exact type: in Python true is an integer, in Jackson it is not.
     if type(value) is int and -(2**31) <= value < 2**31:
         return value
     raise _RefusedTextError(
@@ -179,7 +179,7 @@ def _as_object(value: object, path: str) -> dict[str, object]:
 
 
 def _show(value: object) -> str:
-    """Return a stored value as short, escaped text, because it may contain anything."""
+    """Return a stored value as short, escaped text, because the value may contain anything."""
     if isinstance(value, dict | list):
         return "an object" if isinstance(value, dict) else "an array"
     text = "nothing" if value is _MISSING else json.dumps(value)
@@ -187,15 +187,14 @@ def _show(value: object) -> str:
 
 
 def _parse(text: str) -> object:
-    """Return the first JSON document of the text as Jackson reads it; the rest of the text is
-    ignored.
+    """Return the first JSON document of the text as Jackson reads it; ignore the rest of the text.
 
     `_MISSING` for white space. One difference remains: from 3.7 on brokers reject more than 1000
-    levels of nesting or digits, older brokers do not. Here Python's stack is the limit.
+    levels of nesting or digits; here Python's stack is the limit.
     """
     try:
         data = text.encode("utf-8", "surrogateescape")
-        # Jackson guesses the encoding likewise, but sees no byte-order mark in three bytes.
+        # Jackson guesses the encoding likewise, but ignores a byte-order mark in three bytes.
         encoding = "utf-8" if len(data) == 3 else json.detect_encoding(data)
         body = data.decode(encoding, "surrogateescape")
         start = len(body) - len(body.lstrip(_SPACE))
@@ -229,7 +228,7 @@ def _refuse_constant(name: str) -> NoReturn:
 _MISSING: Final = object()
 _SPACE: Final = " \t\n\r"
 _JSON: Final = json.JSONDecoder(
-    # Python refuses to make an int of thousands of digits; beyond 32 bits only the type matters.
+    # Python refuses integers of thousands of digits; beyond 32 bits only the type matters.
     parse_int=lambda digits: int(digits) if len(digits) < 20 else float(digits),
     parse_constant=_refuse_constant,
 )
@@ -241,7 +240,7 @@ class Behaviour(TypedDict):
     reading: ZnodeReading
     generations: list[Generation]
     releases: str
-    running: list[str]  # effects if the text is written while brokers run with a valid znode
+    running: list[str]  # effects of writing the text while brokers run with a valid znode
     at_start: list[str]  # effects if the text exists before the broker and its controller start
     brief: str
     text: str
@@ -258,7 +257,7 @@ def behaviour_row(reading: ZnodeReading, generation: Generation) -> Behaviour:
 
 
 def behaviour(reading: ZnodeReading, generation: Generation) -> str:
-    """Return what brokers of a generation do with such a znode, as sentences for an operator."""
+    """Return the reaction of a generation's brokers to such a znode, for operators."""
     return behaviour_row(reading, generation)["text"]
 
 
@@ -271,8 +270,8 @@ def behaviour_anywhere(reading: ZnodeReading) -> str:
 class ZnodeChange(StrEnum):
     """The effect of a controller election on the `/feature` znode."""
 
-    CREATED = "created"  # its data version becomes 0
-    REWRITTEN = "rewritten"  # its data version grows by one
+    CREATED = "created"  # the znode's data version becomes 0
+    REWRITTEN = "rewritten"  # the znode's data version grows by one
     UNCHANGED = "unchanged"
     NOBODY = "nobody"  # this broker cannot become controller; the znode is unchanged
 
@@ -281,11 +280,11 @@ class ZnodeReason(StrEnum):
     """The reason why an election writes the `/feature` znode, or fails."""
 
     ABSENT = "absent"
-    ENABLED = "enabled"  # it was Disabled, and the protocol version is 2.7 or above
-    DISABLED = "disabled"  # it was Enabled, and the protocol version is below 2.7
-    EMPTIED = "emptied"  # it was Disabled and still had features
-    SCHEMA_UP = "schema_up"  # minimums are dropped
-    SCHEMA_DOWN = "schema_down"  # every minimum becomes the level
+    ENABLED = "enabled"  # the status was Disabled, and the protocol version is 2.7 or above
+    DISABLED = "disabled"  # the status was Enabled, and the protocol version is below 2.7
+    EMPTIED = "emptied"  # the status was Disabled, and the znode still had features
+    SCHEMA_UP = "schema_up"  # the new schema has no minimums
+    SCHEMA_DOWN = "schema_down"  # the new schema has the level as every minimum
     UNDECODABLE = "undecodable"  # the election fails again and again
     WRONG_TYPE = "wrong_type"  # the broker does not even start
     INCOMPATIBLE = "incompatible"  # the broker stops because of a finalized level
@@ -311,18 +310,18 @@ class ZnodeContent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElectionResult:
-    """The consequences of electing one broker as controller for the `/feature` znode."""
+    """The consequences for the `/feature` znode if one broker is elected controller."""
 
     change: ZnodeChange
     reasons: tuple[ZnodeReason, ...] = ()
     text: str | None = None  # the text of the znode afterwards
     content: ZnodeContent | None = None  # the text as read; None if no controller is elected
-    lost: Entries = ()  # the levels that were finalized before and are not afterwards
+    lost: Entries = ()  # the finalized levels that are not finalized afterwards
     fault: str | None = None  # the fault of the earlier text, for people
     unfit: tuple[str, ...] = ()  # features that this broker does not support
 
     def version(self, before: int | None) -> int | None:
-        """Return the znode's data version (epoch) after the election; `before` None: no znode."""
+        """Return the znode's data version (epoch) after the election; `before` None = no znode."""
         if self.change is ZnodeChange.CREATED:
             return 0
         return before + 1 if before is not None and self.change is ZnodeChange.REWRITTEN else before
@@ -333,17 +332,18 @@ def elect(
 ) -> ElectionResult:
     """Predict the effect on the znode if a broker of `dialect`'s generation is elected controller.
 
-    `text` is the stored text, None if the znode is absent; `protocol_version` the broker's
-    inter.broker.protocol.version; `supported` the ranges it advertises. None if it supports every
-    level of the znode; without a znode, levels that only its broker knows are left out.
+    `text`: the stored text, None if the znode is absent; `protocol_version`: the broker's
+    inter.broker.protocol.version; `supported`: the ranges that the broker advertises, None = every
+    level of the znode. Without a znode, levels that only the broker knows are omitted.
     """
     table = dialect.election
-    on = not is_before(protocol_version, table.system_from)
+    is_on = not is_before(protocol_version, table.system_from)
     second = bool(table.schema_2_from) and not is_before(protocol_version, table.schema_2_from)
-    schema, status = 2 if second else 1, ENABLED if on else DISABLED
+    schema, status = 2 if second else 1, ENABLED if is_on else DISABLED
     if text is None:
-        # All levels that this broker supports are finalized, even if other brokers lack them.
-        ranges, full_range = (supported or {}) if on else {}, table.creates_range
+        # The election finalizes all levels that this broker supports, even if other brokers lack
+        # them.
+        ranges, full_range = (supported or {}) if is_on else {}, table.creates_range
         levels = [(name, low if full_range else high, high) for name, (low, high) in ranges.items()]
         made = ZnodeContent(schema_version=schema, status=status, levels=tuple(sorted(levels)))
         return ElectionResult(
@@ -378,7 +378,7 @@ def incompatible(levels: Entries, supported: Features, dialect: Dialect) -> tupl
     minimum, level, low, high = np.array(rows, dtype=np.int32).reshape(-1, 4).T
     silent = np.array([name not in supported for name, _, _ in levels], dtype=bool)
     mask = range_refused(dialect.protection.brokers, minimum, level, low, high, silent)
-    return tuple(name for (name, _, _), bad in zip(levels, mask, strict=True) if bad)
+    return tuple(name for (name, _, _), is_bad in zip(levels, mask, strict=True) if is_bad)
 
 
 def _rewrite(
@@ -392,8 +392,8 @@ def _rewrite(
     if not was_on and holds_ignored:
         reasons.append(ZnodeReason.EMPTIED)
     if dialect.election.schema_2_from and schema != target.schema_version:
-        up = target.schema_version > schema
-        reasons.append(ZnodeReason.SCHEMA_UP if up else ZnodeReason.SCHEMA_DOWN)
+        is_upgrade = target.schema_version > schema
+        reasons.append(ZnodeReason.SCHEMA_UP if is_upgrade else ZnodeReason.SCHEMA_DOWN)
     levels = node.levels if target.status == ENABLED else ()
     content = ZnodeContent(
         schema_version=target.schema_version if reasons else schema,

@@ -50,13 +50,13 @@ class Offences:
     """The refusals of a batch: every rule for every update; K rules in order, U updates."""
 
     offends: Flags  # [K, U]
-    named: Ints  # [K, U] the pair of the first offending node; -1 means the rule names none
+    named: Ints  # [K, U] the pair of the first offending node; -1 = the rule names no node
     columns: UpdateColumns
-    rejecting_check: Ints  # [R] the first check that refuses the whole request; -1 if none
+    rejecting_check: Ints  # [R] the first check that refuses the whole request; -1 = no check does
 
     @property
     def first(self) -> Ints:
-        """The first violated rule of each update [U]; -1 if none."""
+        """The first violated rule of each update [U]; -1 = no rule is violated."""
         mask = self.offends.any(axis=0)
         return np.where(mask, self.offends.argmax(axis=0), NOT_HERE)
 
@@ -65,13 +65,13 @@ class Offences:
 class Consequences:
     """The effects of each request and update on its cluster."""
 
-    failed_by: Ints  # [R] the update that refuses the whole request; -1 if none
-    applied: Flags  # [U] the update and its request are accepted, and it is no dry run
-    failed_write: Flags  # [R] results report a failure, because the write was not visible in time
+    failed_by: Ints  # [R] the update that refuses the whole request; -1 = no update does
+    applied: Flags  # [U] update and request are accepted, and the request does not only validate
+    failed_write: Flags  # [R] the response reports a failure: the write came too late
     after: Levels  # [R, F]
     after_min: Levels  # [R, F]
     kraft_record: Levels  # [R]
-    writes: Flags  # [R] a record is written, so the epoch rises
+    writes: Flags  # [R] the request writes a record, so the epoch increases
     unsure: Flags  # [R] an unspecified order decides whether kraft.version changes
 
 
@@ -94,35 +94,35 @@ def _ask(row: RuleRow, columns: UpdateColumns, batch: Batch) -> tuple[Mask, Ints
         return _scoped(row, row.rule.ask(columns), columns), NOT_HERE
     if row.rule.about_nodes:
         nodes = NodeColumns(columns, batch, row.asks, row.absence)
-        first = _first_pair(nodes, _scoped(row, row.rule.ask(nodes), columns, nodes.update))
-        return first >= 0, first
+        first_pairs = _first_pair(nodes, _scoped(row, row.rule.ask(nodes), columns, nodes.update))
+        return first_pairs >= 0, first_pairs
     group = GroupColumns(columns, batch, row.asks, row.absence)
     mask = _scoped(row, row.rule.ask(group), columns)
     if not mask.any():
         return mask, NOT_HERE
-    missing = ~group.nodes.group.registered[group.nodes.pair]
-    return mask, np.where(mask, _first_pair(group.nodes, missing), NOT_HERE)
+    is_missing = ~group.nodes.group.registered[group.nodes.pair]
+    return mask, np.where(mask, _first_pair(group.nodes, is_missing), NOT_HERE)
 
 
 def _scoped(row: RuleRow, mask: Mask, columns: UpdateColumns, update: Ints | None = None) -> Mask:
-    """Return the mask `mask` limited to the scopes of `row`; `update`: the update of each row."""
+    """Return `mask` limited to the scopes of `row`; `update`: the update of each row."""
     for scope in row.where:
-        inside = scope.ask(columns)
-        mask = mask & (inside if update is None else inside[update])
+        in_scope = scope.ask(columns)
+        mask = mask & (in_scope if update is None else in_scope[update])
     return mask
 
 
 def _first_pair(nodes: NodeColumns, mask: Mask) -> Ints:
-    """Return [U] the first offending pair of each update; -1 if none."""
-    first = np.full(len(nodes.size), NOT_HERE)
-    at = np.flatnonzero(mask)[::-1]  # backwards: the first pair overwrites later ones
-    first[nodes.update[at]] = nodes.pair[at]
-    return first
+    """Return [U] the first offending pair of each update; -1 = no pair offends."""
+    first_pairs = np.full(len(nodes.size), NOT_HERE)
+    at = np.flatnonzero(mask)[::-1]  # backwards, so that the first pair overwrites later pairs
+    first_pairs[nodes.update[at]] = nodes.pair[at]
+    return first_pairs
 
 
 def offending_pairs(offences: Offences, batch: Batch, row: RuleRow) -> tuple[Ints, Ints]:
-    """Return every (update, pair) that `row`, which checks nodes, names: the pair does not support
-    the level of the update, or it never registered."""
+    """Return every offending (update, pair) of `row`, a rule that checks nodes: the pair does not
+    support the update's level, or never registered."""
     assert row.asks is not None
     nodes = NodeColumns(offences.columns, batch, row.asks, row.absence)
     mask = row.rule.ask(nodes) if row.rule.about_nodes else ~nodes.group.registered[nodes.pair]
@@ -136,22 +136,22 @@ def decide(batch: Batch, dialect: Dialect, offences: Offences) -> Consequences:
     request, passed = updates.request, offences.first == NOT_HERE
     failed_by = np.full(batch.requests, NOT_HERE)
     if capability.atomic:  # the first failing update refuses the request
-        bad = np.flatnonzero(~passed & (offences.rejecting_check == NOT_HERE)[request])
-        latest_first = bad[np.argsort(-updates.rank[bad], kind="stable")]
+        failing = np.flatnonzero(~passed & (offences.rejecting_check == NOT_HERE)[request])
+        latest_first = failing[np.argsort(-updates.rank[failing], kind="stable")]
         failed_by[request[latest_first]] = latest_first
     good = passed & ((offences.rejecting_check == NOT_HERE) & (failed_by == NOT_HERE))[request]
-    wet = ~(batch.dry_run & (capability.validate_only == HONOURED))[request]
-    applied, leaked = good & wet, np.zeros_like(good)
-    if capability.kraft_version_leaks:  # the raft layer changed before the request was refused
+    not_dry_run = ~(batch.dry_run & (capability.validate_only == HONOURED))[request]
+    applied, leaked = good & not_dry_run, np.zeros_like(good)
+    if capability.kraft_version_leaks:  # the raft layer changes before the refusal
         refused_by = failed_by[request]
         earlier = (refused_by >= 0) & (updates.rank < updates.rank[np.maximum(refused_by, 0)])
         moves = columns.is_kraft_version & (updates.level > columns.current)
-        leaked = moves & passed & earlier & wet
+        leaked = moves & passed & earlier & not_dry_run
     after, after_min = _levels_after(batch, capability, columns, applied | leaked)
     writing = applied
-    if capability.kraft_version == "raft":  # no record is written without a change
-        idle = columns.is_kraft_version & (columns.kind != UpgradeType.UPGRADE)
-        writing = applied & ~idle
+    if capability.kraft_version == "raft":  # the controller writes no record if the level stays
+        is_idle = columns.is_kraft_version & (columns.kind != UpgradeType.UPGRADE)
+        writing = applied & ~is_idle
     writes = batch.having(writing)
     silent_failure = writes & (state.node_missing | state.blind)
     failed_write = silent_failure & (capability.after_failed_wait > 0)
@@ -175,7 +175,7 @@ def decide(batch: Batch, dialect: Dialect, offences: Offences) -> Consequences:
 def _levels_after(
     batch: Batch, capability: Capability, columns: UpdateColumns, moved: Flags
 ) -> tuple[Levels, Levels]:
-    """Return the levels and minimum levels that nodes report after the request has settled."""
+    """Return the levels and minimum levels that nodes report in the end."""
     updates, state, mask = batch.updates, batch.state, batch.having(moved)
     after, after_min = state.finalized.copy(), state.minimum.copy()
     if capability.judges == "cached":
@@ -191,6 +191,6 @@ def _levels_after(
     after[at] = level[moved]
     if capability.stores_min == "local":
         after_min[at] = np.where(level > 0, columns.local_min, 0)[moved]
-    else:  # a single level, which is its own minimum
+    else:  # a level is its own minimum
         after_min[mask] = after[mask]
     return after, after_min

@@ -1,17 +1,17 @@
-"""The table of nodes, and the nodes that each rule checks: the only place for both.
+"""Hold the table of nodes, and choose the nodes that each rule checks.
 
-A row is a node half, of a plain `Cluster` (cluster.py) or of a fleet's evidence (fleet.py). Both
-are checked alike; only their columns are filled differently, because evidence has gaps. Missing
+A row is a node in one role, of a plain `Cluster` (cluster.py) or of a fleet's evidence (fleet.py).
+The checks are the same; only the columns are filled differently, because evidence has gaps. Missing
 evidence never refuses a level (the audit reports it as UNKNOWN):
 
 | column       | of a plain cluster            | of evidence                                     |
 |--------------|-------------------------------|-------------------------------------------------|
-| `registered` | as it is                      | controllers pass where no list of them was read |
-| `live`       | runs, not fenced, not ignored | every broker, but who does not fit is left out |
-| `reachable`  | a registered voter that runs  | every controller that answered us               |
-| `configured` | its place in the list         | 0 where it is in the list: the order is lost    |
-| `leads`      | the active controller         | whoever may be it, where nobody knows which is  |
-| `profile`    | what it supports              | "anything", where its range is not known        |
+| `registered` | its own value                 | true for a controller if no list was read       |
+| `live`       | runs, not fenced, not ignored | every broker, except incompatible brokers       |
+| `reachable`  | a registered voter that runs  | every controller that responded                 |
+| `configured` | its position in the list      | 0 if the list has it: the order is lost         |
+| `leads`      | the active controller         | every possible controller if none is known      |
+| `profile`    | its range map                 | "anything" if its range is unknown              |
 
 If `controller.quorum.voters` was not read, both use the voters in a static quorum, and no node in a
 dynamic quorum.
@@ -27,18 +27,18 @@ from featurelib.core.dialect import Asks
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nodes:
-    """The columns of all broker and controller halves, [N]; those of a cluster lie together."""
+    """The columns of all brokers and controllers, [N]; the nodes of a cluster lie together."""
 
     cluster: Ints  # the position of the node's cluster or request
     node_id: Ints
     controller: Flags  # true for a controller, false for a broker
-    profile: Ints  # the node's row in the Ranges of the batch
+    profile: Ints  # the position of the node's range map in the Ranges of the batch
     known: Flags  # false if only a controller's configuration has the node
     registered: Flags
     voter: Flags
     live: Flags
     reachable: Flags
-    configured: Ints  # place in the active controller's controller.quorum.voters; -1 if not in it
+    configured: Ints  # position in the active controller's configured voters; -1 = absent
     leads: Flags
     is_active: Flags  # true for the active controller itself
 
@@ -67,8 +67,8 @@ def are_asked(nodes: Nodes, asks: Asks) -> Flags:
 
 
 def are_walked(nodes: Nodes, asks: Asks) -> Flags:
-    """Return a mask of the nodes that a controller iterates over for `asks`. It skips some of them,
-    such as itself; the order depends on the size of the whole table."""
+    """Return a mask of the nodes over which a controller iterates for `asks`. It skips some of
+    these nodes, such as itself, but the order depends on the size of the whole table."""
     match asks:
         case Asks.REACHABLE_CONTROLLERS:
             return nodes.controller & nodes.voter

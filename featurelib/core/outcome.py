@@ -1,12 +1,12 @@
-"""Decide the outcome of a request and of a run: the state decides, the response only explains.
+"""Decide the outcome of a request and of a run by the state; a response only explains it.
 
-A finalized level counts as applied, whatever the response was: 4.1 moves kraft.version while it
-refuses the request, ZooKeeper mode writes and then answers 96. A level that is not there is not
-applied only once it is proven that nobody can carry the request out any more: by a refusal for
-good, or because everybody who may hold it has handled all that was sent before (Passed) and the
-level of afterwards is the old one. No clock proves it: a controller reckons a request's time from
-when it handles it, so one that stood still carries it out when it goes on, minutes later. Nor does
-a replica that merely is behind, nor error 7, which comes from a broker that gave up waiting.
+A finalized level counts as applied, whatever the response was: 4.1 changes kraft.version even if it
+refuses the request, and ZooKeeper mode writes and then responds with 96. Another level counts as
+not applied only with proof that no node can still apply the request. The proof is a final refusal;
+or all nodes that may hold the request have handled all earlier requests (Passed), and the level is
+the old one afterwards. Time proves nothing: a controller counts a request's timeout from its
+handling, so a paused controller may apply the request minutes later. A lagging replica proves
+nothing, nor does error 7, which a broker sends when it stops waiting.
 """
 
 from __future__ import annotations
@@ -24,28 +24,29 @@ class Fate(StrEnum):
     """The outcome of an update or of a step."""
 
     APPLIED = "applied"  # the level is finalized
-    REJECTED = "rejected"  # the controller refused it, and the level did not change
+    REJECTED = "rejected"  # the controller refused the update, and the level did not change
     NOT_APPLIED = "not applied"  # no refusal is known, and the level is unchanged
     OVERTAKEN = "overtaken"  # another tool changed the level, too
-    UNKNOWN = "unknown"  # it may be finalized or not
+    UNKNOWN = "unknown"  # the level may be finalized or not
     PARTLY = "partly applied"  # some updates of a step are finalized, and some are not
 
 
 # Final error codes: the controller rejected the request and will not apply it later. 96,
+# REQUEST_TIMED_OUT and NOT_CONTROLLER are not final: the next leader may commit the record.
 # REQUEST_TIMED_OUT and NOT_CONTROLLER are not final: the next leader may commit the record.
 FINAL_ERRORS = frozenset({31, 35, 42, 95})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """The response to a request. Without `reply` it was lost, or the request was never `sent`."""
+    """The response to a request. `reply` None = the response was lost, or no request was `sent`."""
 
     reply: Reply | None = None
     sent: bool = True
     why: str = ""  # the reason for a missing reply
 
     def of(self, feature: str) -> tuple[int | None, str | None]:
-        """Return code and message of the response about one update, or None."""
+        """Return code and message of the response about one update; (None, None) = no response."""
         return self.reply.of(feature) if self.reply else (None, self.why or None)
 
 
@@ -63,7 +64,7 @@ class LevelsSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveOutcome:
-    """The outcome of one update, its response, and the level now (None if unknown)."""
+    """The outcome of one update, its response, and the present level (None = unknown)."""
 
     update: Move
     fate: Fate
@@ -74,20 +75,20 @@ class MoveOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepOutcome:
-    """The outcome of one request. `late`: the nodes that do not report its levels yet. `proof`: why
-    no part of it can still be applied; `unproven`: why some part may; "" means this decided
-    nothing."""
+    """The outcome of one request. `late`: the nodes that do not report the new levels yet. `proof`:
+    why no update can still be applied. `unproven`: why some update may still be applied. "" = this
+    did not decide the outcome."""
 
     position: int
     updates: tuple[MoveOutcome, ...]
     late: tuple[str, ...] = ()
-    asked: int = 0  # the number of nodes that should report the levels; a combined node is one
+    asked: int = 0  # the number of nodes that should report the levels; a combined node counts once
     proof: str = ""
     unproven: str = ""
 
     @property
     def fate(self) -> Fate:
-        """The outcome of the whole request, from those of its updates."""
+        """The outcome of the whole request, from the outcomes of its updates."""
         fates = {outcome.fate for outcome in self.updates}
         if Fate.UNKNOWN in fates:
             return Fate.UNKNOWN
@@ -101,10 +102,9 @@ class StepOutcome:
 def settle(
     step: Step, position: int, delivery: Delivery, levels: LevelsSeen | None, *, proven: bool
 ) -> StepOutcome:
-    """Return the outcome of a request from its response and the present levels (None if
-    unreadable).
+    """Return the outcome of a request from its response and the present levels (None = unreadable).
 
-    `proven`: no node could apply the request any more when `levels` was read.
+    `proven`: when `levels` was read, no node could apply the request any more.
     """
     outcomes = []
     for move in step.updates:
@@ -123,24 +123,24 @@ def _fate(move: Move, step: Step, delivery: Delivery, level: int | None, *, prov
         return Fate.NOT_APPLIED
     if level == move.to_level:
         return Fate.APPLIED
-    final = code in FINAL_ERRORS and not may_have_leaked(move, step)
+    is_final = code in FINAL_ERRORS and not may_have_leaked(move, step)
     if level is None:
-        return Fate.REJECTED if final else Fate.UNKNOWN
-    is_over = final or proven or code == NO_ERROR
+        return Fate.REJECTED if is_final else Fate.UNKNOWN
+    is_over = is_final or proven or code == NO_ERROR
     if level != move.from_level:
         return Fate.OVERTAKEN if is_over else Fate.UNKNOWN
-    if final:
+    if is_final:
         return Fate.REJECTED
     if not proven:
-        return Fate.UNKNOWN  # the controller accepted, and the queried node may be behind
-    if code == NO_ERROR:  # restored; kraft.version is never lowered: 4.0 accepts it without effect
+        return Fate.UNKNOWN  # the controller accepted, but the queried node may lag
+    if code == NO_ERROR:  # restored; 4.0 accepts a downgrade of kraft.version without effect
         return Fate.NOT_APPLIED if move.feature == KRAFT_VERSION else Fate.OVERTAKEN
     return Fate.NOT_APPLIED if code is None else Fate.REJECTED
 
 
 def may_have_leaked(move: Move, step: Step) -> bool:
-    """Return true for a kraft.version update in a request of several: from 4.1 on it happens
-    although the rest of the request is refused, and is visible a moment later (KAFKA-16538)."""
+    """Return true for a kraft.version update in a request of several updates: from 4.1 on it is
+    applied even if the rest is refused, and is visible a moment later (KAFKA-16538)."""
     return move.feature == KRAFT_VERSION and len(step.updates) > 1
 
 
@@ -166,10 +166,10 @@ class EndingKind(StrEnum):
     """The end of a run of a plan. A plan that is only partly applied is never called applied."""
 
     APPLIED = "applied"  # every level is finalized, and every node reports it
-    NOTHING_TO_DO = "nothing to do"  # every level was finalized before; nothing was sent
-    VALIDATED = "validated"  # the controller would accept the next step; nothing was written
-    REHEARSED = "rehearsed"  # everything was checked and nothing was sent (--dry-run)
-    REJECTED = "rejected"  # the controller refused, or got no request; nothing was written
+    NOTHING_TO_DO = "nothing to do"  # every level was finalized before; no request was sent
+    VALIDATED = "validated"  # the controller would accept the next step; no record was written
+    REHEARSED = "rehearsed"  # everything was checked and no request was sent (--dry-run)
+    REJECTED = "rejected"  # the controller refused, or got no request; no record was written
     STOPPED = "stopped"  # some levels were written, or not every node reports them
     UNKNOWN = "unknown"  # levels may have been written: run resume
 
@@ -182,7 +182,7 @@ class EndingKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """The result of one `apply` and the reason of its end. `steps`: the steps of this call;
+    """The result of one `apply`, and the reasons for its end. `steps`: the steps of this call;
     `before`: the number of steps that earlier calls applied."""
 
     kind: EndingKind
@@ -191,11 +191,11 @@ class Ending:
     total: int  # the number of steps in the plan
     before: int = 0
     steps: tuple[StepOutcome, ...] = ()
-    reasons: tuple[str, ...] = ()  # the reasons why it stopped
+    reasons: tuple[str, ...] = ()  # the reasons why the run stopped
 
     @property
     def applied(self) -> int:
-        """The number of the plan's steps that are applied, by this run or earlier ones."""
+        """The number of the plan's steps that this or an earlier call applied."""
         return self.before + sum(step.fate is Fate.APPLIED for step in self.steps)
 
 

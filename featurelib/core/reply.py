@@ -1,7 +1,7 @@
-"""The response of a controller as sent over the wire: error codes and messages.
+"""Build a controller's response as sent over the network: error codes and messages.
 
-Only for displayed rows: judging thousands of requests needs no text. `read_refusal` reads the node
-and range in a controller's refusal, because no other source may show them.
+Only displayed rows need texts: thousands of requests are judged without. `read_refusal` reads the
+node and range in a controller's refusal, because no other source may show them.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ class Result:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """An UpdateFeatures response; `results` is None if the wire version has no results."""
+    """An UpdateFeatures response; `results` None = the protocol version has no results."""
 
     code: int
     message: str | None
     results: tuple[Result, ...] | None
 
     def of(self, feature: str) -> tuple[int | None, str | None]:
-        """Return code and message of one update; an error of the whole request counts for each."""
+        """Return code and message of one update; an error of the request counts for each."""
         if self.code != NO_ERROR:
             return self.code, self.message
-        if not self.results:  # wire version 2 has no results on success
+        if not self.results:  # version 2 has no results on success
             return NO_ERROR, None
         results = {result.feature: (result.code, result.message) for result in self.results}
         return results.get(feature, (None, "the response does not mention it"))
@@ -65,7 +65,7 @@ class Reply:
 
 
 class Refuser(NamedTuple):
-    """A node named in a refusal, with its range; None if it does not support the feature."""
+    """The node named in a refusal, with its range; None = the node does not support the feature."""
 
     role: Role
     node_id: int
@@ -116,18 +116,18 @@ class JudgedRequests:
     def _results(self, position: int, request: Request) -> tuple[Result, ...]:
         rows = np.flatnonzero(self.batch.updates.request == position).tolist()
         by_name = {result.feature: result for result in (self._result(i, position) for i in rows)}
-        if self.by.can.atomic:  # one result for each entry, also for repeated names
+        if self.by.can.atomic:  # one result per update, also for repeated names
             return tuple(by_name[update.feature] for update in request.updates)
         return tuple(by_name[name] for name in sorted(by_name))
 
-    def _result(self, i: int, position: int) -> Result:
-        dialect, rule = self.by, int(self._first[i])
+    def _result(self, index: int, position: int) -> Result:
+        dialect, rule = self.by, int(self._first[index])
         code, message = NO_ERROR, dialect.text.good_result
         if rule != NOT_HERE:
-            code, message = dialect.rules[rule].code_number, self._words(rule, i)
+            code, message = dialect.rules[rule].code_number, self._message_of(rule, index)
         elif self.outcome.failed_write[position]:
             code, message = dialect.can.after_failed_wait, dialect.text.failed_write
-        return Result(feature=self._feature(i), code=code, message=message)
+        return Result(feature=self._feature(index), code=code, message=message)
 
     def refusals(self) -> list[list[Reason]]:
         """Return the violated rules of each request, with the messages of the dialect or policy."""
@@ -137,7 +137,7 @@ class JudgedRequests:
                 reasons[request].append(self._refusal(self.by.request_checks[rejecting_check]))
         request_of = self.batch.updates.request.tolist()
         for rule, i in zip(*(at.tolist() for at in self.offences.offends.nonzero()), strict=True):
-            level, words = int(self.batch.updates.level[i]), self._words(rule, i)
+            level, words = int(self.batch.updates.level[i]), self._message_of(rule, i)
             refusal = self._refusal(self.by.rules[rule], self._feature(i), level, words)
             reasons[request_of[i]].append(refusal)
         return reasons
@@ -168,16 +168,16 @@ class JudgedRequests:
             if rule != NOT_HERE and self.by.rules[rule].asks is not None:
                 pairs = offending_pairs(self.offences, self.batch, self.by.rules[rule])
                 offenders = pairs[1][pairs[0] == i].tolist()
-                words = {self._words(rule, i, pair) for pair in offenders}
+                words = {self._message_of(rule, i, pair) for pair in offenders}
                 groups.append(frozenset(words | {self.by.text.atomic_prefix + w for w in words}))
         return tuple(groups)
 
     def _feature(self, i: int) -> str:
         return self.batch.names[int(self.batch.updates.feature[i])]
 
-    def _words(self, rule: int, i: int, pair: int | None = None) -> str:
+    def _message_of(self, rule: int, i: int, pair: int | None = None) -> str:
         """Return the message of rule `rule` about update `i`, with the first node of `pair`;
-        without a pair, with the first offending node."""
+        without `pair` with the first offending node."""
         row, batch, columns = self.by.rules[rule], self.batch, self.offences.columns
         updates, tables = batch.updates, self._tables
         release = int(batch.state.release[updates.request[i]])
