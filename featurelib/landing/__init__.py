@@ -1,4 +1,4 @@
-"""Landing lines: text in, evidence or a reason out. `read` takes one line of a landing file."""
+"""Read landing lines: text in, evidence or the reason for quarantine out. `read` takes one line."""
 
 from featurelib.landing.kinds import ApiVersionsAnswer as ApiVersionsAnswer
 from featurelib.landing.kinds import ClusterDescription as ClusterDescription

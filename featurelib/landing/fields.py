@@ -1,8 +1,8 @@
-"""The form of a landing line: the types of its fields, its common keys, and how it is written.
+"""Define the form of a landing line: the types of its fields, its common keys, and its text.
 
-The types have the bounds of Kafka's wire. A field's annotation has both the bound and its message,
-so that a message never names another bound than the checked one. A kind of line is a `Line` whose
-tag is the value of `kind`; its `content` either returns the observation or raises the FaultError
+The types have the bounds of Kafka's protocol. A field's annotation has both the bound and its
+message, so a message never names another bound than the checked one. A kind of line is a `Line`
+whose tag is the value of `kind`; its `content` returns the observation, or raises the FaultError
 that quarantines the line.
 """
 
@@ -30,8 +30,8 @@ INT8_MAX = 2**7 - 1
 INT16_MAX = 2**15 - 1
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
-CLUSTER_LENGTH = 255  # Maximum length of a cluster id, in characters
-NAME_LENGTH = 32767  # the most bytes of a name in UTF-8: a Kafka string has an int16 length
+CLUSTER_LENGTH = 255  # the maximum length of a cluster id, in characters
+NAME_LENGTH = 32767  # the maximum bytes of a name in UTF-8: a Kafka string has an int16 length
 
 
 def _from(low: int, high: int, kind: str = "a whole number") -> Meta:
@@ -60,7 +60,7 @@ Count = Annotated[int, _from(0, INT64_MAX)]
 LineNumber = Annotated[int, _from(1, INT64_MAX)]
 ApiVersionsVersion = Annotated[int, _from(0, 5, "a version of ApiVersions")]
 DescribeVersion = Annotated[int, _from(0, 2, "a version of this request")]
-# Version 0 does not return the source of a value.
+# A response in version 0 lacks the source of a value.
 ConfigsVersion = Annotated[int, _from(1, 4, "a version of this request")]
 Listener = Annotated[Literal["broker", "controller"], Meta(description="broker or controller")]
 EndpointType = Annotated[Literal[1, 2], Meta(description="1 (brokers) or 2 (controllers)")]
@@ -76,8 +76,7 @@ class Line(
 ):
     """A landing line with the keys that it has in the file.
 
-    Written again it has no key that the file's line lacks: `read` proves by this that a line is
-    strict.
+    Encoded again, the line has no key that the file's line lacks: by this `read` proves strictness.
     """
 
     cluster_id: ClusterId
@@ -91,8 +90,8 @@ class Timed(Line, frozen=True, gc=False, kw_only=True):
 
 
 def checked_id(cluster: str) -> str:
-    """Return a cluster's id unchanged. Raises FaultError if it has control characters."""
-    # A printable text has no control characters, and this check is faster than a search.
+    """Return a cluster's id unchanged. Raises FaultError if the id has control characters."""
+    # This check is faster than a search: a printable text has no control characters.
     if not cluster.isprintable() and _CONTROL.search(cluster):
         raise FaultError(f"cluster_id: expected no control characters, found {show(cluster)}")
     return cluster
@@ -109,7 +108,7 @@ def microseconds(time: datetime) -> int:
 
 
 _ENCODER = msgspec.json.Encoder()
-_SAYS_ABSENT = frozenset({"data", "version"})  # null in these keys: there is no such znode
+_SAYS_ABSENT = frozenset({"data", "version"})  # null in these keys means: there is no such znode
 
 
 def write_line(kind: str, cluster_id: str, observed_at: int, keys: Mapping[str, object]) -> bytes:
@@ -134,30 +133,30 @@ Ranges = tuple[tuple[str, int, int], ...]  # (feature, first, last), sorted by f
 
 
 def ordered(ranges: Iterable[tuple[str, int, int]], path: str) -> Ranges:
-    """Return `ranges` by feature. Raises FaultError for a bad or repeated name, or min above
-    max."""
+    """Return `ranges` sorted by feature. Raises FaultError for a bad or repeated name, or a minimum
+    above the maximum."""
     by_name = sorted(ranges)
-    before = None
-    for name, first, last in by_name:
+    previous = None
+    for name, lowest, highest in by_name:
         if not 1 <= (length := len(name.encode())) <= NAME_LENGTH:
             raise FaultError(f"{path}: expected names of 1 to {NAME_LENGTH} bytes, found {length}")
-        if name == before:
+        if name == previous:
             raise FaultError(f'{path}: the feature "{show(name)}" is named more than once')
-        if first > last:
-            actual = f"found {first} to {last}"
+        if lowest > highest:
+            actual = f"found {lowest} to {highest}"
             raise FaultError(f'{path}: expected the range of "{show(name)}" to ascend, {actual}')
-        before = name
+        previous = name
     return tuple(by_name)
 
 
 def reader(path: str, kind: type[msgspec.Struct], end: Callable[..., _T]) -> Callable[[bytes], _T]:
-    """Return a function that decodes the list in the field `path`, each distinct text once: nodes
-    of one build repeat it byte for byte. It raises FaultError for an invalid list."""
+    """Return a function that decodes the list in the field `path`, and caches each distinct text:
+    nodes of one build send equal texts. The function raises FaultError for an invalid list."""
     decoder = msgspec.json.Decoder(list[kind])  # type: ignore[valid-type]  # a value, as all types
     shape = Annotated[list[kind], Meta(description="a list of objects")]  # type: ignore[valid-type]
 
     def read(raw: bytes) -> _T:
-        require_strict(raw, MAX_DEPTH - 1)  # the line itself is one level
+        require_strict(raw, MAX_DEPTH - 1)  # the line itself is one level of nesting
         try:
             return end(map(msgspec.structs.astuple, decoder.decode(raw)), path)
         except msgspec.ValidationError as error:

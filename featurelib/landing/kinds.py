@@ -5,7 +5,7 @@ the FaultError that quarantines the line. A line without a response, or with an 
 nothing: its empty lists never mean "supports nothing". Unused fields may have any value.
 
 The text of a znode and the line of a tool are stored unchanged; a finding reports damage in them.
-`registration`, `controller` and `tool_feature` read them; metadata_log reads a log's line.
+`registration`, `controller` and `tool_feature` read these texts; metadata_log reads a log's line.
 """
 
 from __future__ import annotations
@@ -69,12 +69,12 @@ KNOWS_MINIMUM_ZERO = 4  # the first version whose client can read a minimum of 0
 
 
 class ApiVersionsAnswer(msgspec.Struct, frozen=True, gc=False):
-    """An ApiVersions response; with an `error` only the queried node is known.
+    """An ApiVersions response; if it has an `error`, only the queried node is known.
 
-    `supported` is (feature, min_version, max_version), None if not in the line; `finalized` is
-    (feature, min_level, max_level), both by feature. `epoch` is -1 if unknown to this node.
-    `offers` are the requests it offers, (api_key, min_version, max_version) by key; () = not in the
-    line.
+    `supported` is (feature, min_version, max_version), None if the line lacks the list; `finalized`
+    is (feature, min_level, max_level), both by feature. `epoch` -1 = unknown to this node. `offers`
+    are the supported requests, (api_key, min_version, max_version) by key; () = the line lacks the
+    list.
     """
 
     node_id: int
@@ -91,8 +91,8 @@ class ApiVersionsAnswer(msgspec.Struct, frozen=True, gc=False):
 
 
 class ApiVersionsLine(Timed, tag="api_versions", frozen=True, gc=False, kw_only=True):
-    """An ApiVersions response of one of a node's listeners: the node's ranges, and the levels it
-    knows as finalized. Lists are decoded separately."""
+    """An ApiVersions response of one of a node's listeners: the node's ranges, and the finalized
+    levels that it knows. Lists are decoded separately."""
 
     node_id: NodeId
     role: Listener
@@ -111,10 +111,10 @@ class ApiVersionsLine(Timed, tag="api_versions", frozen=True, gc=False, kw_only=
         offers = _api_keys(bytes(self.api_keys)) if self.api_keys else ()
         epoch, answered = self.finalized_features_epoch, self.answered_version
         key = (self.node_id, ROLES[self.role], self.endpoint, self.asked_version)
-        if offers and self._has_requests_alone():
+        if offers and self._has_only_requests():
             return ApiVersionsAnswer(*key, answered, None, -1, None, (), offers)
         if not self.supported_features or not self.finalized_features or epoch is None:
-            self._require_silence()
+            self._require_no_response()
         elif self.error is not None:
             raise FaultError(f"the line has an answer and an error: {show(self.error)}")
         else:
@@ -127,8 +127,8 @@ class ApiVersionsLine(Timed, tag="api_versions", frozen=True, gc=False, kw_only=
         error = self.error or f"error code {self.error_code}"
         return ApiVersionsAnswer(*key, None, error, -1, (), ())
 
-    def _has_requests_alone(self) -> bool:
-        """Return true for a valid response in a version that has no features."""
+    def _has_only_requests(self) -> bool:
+        """Return true for a valid response in a version without features."""
         answers = (self.supported_features, self.finalized_features, self.error, self.error_code)
         return (
             self.asked_version < FEATURES_FROM
@@ -136,18 +136,18 @@ class ApiVersionsLine(Timed, tag="api_versions", frozen=True, gc=False, kw_only=
             and self.finalized_features_epoch is None
         )
 
-    def _require_silence(self) -> None:
+    def _require_no_response(self) -> None:
         """Raise FaultError for an incomplete response, or for neither a response nor an error."""
         fields = {
             "supported_features": bool(self.supported_features),
             "finalized_features_epoch": self.finalized_features_epoch is not None,
             "finalized_features": bool(self.finalized_features),
         }
-        names = [name for name, is_there in fields.items() if is_there]
+        names = [name for name, is_given in fields.items() if is_given]
         if names and self.error is not None:
             raise FaultError(f"the line has both error and {names[0]}")
         if names:
-            missing = next(name for name, is_there in fields.items() if not is_there)
+            missing = next(name for name, is_given in fields.items() if not is_given)
             raise FaultError(f"{missing} is missing: a line with {names[0]} needs {missing}")
         if self.error is None and not self.error_code:
             raise FaultError("the line needs supported_features or error, and has neither")
@@ -156,15 +156,15 @@ class ApiVersionsLine(Timed, tag="api_versions", frozen=True, gc=False, kw_only=
 # A follower fetches twice a second (RaftClient, MAX_FETCH_WAIT_MS); a broker is fenced after 9 s.
 FOLLOWS_WITHIN_MS = 10_000
 _UUID = re.compile("-".join(f"[0-9a-fA-F]{{{n}}}" for n in (8, 4, 4, 4, 12)))
-# (key, value, source) for KEYS, by key; keys that are not set may be left out. Sources as in
+# (key, value, source) for KEYS, by key; the list may lack keys that are not set. Sources as in
 # DescribeConfigsResponse: 2 one broker, 3 default of all brokers, 4 the node's file, 5 Kafka's
 # default.
 Values = tuple[tuple[str, str | None, int], ...]
 
 
 class RequestLine(Line, frozen=True, gc=False, kw_only=True):
-    """A describe request and its response. A line without a response states nothing and needs
-    neither time nor version; a response needs both."""
+    """A describe request and its response. A response needs time and version; a line without a
+    response states no fact, and needs neither."""
 
     asked_node: NodeId
     listener: Listener
@@ -191,7 +191,7 @@ class RequestLine(Line, frozen=True, gc=False, kw_only=True):
 
 
 class NodeDescription(msgspec.Struct, frozen=True, gc=False):
-    """The result of a describe request. `error_code`: of a refusal, else 0."""
+    """The result of a describe request. `error_code`: of a refusal; 0 = no refusal."""
 
     request: RequestLine
     answered: bool
@@ -199,28 +199,28 @@ class NodeDescription(msgspec.Struct, frozen=True, gc=False):
 
 
 class ClusterDescription(NodeDescription, frozen=True, gc=False):
-    """A DescribeCluster response: (id, fenced) of each node, by id. `fenced` is None if unknown:
-    before version 2 fenced brokers are left out."""
+    """A DescribeCluster response: (id, fenced) of each node, by id. `fenced` None = unknown:
+    versions before 2 omit fenced brokers."""
 
     role: Role  # the role of the listed nodes
     fenced_shown: bool  # true if the list includes fenced brokers
     members: tuple[tuple[int, bool | None], ...]
-    active: int  # the active controller in this node's response; -1 if unknown
-    end: int = -1  # of its copy of the log if that has the quorum's end; 0 if not; -1 if unknown
-    may_lack_brokers: bool = False  # true if requested over another listener than theirs
+    active: int  # the active controller in this node's response; -1 = unknown
+    end: int = -1  # its log end, if the quorum's was reached; 0 = no; -1 = unknown
+    may_lack_brokers: bool = False  # true if requested over another listener than the brokers'
 
 
 class QuorumDescription(NodeDescription, frozen=True, gc=False):
-    """A DescribeQuorum response: node ids, ascending. `observers` are only those that follow the
-    leader, `following` the voters that do. -1 as leader or epoch = unknown."""
+    """A DescribeQuorum response: node ids, ascending. `observers` are only those that fetch from
+    the leader, `following` the voters that do. Leader or epoch -1 = unknown."""
 
     leader_id: int = -1
     leader_epoch: int = -1
-    high_watermark: int = -1  # records below it are committed
+    high_watermark: int = -1  # records below this offset are committed
     voters: tuple[int, ...] = ()
     observers: tuple[int, ...] = ()
     following: tuple[int, ...] = ()
-    # (voter, its directory id) in the form of Kafka's tools
+    # (voter, its log directory id) in the form of Kafka's tools
     directories: tuple[tuple[int, str], ...] = ()
 
 
@@ -232,10 +232,10 @@ class ConfigDescription(NodeDescription, frozen=True, gc=False):
 
 class DescribeClusterLine(RequestLine, tag="describe_cluster", frozen=True, gc=False, kw_only=True):
     version: DescribeVersion | None = None
-    endpoint_type: EndpointType | None = None  # version 0 knows brokers only
+    endpoint_type: EndpointType | None = None  # version 0 only describes brokers
     include_fenced_brokers: Truth | None = None
     epoch: Epoch | None = None  # the end of the broker's copy of the metadata log
-    high_watermark: Epoch | None = None  # of the quorum, before that
+    high_watermark: Epoch | None = None  # the quorum's, read before the list
     listener_name: Text | None = None  # the listener over which the list was requested
     inter_broker_listener: Text | None = None
     answer: Annotated[responses.DescribeCluster | None, _OBJECT] = None
@@ -271,20 +271,20 @@ class DescribeQuorumLine(RequestLine, tag="describe_quorum", frozen=True, gc=Fal
         quorum = None if answer is None or answer.error_code else _quorum(answer)
         if quorum is None or quorum.error_code:
             code = quorum.error_code if quorum else (answer or self).error_code
-            # A broker reports that it found no leader for a minute.
+            # After a minute without a leader, a broker sends this error.
             return QuorumDescription(self, False, 0 if code == responses.TIMED_OUT else code or 0)
         newest = max(map(_fetched_at, (*quorum.current_voters, *quorum.observers)), default=-1)
         observers = [r for r in quorum.observers if _follows(r, newest) or _fetched_at(r) < 0]
-        timed = [r for r in quorum.current_voters if _fetched_at(r) >= 0]
+        has_times = [r for r in quorum.current_voters if _fetched_at(r) >= 0]
         # A new leader knows only its own fetch time.
-        is_new = len(timed) < 2 <= len(quorum.current_voters)
-        following = [r for r in timed if _follows(r, newest) and not is_new]
+        is_new = len(has_times) < 2 <= len(quorum.current_voters)
+        following = [r for r in has_times if _follows(r, newest) and not is_new]
         all_ids = map(_ids, (quorum.current_voters, observers, following))
-        leads = quorum.leader_id, quorum.leader_epoch, quorum.high_watermark
+        leader = quorum.leader_id, quorum.leader_epoch, quorum.high_watermark
         directories = ((r.replica_id, _directory(r)) for r in quorum.current_voters)
-        known = tuple(sorted(pair for pair in directories if pair[1]))
+        known_ids = tuple(sorted(pair for pair in directories if pair[1]))
         voters, observing, followers = all_ids
-        return QuorumDescription(self, True, 0, *leads, voters, observing, followers, known)
+        return QuorumDescription(self, True, 0, *leader, voters, observing, followers, known_ids)
 
 
 def _quorum(answer: responses.DescribeQuorum) -> responses.Partition:
@@ -297,9 +297,9 @@ def _quorum(answer: responses.DescribeQuorum) -> responses.Partition:
 
 
 def _follows(replica: responses.Replica, fetched_at: int) -> bool:
-    """Return true if the replica fetched recently. Kafka lists a voter always, and an observer for
-    five minutes after its last fetch (LeaderState.OBSERVER_SESSION_TIMEOUT_MS), which decides if no
-    time is given. `fetched_at` is the time of the response, from the leader's own entry
+    """Return true if the replica fetched recently. Kafka always lists a voter, and an observer
+    until five minutes after its last fetch (LeaderState.OBSERVER_SESSION_TIMEOUT_MS), which decides
+    without a time. `fetched_at`: the time of the response, from the leader's own entry
     (LeaderState.describeReplicaState)."""
     at = _fetched_at(replica)
     return at >= 0 and fetched_at - at <= FOLLOWS_WITHIN_MS
@@ -362,7 +362,7 @@ class DescribeConfigsLine(RequestLine, tag="describe_configs", frozen=True, gc=F
 
 
 class ProbedUpdate(msgspec.Struct, frozen=True, gc=False):
-    """An update in a request that only validates; `from_level` is -1 if unknown."""
+    """An update in a request that only validates; `from_level` -1 = unknown."""
 
     feature: FilledText
     from_level: LevelOrNone
@@ -370,7 +370,7 @@ class ProbedUpdate(msgspec.Struct, frozen=True, gc=False):
 
 
 class ProbeAnswer(NamedTuple):
-    """The response about one update in a probe; `code` is None if there is no response."""
+    """The response about one update in a probe; `code` None = there is no response."""
 
     feature: str
     from_level: int
@@ -380,15 +380,15 @@ class ProbeAnswer(NamedTuple):
 
 
 class ProbeReply(msgspec.Struct, frozen=True, gc=False):
-    """The controller's response to a probe; `code` of the whole request, None if none."""
+    """The controller's response to a probe; `code` of the whole request, None = no response."""
 
     answers: tuple[ProbeAnswer, ...]
     code: int | None
 
 
 class ProbeLine(Timed, tag="probe", frozen=True, gc=False, kw_only=True):
-    """An UpdateFeatures request that only validated, as sent to the active controller: it wrote
-    nothing. An error of the whole request counts for all of its updates."""
+    """An UpdateFeatures request that only validated, as sent to the active controller: it wrote no
+    record. An error of the whole request counts for each of its updates."""
 
     updates: Annotated[
         list[ProbedUpdate], Meta(min_length=1, description="a list of at least one update")
@@ -420,7 +420,7 @@ _BROKER = re.compile(r"/brokers/ids/(0|[1-9][0-9]{0,9})", re.ASCII)
 
 
 class Znode(Timed, tag="znode", frozen=True, gc=False, kw_only=True):
-    """A read of one znode; `version` and `data` is None if the znode does not exist.
+    """The content of one znode; `version` and `data` None = the znode does not exist.
 
     `version` is ZooKeeper's data version; that of `/feature` is the epoch. `children`, only of
     `/brokers/ids`: the ids of the registered brokers.
@@ -449,7 +449,7 @@ class Znode(Timed, tag="znode", frozen=True, gc=False, kw_only=True):
 
 
 class UnreadZnode(msgspec.Struct, frozen=True, gc=False):
-    """A read of a znode whose line is quarantined: its content is unknown."""
+    """A read of a znode whose line is quarantined, so that the content is unknown."""
 
     path: str
 
@@ -481,7 +481,7 @@ _DAMAGE = (msgspec.DecodeError, UnicodeError, RecursionError)
 
 
 def controller(data: str | None) -> int:
-    """Return the broker id in the text of `/controller`; -1 if none (ControllerZNode)."""
+    """Return the broker id in the text of `/controller`; -1 = no id (ControllerZNode)."""
     try:
         return _CONTROLLER.decode(data or "").brokerid
     except _DAMAGE:
@@ -489,8 +489,8 @@ def controller(data: str | None) -> int:
 
 
 def registration(data: str) -> Ranges | None:
-    """Return the ranges in the text of a broker's registration; None if the text has no such key
-    (schemas 1 to 4), which is not an empty map. Raises FaultError.
+    """Return the ranges in the text of a broker's registration. None = the text has no such key
+    (schemas 1 to 4), which differs from an empty map. Raises FaultError.
 
     Source: Kafka, ZkData.scala, BrokerIdZNode: the version is not checked, `features` may be
     absent.
@@ -525,10 +525,10 @@ _FEATURE = re.compile(
 
 
 class ToolFeature(msgspec.Struct, frozen=True, gc=False):
-    """A line of kafka-features.sh about one feature, from an unnamed node. Levels are as printed:
-    names for metadata.version ("3.3-IV3"), "UNKNOWN 33" for an unknown level, "-" for none.
+    """A line of kafka-features.sh about one feature, without its node. Levels are as printed: names
+    for metadata.version ("3.3-IV3"), "UNKNOWN 33" for an unknown level, "-" for no level.
 
-    Only the layout of 2.7 to 3.2 has `min_level`. `epoch` is None if unknown.
+    Only the layout of 2.7 to 3.2 has `min_level`. `epoch` None = unknown.
     """
 
     feature: str
@@ -563,7 +563,7 @@ def tool_feature(line: str) -> ToolFeature | None:
 
 
 class NotReachedLine(Timed, tag="not_reached", frozen=True, gc=False, kw_only=True):
-    """A collection that reached no node of a cluster, and the error."""
+    """A collection that reached no node of a cluster, and its error."""
 
     error: FilledText
 

@@ -1,9 +1,9 @@
 """Read one landing line: bytes in, its observation or the reason for quarantine out.
 
-No bytes make the functions raise. A line is accepted only if every JSON reader would understand it
-in the same way and every known field fits Kafka's protocol; unknown keys are ignored. A quarantined
-line keeps the readable parts of its kind, cluster and time, so that it can be found by its cluster.
-Missing parts are never guessed.
+The functions never raise, whatever the bytes are. A line is valid only if every JSON reader would
+understand it equally and every known field fits Kafka's protocol; unknown keys are ignored. A
+quarantined line keeps the readable parts of its kind, cluster and time, so that a search by cluster
+finds it. Missing parts are never guessed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from featurelib.landing.strict import (
 
 
 class Landing(msgspec.Struct, frozen=True, gc=False):
-    """An accepted line. `observed_at` in microseconds, UTC; None only without a response."""
+    """A valid line. `observed_at`: microseconds, UTC; None only if there is no response."""
 
     kind: str
     cluster: str
@@ -55,10 +55,9 @@ class Quarantined(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def unread(self) -> Landing | None:
-        """The part of a quarantined line that still counts: that a znode was read. None means
-        nothing.
+        """The fact in a quarantined line that still counts: a znode was read. None = no such fact.
 
-        A registration whose line is damaged must not count as a registration that is gone.
+        A damaged registration must not count as a missing registration.
         """
         if self.cluster is None or self.observed_at is None or self.path is None:
             return None
@@ -75,10 +74,11 @@ _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def read(raw: bytes) -> Landing | Quarantined:
-    """Return a landing line's content, or why it is quarantined. Raises nothing."""
+    """Return a landing line's content, or why the line is quarantined. Never raises."""
     try:
         line = decode(raw)
         # `content` proves that the undecoded lists of a line are strict; unused parts of a response
+        # are decoded at any depth.
         # are decoded at any depth.
         content = line.content()
         if not is_retold(raw, _ENCODER.encode(line)) or (
@@ -90,13 +90,13 @@ def read(raw: bytes) -> Landing | Quarantined:
         return Landing(_NAMES[type(line)], cluster, at, content)
     except FaultError as fault:
         return Quarantined(_reason(raw, fault), *_salvaged(raw))
-    except Exception as error:  # no line may end a run
+    except Exception as error:  # a single bad line must not end the run
         reason = f"featurelib cannot read this line ({type(error).__name__}): please report it"
         return Quarantined(reason, None, None, None)
 
 
 def _reason(raw: bytes, fault: FaultError) -> str:
-    """Return the fault of the whole document if it has one, else the `fault` of a part."""
+    """Return the fault of the whole document if it has a fault, otherwise the `fault` of a part."""
     try:
         require_strict(raw)
     except FaultError as whole:
@@ -133,7 +133,7 @@ def _refuse(raw: bytes, error: Exception) -> NoReturn:
     raise misfit(raw, _KINDS[kind], error)
 
 
-_SEARCHED = 64 * 1024  # bytes of an invalid line that are searched for kind, cluster and time
+_SEARCHED = 64 * 1024  # the bytes of an invalid line that are searched for kind, cluster and time
 # Quotes inside a JSON text are escaped, so these keys never match inside a text.
 _MEMBER = re.compile(rb'"(kind|cluster_id|observed_at|path)"\s*:\s*("[^"\\]{1,1024}")')
 _CLUSTER: msgspec.json.Decoder[ClusterId] = msgspec.json.Decoder(ClusterId)
@@ -145,7 +145,7 @@ _R = TypeVar("_R")
 
 
 def _salvaged(raw: bytes) -> tuple[str | None, str | None, int | None, str | None]:
-    """Return kind, cluster, microseconds and path of a quarantined line, if readable."""
+    """Return kind, cluster, microseconds and path of a quarantined line, as far as readable."""
     try:
         members = {name: bytes(value) for name, value in _MEMBERS.decode(raw).items()}
     except _BROKEN:

@@ -1,7 +1,7 @@
 """Read one line of `kafka-dump-log --cluster-metadata-decoder`.
 
-A record of a type that is not needed is OTHER. An unreadable line is DAMAGED, because a gap in the
-log is evidence, too. Records are decoded from JSON by the names of Kafka's record schemas.
+A record of an unused type is OTHER. An unreadable line is DAMAGED, because a gap in the log is
+evidence, too. Records are decoded from JSON by the names of Kafka's record schemas.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ OTHER, DAMAGED, FOOTER = "other", "damaged", "footer"
 
 
 class Start(Struct, frozen=True, gc=False):
-    """The start of a metadata log file: a segment of the "log" from `offset` on, a "checkpoint" of
-    the state below it, the "bootstrap" checkpoint of `format`; "" means an unknown kind."""
+    """The start of a metadata log file. `file` is "log" (a segment from `offset` on), "checkpoint"
+    (of the state below `offset`), "bootstrap", "format" or "" (unknown)."""
 
     file: str
     offset: int
 
 
 class RecordBatch(Struct, frozen=True, gc=False):
-    """The begin of a batch; both offsets belong to the batch."""
+    """The start of a record batch, with the batch's first and last offset."""
 
     base_offset: int
     last_offset: int
@@ -36,10 +36,10 @@ class RecordBatch(Struct, frozen=True, gc=False):
 
 
 class LeftOut(Struct, frozen=True, gc=False):
-    """The lines that a collector left out, because their records are not about features or nodes.
+    """The lines that a collector omitted, because their records are not about features or nodes.
 
-    `lines` of the dump, from this one's number on. `first` and `last` are the offsets of their
-    records, without a hole; both None if they held no record.
+    `lines`: their number, from this line of the dump on. `first` and `last`: the offsets of their
+    records, without a gap; both None = they had no record.
     """
 
     lines: int
@@ -48,10 +48,10 @@ class LeftOut(Struct, frozen=True, gc=False):
 
 
 class Record(Struct, frozen=True, gc=False):
-    """A record of the metadata log. `offset` is None if it is damaged, or not in the output."""
+    """A record of the metadata log. `offset` None = damaged, or not in the output."""
 
     offset: int | None
-    kind: str  # OTHER, DAMAGED, or one of the tables below
+    kind: str  # OTHER, DAMAGED, or a kind in the tables below
     number: int = 0  # a node id, a level or a migration state, by `kind`
     name: str = ""  # the feature; for OTHER the type of the record
     features: Ranges | None = None
@@ -72,7 +72,7 @@ class _Feature(Struct, frozen=True, gc=False, rename="camel"):
 def _reader(kind: str, **fields: tuple[str, object]) -> _Reader:
     """Return a function that reads a record's JSON; `fields` are the used ones, as (key, type).
 
-    The reader raises FaultError or DecodeError for data that does not fit.
+    The reader raises FaultError or DecodeError for data of another form.
     """
     shape = msgspec.defstruct(
         "Data",
@@ -118,7 +118,7 @@ _RECORDS = {
     # Kafka writes these two records below 3.3-IV2
     "FENCE_BROKER_RECORD": _reader("fence", number=("id", NodeId)),
     "UNFENCE_BROKER_RECORD": _reader("unfence", number=("id", NodeId)),
-    # Records of a transaction count only if it is committed (KIP-868).
+    # Records of a transaction count only after its commit (KIP-868).
     "BEGIN_TRANSACTION_RECORD": _reader("begin"),
     "END_TRANSACTION_RECORD": _reader("end"),
     "ABORT_TRANSACTION_RECORD": _reader("abort"),
@@ -126,7 +126,7 @@ _RECORDS = {
     "ZK_MIGRATION_STATE_RECORD": _reader("migration", number=("zkMigrationState", Int16)),
 }
 _CONTROLS = {
-    "SnapshotHeader": _reader(OTHER),  # the first record of a checkpoint, and its last
+    "SnapshotHeader": _reader(OTHER),  # the first and the last record of a checkpoint
     "SnapshotFooter": _reader(FOOTER),
     "KRaftVersion": _reader("kraft", number=("kRaftVersion", Level)),
     "KRaftVoters": _reader(OTHER),
@@ -146,7 +146,7 @@ _NAMED_CONTROL = re.compile(r" controlType: (\w+)\(-?\d+\)")
 _HIDDEN = frozenset({"KRAFT_VERSION", "KRAFT_VOTERS", "UNKNOWN"})
 _RECORD = "| offset: "
 PAYLOAD = " payload: "
-_IDLE = '{"type":"NO_OP_RECORD"'  # most lines of a log: an idle cluster writes two a second
+_IDLE = '{"type":"NO_OP_RECORD"'  # most lines of a log: an idle cluster writes two per second
 _BATCH = re.compile(
     r"baseOffset: (\d{1,18}) lastOffset: (\d{1,18}) count: \d{1,10} .*"
     r"isControl: (true|false) .*isvalid: true",
@@ -168,7 +168,7 @@ _DAMAGED = Record(None, DAMAGED)
 
 
 def parse_line(line: str) -> LogItem | None:
-    """Return the item in a line of a dump; None for a line without one (blank, prompt, tool error).
+    """Return the item in a line of a dump; None = no item (blank, prompt, tool error).
 
     Source: Kafka, DumpLogSegments.
     """
@@ -210,7 +210,7 @@ def _left_out(line: str) -> LeftOut | Record:
 
 
 def left_out(item: LeftOut) -> str:
-    """Return the text of the line that replaces left-out lines; `parse_line` reads it."""
+    """Return the text of the line that replaces omitted lines; `parse_line` reads the text."""
     text = f"featurelib: left out {item.lines} line{'' if item.lines == 1 else 's'}"
     if item.first is None:
         return f"{text}."
@@ -220,7 +220,7 @@ def left_out(item: LeftOut) -> str:
 
 
 def _record(line: str, start: int, offset: int | None) -> Record | None:
-    """Return the record after `start`, DAMAGED if unreadable; None if there is no record."""
+    """Return the record after `start`, DAMAGED if unreadable; None = there is no record."""
     at = line.find(PAYLOAD, start)
     text = at + len(PAYLOAD)
     if at >= 0 and line.startswith(_IDLE, text) and line.endswith("}}"):
@@ -236,7 +236,7 @@ def _record(line: str, start: int, offset: int | None) -> Record | None:
 
 
 def _control(text: str, offset: int | None) -> Record | None:
-    """Return the control record at the end of `text`; None if there is no such record."""
+    """Return the control record at the end of `text`; None = there is no such record."""
     if match := _CONTROL.search(text):
         return _CONTROLS[match[1]](match[2].encode(errors="replace"), offset)
     if match := _NAMED_CONTROL.search(text):

@@ -1,9 +1,9 @@
-"""Kafka's responses, each typed once for listeners, landing lines, sandbox clusters and recordings.
+"""Define Kafka's responses, once for listeners, landing lines, sandbox clusters and recordings.
 
-Names are the protocol's, in snake case. Fields that a judgement needs have a type and a bound; the
-rest (`Unused`) may be anything, and is declared so that a line with only Kafka's own fields can be
-proven strict at once. A field that a version lacks is UNSET or None, never a believable value.
-ApiVersions has no type of its own: its fields stand in the line (kinds.py).
+Names are the protocol's, in snake case. Fields that a judgement needs have a type and a bound.
+Other fields (`Unused`) may have any value; they are declared, so that a line with only Kafka's own
+fields can be proven strict at once. A field that a version lacks is UNSET or None, never a possible
+value. ApiVersions has no type here: its fields are in the line (kinds.py).
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ BROKERS, CONTROLLERS = 1, 2  # endpoint types
 METADATA_TOPIC = "__cluster_metadata"
 SHOWS_FENCED_FROM = 2  # the first version of DescribeCluster that lists fenced brokers
 NOT_OFFERED = "the listener does not offer {}"  # the reason for a missing response
-BROKER: Final = 4  # resource type; also for a controller's own configuration
+BROKER: Final = 4  # the resource type of brokers; also for a controller's own configuration
 BROKER_DEFAULT: Final = ""  # the resource of all brokers
 VOTERS = "controller.quorum.voters"
-# The configuration keys that are requested; none of them is a secret.
+# The requested configuration keys; no key is a secret.
 KEYS: Final = (
     "controller.quorum.bootstrap.servers",
     VOTERS,
@@ -67,12 +67,12 @@ def needed(request: str, role: Role) -> str:
 
 
 def given(text: str | UnsetType | None) -> str | None:
-    """Return an optional text field; None if it was left out."""
+    """Return an optional text field; None = the field is missing."""
     return None if text is UNSET else text
 
 
 class Part(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """A response of Kafka, or a part of one."""
+    """A response of Kafka, or a part of a response."""
 
 
 class SupportedFeature(Part, frozen=True, gc=False):
@@ -136,7 +136,7 @@ class Replica(Part, frozen=True, gc=False):
     last_fetch_timestamp: Epoch | UnsetType = UNSET  # milliseconds; -1 or UNSET = unknown
     log_end_offset: Unused = UNSET
     last_caught_up_timestamp: Unused = UNSET
-    replica_directory_id: object = UNSET  # a UUID; zeros or anything else = not known
+    replica_directory_id: object = UNSET  # a UUID; zeros or another type = unknown
 
 
 class Partition(Part, frozen=True, gc=False):
@@ -145,7 +145,7 @@ class Partition(Part, frozen=True, gc=False):
     partition_index: NodeId
     error_code: Int16
     leader_id: NodeIdOrNone
-    leader_epoch: NodeIdOrNone  # the epoch has the range of a node id
+    leader_epoch: NodeIdOrNone  # an epoch has the range of a node id
     high_watermark: Epoch
     current_voters: Annotated[list[Replica], Meta(description="a list of replicas")]
     observers: Annotated[list[Replica], Meta(description="a list of replicas")]
@@ -217,7 +217,7 @@ class UpdatedFeature(Part, frozen=True, gc=False):
 
 
 class UpdateFeatures(Part, frozen=True, gc=False):
-    """The response to UpdateFeatures; `results` None or UNSET = the wire version has none."""
+    """The response to UpdateFeatures; `results` None or UNSET = the version has no results."""
 
     error_code: Int16
     error_message: _Words = UNSET

@@ -1,9 +1,9 @@
 """Read feature levels from a scrape of Kafka's nodes: samples in, keys of `metrics` lines out.
 
-Exporters write one metric of Kafka (KIP-1180, 4.2 and later) under many names, so only its letters
-count. Samples with the same labels, except for those of the metric itself, belong to one target,
-which is one process; other metrics name its node and halves. Everything else is refused: series of
-two clusters must never become nodes of one.
+Exporters write a metric of Kafka (KIP-1180, 4.2 and later) under many names, so only its letters
+count. Samples with equal labels, except the metric's own labels, belong to one target, which is one
+process; other metrics show the node id and roles of the process. All other samples are rejected,
+because series of two clusters must never become nodes of one cluster.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from featurelib.landing.strict import FaultError, show
 from featurelib.words import count, some
 
 KIND = "metrics"  # the kind of landing lines with metrics
-SHOWN = 3  # Maximum number of targets in a message
+SHOWN = 3  # the maximum number of targets in a message
 PAGE = "docs/how-to/metrics.md"
 _NO_LETTER = re.compile(r"[^a-z0-9]")
 # Metric → pattern of the letters in its name and its label `name`.
@@ -46,7 +46,7 @@ _METRICS = {
     "broker": re.compile(r"kafkaserver.*brokerstate"),
     "active": re.compile(r"kafkacontroller.*activecontrollercount"),
 }
-# The pattern of these names for Prometheus (RE2).
+# The pattern of these names for Prometheus (RE2 syntax).
 QUERY = "(?i)kafka_?(server|controller)_?" + "({}).*".format(
     "|".join(
         ("node_?metrics", "metadata_?loader", "app_?info", "kafka_?server", "kafka_?controller")
@@ -67,7 +67,7 @@ class Sample(NamedTuple):
 
 
 class ScrapedNode(NamedTuple):
-    """A half of a scraped process: the keys of its `metrics` line, and the time."""
+    """A scraped process in one of its roles: the keys of its `metrics` line, and the time."""
 
     at: int
     keys: dict[str, object]
@@ -116,7 +116,7 @@ class _Target:
             raise FaultError(f"{sample.name} {show(feature)} has two values: {two}")
 
     def of(self, metric: str) -> dict[str, int]:
-        """Return feature, in the metric's spelling → value of a metric."""
+        """Return feature (in the metric's spelling) → value of a metric."""
         return {name: value for (key, name), value in self.values.items() if key == metric}
 
     @property
@@ -126,17 +126,17 @@ class _Target:
         return tuple(role for metric, role in halves if (metric, "") in self.values)
 
     def nodes(self, source: str) -> Iterable[tuple[tuple[int, Role], ScrapedNode]]:
-        """Return (node id, role) → metrics of each half. Raises FaultError for an unknown id."""
-        most, least = self.of("most"), self.of("least")
-        if lone := sorted(most.keys() ^ least.keys()):
+        """Yield ((node id, role), metrics) for each role. Raises FaultError for an unknown id."""
+        maximum, minimum = self.of("most"), self.of("least")
+        if lone := sorted(maximum.keys() ^ minimum.keys()):
             raise FaultError(
                 f"{self.text}: one end of the range of {show(lone[0])} is missing. The scrape was "
                 "cut"
             )
-        if falls := sorted(name for name in most if least[name] > most[name]):
+        if is_reversed := sorted(name for name in maximum if minimum[name] > maximum[name]):
             raise FaultError(
-                f"{self.text}: expected the range of {show(falls[0])} to ascend, found "
-                f"{least[falls[0]]} to {most[falls[0]]}"
+                f"{self.text}: expected the range of {show(is_reversed[0])} to ascend, found "
+                f"{minimum[is_reversed[0]]} to {maximum[is_reversed[0]]}"
             )
         if len(self.ids) != 1 or not self.roles:
             actual = f"{count(len(self.ids), 'id')} and {count(len(self.roles), 'role')}"
@@ -147,8 +147,8 @@ class _Target:
             )
         [node_id] = self.ids
         supported = [
-            {"name": name, "min_version": least[name], "max_version": most[name]}
-            for name in sorted(most)
+            {"name": name, "min_version": minimum[name], "max_version": maximum[name]}
+            for name in sorted(maximum)
         ]
         levels = [
             {"name": name, "level": level} for name, level in sorted(self.of("level").items())
@@ -165,10 +165,10 @@ class _Target:
 
 
 def nodes_of(samples: Iterable[Sample], source: str) -> list[ScrapedNode]:
-    """Return the node halves in the samples of one cluster, by id; `source`: the address if
-    no label has one.
+    """Return the nodes in the samples of one cluster, by id and role. `source`: the address if no
+    label has an address.
 
-    Raises FaultError if they have no levels, or belong to several clusters.
+    Raises FaultError if the samples have no levels, or belong to several clusters.
     """
     targets: dict[frozenset[tuple[str, str]], _Target] = {}
     number = 0
@@ -176,25 +176,25 @@ def nodes_of(samples: Iterable[Sample], source: str) -> list[ScrapedNode]:
         number += 1
         metric = metric_of(sample)
         if metric is not None:
-            common = {k: v for k, v in sample.labels.items() if letters(k) not in _OWN}
-            key = frozenset(common.items())
-            targets.setdefault(key, _Target(common)).add(metric, sample)
-    speaking = [target for target in targets.values() if target.times]
-    if not speaking:
+            common_labels = {k: v for k, v in sample.labels.items() if letters(k) not in _OWN}
+            key = frozenset(common_labels.items())
+            targets.setdefault(key, _Target(common_labels)).add(metric, sample)
+    targets_with_levels = [target for target in targets.values() if target.times]
+    if not targets_with_levels:
         kind = ", of Kafka without levels" if targets else ", none of Kafka" if number else ""
         raise FaultError(
             "the metrics of levels (node-metrics and MetadataLoader, KIP-1180) are missing among "
             f"{count(number, 'sample')}{kind}. They need Kafka 4.2 or later, and an exporter whose "
             f"rules keep them: see {PAGE}"
         )
-    leading = [target.text for target in speaking if any(target.of("active").values())]
+    leading = [target.text for target in targets_with_levels if any(target.of("active").values())]
     if len(leading) > 1:
         raise FaultError(
             f"expected one active controller, found {len(leading)}: {some(leading, SHOWN)}. The "
             "scrape mixes two clusters, or an election just took place: then collect again"
         )
     nodes: dict[tuple[int, Role], tuple[str, ScrapedNode]] = {}
-    for target in speaking:
+    for target in targets_with_levels:
         for half, node in target.nodes(source):
             if half in nodes:
                 raise FaultError(
@@ -206,7 +206,7 @@ def nodes_of(samples: Iterable[Sample], source: str) -> list[ScrapedNode]:
 
 
 def metric_of(sample: Sample) -> str | None:
-    """Return the key of a sample's metric in `_METRICS`; None for an unused metric."""
+    """Return the key of a sample's metric in `_METRICS`; None = an unused metric."""
     text = letters(sample.name + sample.labels.get("name", ""))
     return next((name for name, pattern in _METRICS.items() if pattern.search(text)), None)
 
@@ -214,19 +214,19 @@ def metric_of(sample: Sample) -> str | None:
 # --- As a landing line ----------------------------------------------------------------------------
 
 
-def _twice(levels: Iterable[tuple[str, int]], source: str) -> Ranges:
+def _as_ranges(levels: Iterable[tuple[str, int]], source: str) -> Ranges:
     return ordered(((name, level, level) for name, level in levels), source)
 
 
 _supported = reader("supported_features", SupportedFeature, ordered)
-_levels = reader("finalized_features", ShownLevel, _twice)
+_levels = reader("finalized_features", ShownLevel, _as_ranges)
 ABSENT = Raw(b"")
 
 
 class NodeMetrics(msgspec.Struct, frozen=True, gc=False):
-    """The metrics of one half of a process (KIP-1180), with features as spelled in labels.
-    `supported` is (feature, min_version, max_version), `finalized` (feature, level, level); () = no
-    such metric."""
+    """The metrics of one role of a process (KIP-1180), with features as spelled in labels.
+    `supported` is (feature, min_version, max_version), `finalized` (feature, level, level); () =
+    the process has no such metric."""
 
     node_id: int
     role: Role
@@ -236,7 +236,7 @@ class NodeMetrics(msgspec.Struct, frozen=True, gc=False):
 
 
 class MetricsLine(Timed, tag="metrics", frozen=True, gc=False, kw_only=True):
-    """The scraped metrics of one half of a process. A label spells a feature with dashes or
+    """The scraped metrics of one role of a process. A label spells a feature with dashes or
     capitals in place of dots; the line keeps that spelling."""
 
     node_id: NodeId

@@ -1,8 +1,8 @@
-"""Check that a line is one strict JSON object: no repeated key, not truncated, nothing after it.
+"""Check that a line is one strict JSON object: complete, without a repeated key or text after it.
 
-JSON readers tolerate different faults: repeated keys, lone surrogates, NaN, bad UTF-8 in parts they
-skip. A line that two readers could understand differently is not evidence. `is_retold` proves the
-common case quickly, and returns False if it cannot. `require_strict` decides exactly. A fault is a
+JSON readers tolerate different faults: repeated keys, lone surrogates, NaN, bad UTF-8 in skipped
+parts. A line that two readers could understand differently is no evidence. `is_retold` proves the
+common case quickly, and returns False if it cannot; `require_strict` decides exactly. A fault is a
 `FaultError` with one sentence for people. Only this module cuts parts of the line for such a
 sentence and makes them printable.
 """
@@ -21,7 +21,7 @@ from msgspec.inspect import ListType, Metadata, NoneType, StructType, Type, Unio
 
 from featurelib.words import printable
 
-SHOWN = 60  # Maximum length of a value in a reason, in characters
+SHOWN = 60  # the maximum length of a value in a reason, in characters
 
 
 class FaultError(Exception):
@@ -29,13 +29,13 @@ class FaultError(Exception):
 
 
 def show(text: str) -> str:
-    """Return `text` in one line: unprintable characters escaped, long texts cut."""
+    """Return `text` in one line: escape unprintable characters, cut long texts."""
     cut = printable(text[: SHOWN + 1])
     return cut if len(cut) <= SHOWN else cut[:SHOWN] + "…"
 
 
-REMEMBERED = 2048  # Maximum number of values that one reader caches
-REMEMBERED_BYTES = 8 * 1024  # the longest value that is cached
+REMEMBERED = 2048  # the maximum number of values that one reader caches
+REMEMBERED_BYTES = 8 * 1024  # the maximum size of a cached value
 
 _T = TypeVar("_T")
 
@@ -50,8 +50,8 @@ def remembered(read: Callable[[bytes], _T]) -> Callable[[bytes], _T]:
     return inspect
 
 
-MAX_BYTES = 8 * 1024 * 1024  # the longest accepted line
-MAX_DEPTH = 100  # the deepest nesting of objects and lists: parsers have higher, different limits
+MAX_BYTES = 8 * 1024 * 1024  # the maximum size of a line
+MAX_DEPTH = 100  # the deepest nesting of objects and lists; parsers allow more
 
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _UNSURE = re.compile(rb"\\u(?:0022|d[89a-f])", re.IGNORECASE)
@@ -61,13 +61,11 @@ _LONE = re.compile(r"[\ud800-\udfff]")
 
 
 def is_retold(raw: bytes, other: bytes) -> bool:
-    """Return true if `raw` is proven to be strict JSON by `other`, its decoded values written
-    again.
+    """Return true if `other`, the encoded values of `raw`, proves that `raw` is strict JSON.
 
-    Precondition: `other` has no key that the line lacks, and parts that it copies undecoded are
-    known to be strict. Keys and texts need quotes: if both have equally many, the line has no
-    undecoded and no repeated key. Only an escape `\u0022` could disturb the count. False means "not
-    proven".
+    Precondition: `other` has no key that the line lacks, and its undecoded parts are known to be
+    strict. Keys and texts need quotes: if both have equally many quotes, the line has no undecoded
+    and no repeated key. Only an escape `\u0022` could disturb the count. False = not proven.
     """
     if b"\\" in raw and b"\\u" in raw and _UNSURE.search(raw):
         return False
@@ -102,7 +100,7 @@ def require_size(raw: bytes) -> None:
 
 
 def _is_plain(raw: bytes) -> bool:
-    """Return true if decoding and encoding the document gives its own bytes, white space apart.
+    """Return true if decoding and encoding the document gives its own bytes, except white space.
 
     A repeated key, a lone surrogate, bad UTF-8 or text after the document would be lost.
     """
@@ -131,10 +129,10 @@ def is_deep(raw: bytes, depth: int = MAX_DEPTH) -> bool:
     """Return true if objects and lists are nested deeper than `depth`; `raw` is UTF-8."""
     if raw.count(b"[") + raw.count(b"{") <= depth:
         return False
-    now = deepest = 0
-    for mark in _BRACKET.findall(_STRING.sub("", raw.decode())):
-        now += 1 if mark in "[{" else -1
-        deepest = max(deepest, now)
+    level = deepest = 0
+    for bracket in _BRACKET.findall(_STRING.sub("", raw.decode())):
+        level += 1 if bracket in "[{" else -1
+        deepest = max(deepest, level)
     return deepest > depth
 
 
@@ -143,8 +141,8 @@ def unique_members(pairs: list[tuple[str, object]]) -> dict[str, object]:
     members = dict(pairs)
     if len(members) < len(pairs):
         counts = Counter(name for name, _ in pairs)
-        twice = counts.most_common(1)[0][0]
-        raise FaultError(f'the key "{show(twice)}" stands more than once in one object')
+        repeated = counts.most_common(1)[0][0]
+        raise FaultError(f'the key "{show(repeated)}" stands more than once in one object')
     return members
 
 
@@ -173,7 +171,7 @@ _type = cache(msgspec.inspect.type_info)  # cached: slow, and needed for each li
 def misfit(raw: bytes, shape: object, error: Exception, field: str = "") -> FaultError:
     """Return the FaultError about `raw`, which a parser rejected as a `shape` with `error`.
 
-    `field` is the name of the field with the value `raw`; "" means `raw` is a whole line.
+    `field`: the name of the field with the value `raw`; "" = `raw` is a whole line.
     """
     kind, path = _type(shape), field
     match = _WHERE.search(str(error))
@@ -185,15 +183,15 @@ def misfit(raw: bytes, shape: object, error: Exception, field: str = "") -> Faul
         raw = _MEMBERS.decode(raw)[name] if name else _ITEMS.decode(raw)[int(index)]
         path += (f".{name}" if path else name) if name else f"[{index}]"
     if missing := _MISSING.search(str(error)):
-        expected = _words(_inside(kind, missing[1]))
+        expected = _type_text(_inside(kind, missing[1]))
         return FaultError(f"{path and path + '.'}{missing[1]} is missing: expected {expected}")
     actual = show(bytes(raw).decode())
-    return FaultError(f"{path or 'the line'}: expected {_words(kind)}, found {actual}")
+    return FaultError(f"{path or 'the line'}: expected {_type_text(kind)}, found {actual}")
 
 
 def _inside(kind: Type, name: str) -> Type | None:
-    """Return the type of a field of `kind`, or of its list items; None means any type. Of a union
-    with null the other type counts."""
+    """Return the type of a field of `kind`, or of its list items; None = any type. Of a union with
+    null the other type counts."""
     if isinstance(kind, Metadata):
         kind = kind.type
     if isinstance(kind, UnionType):
@@ -204,9 +202,9 @@ def _inside(kind: Type, name: str) -> Type | None:
     return next((field.type for field in fields if field.encode_name == name), None)
 
 
-def _words(kind: Type | None) -> str:
+def _type_text(kind: Type | None) -> str:
     if isinstance(kind, UnionType):
-        return " or ".join(_words(option) for option in kind.types)
+        return " or ".join(_type_text(option) for option in kind.types)
     if isinstance(kind, Metadata) and kind.extra_json_schema:
         return str(kind.extra_json_schema["description"])
     if isinstance(kind, NoneType):

@@ -2,9 +2,8 @@
 
 A `Kafka` resource has the requested software and metadata.version, and in its status the operator's
 result. `KafkaNodePool` and `StrimziPodSet` list the expected nodes; some may never have registered
-with Kafka. No other resource is kept, because resources of pods may have secrets.
-
-v1beta2 and v1 are read alike. Two Kafka resources of one cluster id are both left out.
+with Kafka. No other resource is kept, because resources of pods may have secrets. v1beta2 and v1
+are read alike. Two Kafka resources with one cluster id are both ignored.
 """
 
 from __future__ import annotations
@@ -45,13 +44,13 @@ _ROLES: dict[str, Listener] = {
     "strimzi.io/controller-role": "controller",
 }
 _PAUSED, _REFUSED = "ReconciliationPaused", "MetadataUpdateFailed"
-_LONGEST = 1000  # Maximum length of the operator's message, in characters
+_LONGEST = 1000  # the maximum length of the operator's message, in characters
 _POD = re.compile(r".*-(\d{1,10})", re.DOTALL | re.ASCII)
-_NodeKey = tuple[int, str]  # a half of a node: its id and role
+_NodeKey = tuple[int, str]  # the id and role of a node
 
 
 class StrimziNode(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
-    """A half of a node that Strimzi runs; `version`: the Kafka release of its pods."""
+    """A node that Strimzi runs, in one of its roles; `version`: the Kafka release of its pods."""
 
     node_id: NodeId
     role: Listener
@@ -60,8 +59,8 @@ class StrimziNode(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defa
 
 class StrimziLine(Timed, tag=KIND, frozen=True, gc=False, kw_only=True):
     """The Strimzi resources of one cluster. Without `version` or `metadata_version` the operator
-    decides; `status_…` is from the resource's status. `nodes_complete`: all node pools in the
-    status were found."""
+    decides; `status_…` is from the resource's status. `nodes_complete`: every node pool in the
+    status was in the resources."""
 
     resource: FilledText
     version: FilledText | None = None
@@ -146,7 +145,7 @@ class _KafkaStatus(msgspec.Struct, frozen=True, rename="camel"):
 
 class _Kafka(msgspec.Struct, frozen=True):
     metadata: _Metadata
-    spec: _KafkaSpec | None = None  # v1beta2 accepts resources without it
+    spec: _KafkaSpec | None = None  # v1beta2 accepts resources without a spec
     status: _KafkaStatus | None = None
 
     @property
@@ -191,7 +190,7 @@ _TYPES: dict[str, type[_Kafka | _NodePool | _PodSet]] = {
 
 
 class ListedListener(NamedTuple):
-    """A listener of a cluster: its addresses host:port,…, and what it requires of clients."""
+    """A listener of a cluster: its addresses host:port,…, and its requirements for clients."""
 
     name: str
     servers: str
@@ -233,7 +232,7 @@ class StrimziCluster(NamedTuple):
 
 
 class StrimziFleet(NamedTuple):
-    """The clusters in a set of resources; `left_out`: why each other Kafka resource is left out."""
+    """The clusters in a set of resources; `left_out`: why each other Kafka resource is ignored."""
 
     clusters: tuple[StrimziCluster, ...]
     left_out: tuple[str, ...]
@@ -255,7 +254,7 @@ def objects_of(text: str, source: str) -> Iterator[object]:
 
 
 def read_resources(objects: Iterable[object], source: str) -> StrimziFleet:
-    """Return the clusters in Strimzi's resources; others are ignored. Raises LandingError, with
+    """Return the clusters in Strimzi's resources; ignore other resources. Raises LandingError, with
     `source`, for an object that is not Kubernetes', or without any Kafka resource."""
     count, kafkas, nodes = 0, list[_Kafka](), dict[str, dict[str, list[StrimziNode]]]()
     for count, item in enumerate(objects, start=1):
@@ -271,7 +270,7 @@ def read_resources(objects: Iterable[object], source: str) -> StrimziFleet:
         expected = f"Kafka resources of Strimzi, the output of {COMMAND}"
         raise _fault(source, expected, f"{count} other objects")
     ids = Counter(kafka.status.cluster_id for kafka in kafkas if kafka.status)
-    faults = [_unfit(kafka, ids) for kafka in kafkas]
+    faults = [_why_ignored(kafka, ids) for kafka in kafkas]
     return StrimziFleet(
         tuple(
             _cluster(kafka, nodes.get(kafka.name, {}))
@@ -291,7 +290,7 @@ def _fault(source: str, expected: str, actual: str) -> LandingError:
 
 
 def _resource(item: object, source: str) -> _Kafka | _NodePool | _PodSet | None:
-    """Return an object as its typed resource; None means another kind or API group."""
+    """Return an object as its typed resource; None = another kind or API group."""
     keys = item if isinstance(item, dict) else {}
     kind, version = keys.get("kind"), keys.get("apiVersion")
     if not isinstance(kind, str) or not isinstance(version, str):
@@ -307,8 +306,8 @@ def _resource(item: object, source: str) -> _Kafka | _NodePool | _PodSet | None:
         raise _fault(source, f"a {kind} of Strimzi", str(error)) from None
 
 
-def _unfit(kafka: _Kafka, ids: Mapping[str | None, int]) -> str:
-    """Return why a Kafka resource is left out; "" if it is used."""
+def _why_ignored(kafka: _Kafka, ids: Mapping[str | None, int]) -> str:
+    """Return why a Kafka resource is ignored; "" = it is used."""
     own_id = kafka.status.cluster_id if kafka.status else None
     if not RESOURCE.fullmatch(kafka.name):
         return "because Kubernetes does not allow its name"
@@ -362,7 +361,7 @@ def _of_pool(pool: _NodePool) -> Iterator[StrimziNode]:
 
 
 def _of_pods(pods: _PodSet) -> Iterator[StrimziNode]:
-    """Yield the node halves of a pod set; pods without roles, as before node pools, are brokers."""
+    """Yield the nodes of a pod set; pods without roles, as before node pools, are brokers."""
     labels = pods.metadata.labels or {}
     if labels.get(_KIND) != "Kafka" or pods.metadata.name.endswith("-zookeeper"):
         return  # a resource of Kafka Connect or ZooKeeper
@@ -376,7 +375,7 @@ def _of_pods(pods: _PodSet) -> Iterator[StrimziNode]:
 
 
 def _node_roles(node_id: int, roles: Iterable[str], version: str | None) -> Iterator[StrimziNode]:
-    """Yield the halves of a node with these roles; none if Kafka allows no such id."""
+    """Yield a node in each of these roles; no node if Kafka allows no such id."""
     for role in _ROLES.values():
         if role in roles and 0 <= node_id <= INT32_MAX:
             yield StrimziNode(node_id=node_id, role=role, version=version)

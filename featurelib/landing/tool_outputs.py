@@ -2,11 +2,11 @@
 
 A line keeps its text and its number. Of a metadata log only records about features, nodes,
 transactions and the raft layer are kept, not topics, quotas and credentials. One line replaces
-left-out lines and has their number and offsets, so that the other lines prove as much as before.
-For `get -s PATH` ZooKeeper's shell prints the unchanged data and then its stat. `dataLength` in the
-stat shows which lines before it are the data. The path comes from the command in the output;
-without it, it must be given. Offered requests, voters and refusals are printed in several lines,
-and become one landing line of the response. Damage is an error, and nothing is written.
+omitted lines and has their number and offsets, so that the other lines prove as much as before. For
+`get -s PATH` ZooKeeper's shell prints the unchanged data and then a stat, whose `dataLength` shows
+which lines are the data. The path comes from the command in the output, or must be given. Supported
+requests, voters and refusals are printed in several lines, and become one landing line of the
+response. Damage is an error, and no line is written.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ class ToolOutput:
     where: str
     cluster_id: str
     observed_at: int
-    paths: tuple[str, ...] = ()  # the znodes' paths, in order, if the output lacks them
+    paths: tuple[str, ...] = ()  # the znodes' paths, in order, if the output lacks the paths
     chroot: str = ""
     node: tuple[Role, int] | None = None  # the node given to kafka-features.sh describe --node-id
     lines: int = field(default=0, init=False)
     left_out: int = field(default=0, init=False)
 
     def fault(self, text: str, line: int | None = None) -> LandingError:
-        """Return an error that names the file and the line, and says that nothing was written."""
+        """Return an error that names the file and the line, and adds that no line was written."""
         location = self.where if line is None else f"{self.where}:{line}"
         return LandingError(f"{location}: {text} Nothing was written.")
 
@@ -72,15 +72,13 @@ class ToolOutput:
         return raw
 
     def write_text(self, kind: str, number: int, text: str) -> bytes:
-        """Return the landing line that holds one line of the output."""
+        """Return the landing line that contains one line of the output."""
         return self.write(kind, {"line_number": number, "line": text}, number)
 
 
 def convert(kind: str, lines: Iterable[bytes], source: ToolOutput) -> Iterator[bytes]:
-    """Yield landing lines of `kind` from the lines of one tool's output. Raises LandingError.
-
-    An error may come after some lines, so the caller must be able to discard them.
-    """
+    """Yield landing lines of `kind` from the lines of one tool's output. Raises LandingError,
+    possibly after some lines, so the caller must be able to discard these."""
     if kind not in KINDS:
         raise source.fault(f"--kind {kind}: Use one of {', '.join(KINDS)}.")
     reader = _READERS.get(kind, partial(_json_lines, kind))
@@ -90,11 +88,11 @@ def convert(kind: str, lines: Iterable[bytes], source: ToolOutput) -> Iterator[b
 
 
 def numbered(lines: Iterable[bytes], source: ToolOutput) -> Iterator[tuple[int, str]]:
-    """Yield (number, text) of each line; `source` counts them. Raises LandingError."""
+    """Yield (number, text) of each line; `source` counts the lines. Raises LandingError."""
     for number, raw in enumerate(lines, start=1):
         source.lines = number
         try:
-            encoding = "utf-8-sig" if number == 1 else "utf-8"  # Windows writes a mark before it
+            encoding = "utf-8-sig" if number == 1 else "utf-8"  # Windows writes a BOM first
             yield number, raw.removesuffix(b"\n").removesuffix(b"\r").decode(encoding)
         except UnicodeDecodeError as error:
             actual = f"byte 0x{raw[error.start]:02x} at {error.start + 1}"
@@ -128,8 +126,8 @@ def _features_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
 def _own_answer(
     role: Role, node_id: int, features: list[tuple[int, ToolFeature]], source: ToolOutput
 ) -> bytes:
-    """Return the ranges of a node that was queried by its id, as its response. Its finalized levels
-    are in the other lines: the tool prints no level of a feature that the node does not support."""
+    """Return the ranges of a node that was queried by its id, as its response. The other lines have
+    its finalized levels: the tool prints no level of a feature that the node does not support."""
 
     def level(number: int, text: str) -> int:
         parsed = load().level_of(text)
@@ -161,7 +159,7 @@ def _own_answer(
 class _Log:
     """A reader of one dump, line by line (Kafka, DumpLogSegments).
 
-    Consecutive left-out lines are a run with consecutive offsets: a hole must stay a hole.
+    Consecutive omitted lines have consecutive offsets, because a gap must stay a gap.
     """
 
     def __init__(self, source: ToolOutput) -> None:
@@ -171,7 +169,7 @@ class _Log:
         self.run_number = 0
         # The current batch, as long as none of its records is kept.
         self.batch: tuple[int, str] | None = None
-        self.offset = -1  # the offset of the next record if the tool prints none
+        self.offset = -1  # the offset of the next record if the tool prints no offset
         self.is_control = False  # true for a batch of raft records, which is kept
         self.records = self.read = 0
 
@@ -256,11 +254,11 @@ Offers = list[dict[str, int]]
 
 
 def _request_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
-    """Yield every node's response with its offered requests, or why it has none (kafka-cluster.sh
-    api-versions, KIP-1220, and kafka-broker-api-versions.sh before it)."""
+    """Yield every node's response with its supported requests, or why there is no response
+    (kafka-cluster.sh api-versions, KIP-1220, and kafka-broker-api-versions.sh before it)."""
     nodes: list[tuple[int, dict[str, object]]] = []
     answers: list[Offers] = []
-    offers: Offers | None = None  # the offered requests of the current node
+    offers: Offers | None = None  # the supported requests of the current node
     for number, text in texts:
         if offers is None:
             if node := _NODE.fullmatch(text):
@@ -294,7 +292,7 @@ def _request_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
 
 
 def _role_of(offers: list[Offers], source: ToolOutput) -> Role:
-    """Return the role of the queried nodes from their requests; the tool prints none."""
+    """Return the role of the queried nodes by their requests; the tool prints no role."""
     of_brokers = {any(entry["api_key"] == _PRODUCE for entry in node) for node in offers}
     if len(of_brokers) == 1:
         return Role.BROKER if of_brokers.pop() else Role.CONTROLLER
@@ -307,7 +305,7 @@ def _role_of(offers: list[Offers], source: ToolOutput) -> Role:
 
 def _json_lines(kind: str, texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
     """Yield landing lines of responses that were saved as JSON, one per line, with the keys of the
-    landing line; a time in the response is used instead of the file's."""
+    landing line; a time in the response replaces the file's."""
     for number, text in texts:
         if not text.strip():
             continue
@@ -335,7 +333,7 @@ _COMMAND = re.compile(r"(?:\S*zookeeper-shell(?:\.sh)? \S+ |\S*zkCli\.sh .*)?get
 _ABSENT = re.compile(r"(?:Node does not exist: |.*KeeperErrorCode = NoNode for )(/\S+)")
 _STAT = re.compile(r"(cZxid|dataVersion|ephemeralOwner|dataLength|numChildren) = (\S+)")
 _OTHER_STAT = re.compile(r"(?:ctime|mZxid|mtime|pZxid|cversion|aclVersion) = ")
-_LONGEST = 1 << 16  # Maximum number of lines of one znode's data
+_LONGEST = 1 << 16  # the maximum number of lines of one znode's data
 
 
 def _shell_lines(lines: Numbered, source: ToolOutput) -> Iterator[bytes]:
@@ -353,17 +351,17 @@ def _shell_lines(lines: Numbered, source: ToolOutput) -> Iterator[bytes]:
 
 
 class _Shell:
-    """The parser of ZooKeeper's shell: the lines since the last znode, and the stat being read."""
+    """The parser of ZooKeeper's shell: the lines since the last znode, and the current stat."""
 
     def __init__(self, source: ToolOutput) -> None:
         self.source, self.fault = source, source.fault
-        self.left = list(source.paths)  # paths of the znodes to come
+        self.left = list(source.paths)  # paths of the following znodes
         self.path = ""
         self.before: list[str] = []
         self.stat: dict[str, int] = {}
 
     def take(self, number: int, text: str) -> bytes | None:
-        """Return the landing line of a znode if `text` is its last line, else None."""
+        """Return the landing line of a znode if `text` is its last line; otherwise None."""
         if command := _COMMAND.fullmatch(text.strip()):
             self.path, self.before = command[1], []
         elif absent := _ABSENT.fullmatch(text.strip()):
@@ -393,7 +391,7 @@ class _Shell:
         return self._write(number, keys)
 
     def _write(self, number: int, keys: dict[str, object]) -> bytes:
-        """Return a znode's line with the printed path (without chroot) or the next given one."""
+        """Return a znode's line with the printed path (without chroot) or the next given path."""
         given_path, self.path, self.before = self.path, "", []
         path = given_path or (self.left[0] if self.left else "")
         if not path:
@@ -410,7 +408,7 @@ class _Shell:
         return self.source.write("znode", {"path": path.removeprefix(root), **keys}, number)
 
     def _data(self, length: int, number: int) -> str:
-        """Return the data of a znode: the lines just before the stat, `length` bytes in all."""
+        """Return the data of a znode: the lines just before the stat, in total `length` bytes."""
         if length == 0:
             return ""
         size = -1
@@ -453,7 +451,7 @@ class _Status(msgspec.Struct, frozen=True, rename="pascal"):
 def _quorum_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
     """Yield the leader's response, from --status, --replication, or both in one file.
 
-    With --replication alone the epoch is unknown (-1): a row may be missing.
+    With --replication alone the epoch is unknown (-1): the output may lack a row.
     """
     pairs, rows, times = dict[str, str](), dict[str, list[int]](), dict[int, int]()
     for number, text in texts:
@@ -461,8 +459,8 @@ def _quorum_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
             if pairs.setdefault(match[1], match[2]) != match[2]:
                 raise source.fault(f"{match[1]} is there twice with two values.", number)
         elif match := _REPLICA.fullmatch(text.strip()):
-            ago, at, node = match[2], match[3], int(match[1])
-            times[node] = source.observed_at // 1000 - int(ago) if ago else int(at)
+            age_ms, at, node = match[2], match[3], int(match[1])
+            times[node] = source.observed_at // 1000 - int(age_ms) if age_ms else int(at)
             rows.setdefault(match[4], []).append(node)
         elif rows and text.lstrip()[:1].isdigit():
             fault = "the row of --replication is cut or changed"
@@ -506,6 +504,7 @@ def _quorum_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
 
 
 # The message of kafka-features.sh about a refused level (FeatureControlManager). From 4.0 on, a
+# refusal of one feature makes all others of its request fail with an equal message.
 # refusal of one feature makes all others of its request fail with the same message.
 _REFUSED = re.compile(
     r"(?:Could|Can) not (?:upgrade|downgrade|disable) (\S+?)(?: to (\d{1,5}))?\. "
@@ -517,8 +516,8 @@ _INVALID_UPDATE_VERSION = 95
 
 
 def _refusal_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
-    """Yield the controller's refusals, each for the feature that it names, as one probe response.
-    The finalized level is unknown (-1); other lines are left out."""
+    """Yield the controller's refusals, each for the feature in its message, as one probe response.
+    The finalized level is unknown (-1); other lines are ignored."""
     updates, results = list[dict[str, object]](), list[dict[str, object]]()
     for _, text in texts:
         match = _REFUSED.fullmatch(text.strip())
@@ -540,7 +539,7 @@ Reader = Callable[[Numbered, ToolOutput], Iterator[bytes]]
 
 
 def _lines_in(kind: str, read_text: Reader, texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
-    """Yield landing lines from JSON objects, one per line, or else from a tool's text."""
+    """Yield landing lines from JSON objects, one per line, or otherwise from a tool's text."""
     header = list[tuple[int, str]]()
     for number, text in texts:
         header.append((number, text))

@@ -55,12 +55,11 @@ class ForPeople(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
     """The part of a plan file for people. The digest does not cover it, and `apply` never reads it.
-    `level_names` maps a feature to the names of its levels, by number.
-    """
+    `level_names` maps a feature to the names of its levels, by number."""
 
     name: str = ""  # the cluster's name for people
     written_at: str = ""
-    made_from: str = ""  # the origin of the evidence: a live reading, files or tables
+    made_from: str = ""  # the origin of the evidence: a live query, files or tables
     seen_at: str = ""  # when the newest evidence was read
     addresses: dict[str, str] = {}  # the addresses at planning: option → value
     level_names: dict[str, dict[str, str]] = {}
@@ -190,9 +189,9 @@ def _expect_form(stored: bytes, written: bytes, source: str, advice: str) -> Non
 
 
 def read_plan(text: str | bytes, source: str) -> PlanFile:
-    """Return the plan in `text`; messages call it `source`.
+    """Return the plan in `text`; messages use the name `source`.
 
-    Raises PlanError unless the text is as `write_plan` writes it, the plan does not contradict
+    Raises PlanError unless `write_plan` could have written the text, the plan does not contradict
     itself, and the digest is that of the plan.
     """
     file, parsed = _parsed(text, PlanFile, source, AGAIN)
@@ -255,8 +254,8 @@ def read_approval(
 def approve(
     plan: Plan, *, by: str, at: datetime, expires: timedelta, reason: str | None = None
 ) -> Approval:
-    """Return the approval of a plan, from `at` on for `expires`. Raises PlanError for a name or a
-    reason that cannot be shown."""
+    """Return the approval of a plan, valid from `at` for the time `expires`. Raises PlanError for a
+    name or a reason that cannot be shown."""
     begin = at.astimezone(UTC).replace(microsecond=0)
     approval = Approval(
         format=APPROVAL,
@@ -279,22 +278,22 @@ def expect_approved(
     """Raise ApprovalError unless `approval` is for this plan and valid at `now`. `longest`: the
     longest permitted validity; `path`: the plan's file."""
     fault, advice = "", write_again(path, longest)
-    lasts, ahead = approval.expires_at - approval.approved_at, approval.approved_at - now
+    validity, is_early = approval.expires_at - approval.approved_at, approval.approved_at - now
     if approval.plan != digest(plan):
         fault = f"The approval is of another plan than {path}"
         advice = "Use the approval of this plan with --approval FILE, or approve the plan: "
         advice += approve_command(quote(path), longest)
     elif approval.cluster != plan.cluster:
         fault = f"The plan is of cluster {plan.cluster!r}, and the approval of {approval.cluster!r}"
-    elif lasts > longest:
-        fault = f"The approval is for {say_span(lasts)}, and {say_span(longest)} are allowed"
+    elif validity > longest:
+        fault = f"The approval is for {say_span(validity)}, and {say_span(longest)} are allowed"
         fault += " (longest_approval_hours)"
-    elif ahead > SKEW:
-        fault = f"The approval was given at {say_time(approval.approved_at)}, {say_span(ahead)} "
+    elif is_early > SKEW:
+        fault = f"The approval was given at {say_time(approval.approved_at)}, {say_span(is_early)} "
         fault += f"after this clock's {say_time(now)}: one of the two clocks is wrong"
     elif approval.expires_at <= now:
-        over, end = say_span(now - approval.expires_at), say_time(approval.expires_at)
-        fault = f"The approval expired {over} ago, at {end}. It is {say_time(now)} now"
+        is_expired, end = say_span(now - approval.expires_at), say_time(approval.expires_at)
+        fault = f"The approval expired {is_expired} ago, at {end}. It is {say_time(now)} now"
     if fault:
         raise ApprovalError(f"{fault}. Nothing was sent. {advice}")
 
@@ -362,8 +361,8 @@ def _is_armored(signature: str) -> bool:
 def file_name(title: str, cluster: str = "", *, plain: bool = True, of: str = "cluster") -> str:
     """Return a safe file name for a cluster's title: `<title>.json` if that is safe anywhere.
 
-    Else, and if another cluster's title differs only in case (`plain` False), it is
-    `cluster-…-<hash>.json` with the hash of its id `cluster`, "" if the title is its id. No title
+    Otherwise, and if another cluster's title differs only in case (`plain` False), the name is
+    `cluster-…-<hash>.json` with the hash of its id `cluster` ("" if the title is the id). No title
     has this form itself. `of`: the kind of the named thing, also an owner or a view.
     """
     if plain and _PLAIN.fullmatch(title) and not _RESERVED.fullmatch(title):
@@ -376,7 +375,7 @@ def file_name(title: str, cluster: str = "", *, plain: bool = True, of: str = "c
 def file_names(
     clusters: Iterable[str], titles: Mapping[str, str] | None = None, of: str = "cluster"
 ) -> list[str]:
-    """Return a file name for each cluster, from `titles` by id; no two are the same file, also on
+    """Return a file name for each cluster, from `titles` by id; no two names are one file, also on
     case-insensitive file systems."""
     called = {cluster: (titles or {}).get(cluster) or cluster for cluster in clusters}
     counts = Counter(title.casefold() for title in called.values())
