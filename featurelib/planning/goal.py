@@ -2,8 +2,8 @@
 
 An intent is a command of the KIPs with its levels as written; a contradictory intent raises an
 error. The cluster's own release defines the names of levels. A goal has the changes with their
-upgrade types, the features that stay and the reasons, and every fault of the request. Nodes and
-controllers are checked by the plan. upgrade-all has no goal: it plans the READY levels.
+upgrade types, the features that stay and the reasons, and every fault of the request. The planner
+checks nodes and controllers. upgrade-all has no goal: it plans the READY levels.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Command(StrEnum):
 _LOWERS = (Command.DOWNGRADE, Command.DISABLE, Command.UPDATE)
 _NAMES, _RELEASE = "names", "release"
 _NO_FEATURE = "The feature is missing. Name a feature."
-_NEEDS = {  # command → the options of which it needs any, and the error without one
+_NEEDS = {  # command → the options of which it needs at least one, and the error without any
     Command.DOWNGRADE_ALL: (
         {_RELEASE},
         "--release-version is missing. Add --release-version RELEASE, the older software.",
@@ -56,7 +56,7 @@ _NEEDS = {  # command → the options of which it needs any, and the error witho
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestedLevels:
-    """The levels that a user requests: those of a release, or numbers and names by feature;
+    """The levels that a user requests: the levels of a release, or numbers and names by feature;
     `delete` means level 0."""
 
     release_version: str | None = None
@@ -71,7 +71,7 @@ class Intent(RequestedLevels):
 
     command: Command
     unsafe: bool = False  # UNSAFE_DOWNGRADE: lost metadata cannot be restored
-    stepwise: bool = False  # metadata.version one level at a time
+    stepwise: bool = False  # upgrade metadata.version one level at a time
 
     def __post_init__(self) -> None:
         if fault := next(self._faults(), None):
@@ -80,20 +80,20 @@ class Intent(RequestedLevels):
     @property
     def text(self) -> str:
         """The command as text in a plan; equal for equal intents."""
-        words = [str(self.command)]
+        parts = [str(self.command)]
         if self.release_version is not None:
-            words += ["--release-version", self.release_version]
+            parts += ["--release-version", self.release_version]
         if self.command is Command.UPDATE:
             for option, levels in (("--upgrade", self.up), ("--downgrade", self.down)):
-                words += [w for n, to in sorted(levels.items()) for w in (option, f"{n}:{to}")]
-            words += [w for name in sorted(self.delete) for w in ("--delete", name)]
+                parts += [w for n, to in sorted(levels.items()) for w in (option, f"{n}:{to}")]
+            parts += [w for name in sorted(self.delete) for w in ("--delete", name)]
         else:
-            named = sorted([*self.up.items(), *self.down.items()])
-            words += [w for name, level in named for w in ("--feature", f"{name}={level}")]
-            words += [w for name in sorted(self.delete) for w in ("--feature", name)]
-        words += ["--unsafe"] if self.unsafe else []
-        words += ["--stepwise"] if self.stepwise else []
-        return " ".join(words)
+            feature_lists = sorted([*self.up.items(), *self.down.items()])
+            parts += [w for name, level in feature_lists for w in ("--feature", f"{name}={level}")]
+            parts += [w for name in sorted(self.delete) for w in ("--feature", name)]
+        parts += ["--unsafe"] if self.unsafe else []
+        parts += ["--stepwise"] if self.stepwise else []
+        return " ".join(parts)
 
     @property
     def named(self) -> tuple[str, ...]:
@@ -116,8 +116,8 @@ class Intent(RequestedLevels):
             yield "--unsafe is for downgrades only. Leave --unsafe out."
         if not all(map(str.strip, features)):
             yield "The name of a feature is empty."
-        if twice := sorted({name for name in features if features.count(name) > 1}):
-            yield f"{twice[0]} is given twice. Remove one of the two."
+        if repeated := sorted({name for name in features if features.count(name) > 1}):
+            yield f"{repeated[0]} is given twice. Remove one of the two."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +141,7 @@ class Goal:
 
     @property
     def levels(self) -> dict[str, int]:
-        """The wanted level of each feature that changes."""
+        """The requested level of each feature that changes."""
         return {move.feature: move.to_level for move in self.moves}
 
 
@@ -182,9 +182,8 @@ class _ClusterOfRequest:
     def downgrade_all(self, release: str) -> Iterator[Part]:
         """Yield every finalized feature at the highest production level of `release`. Features that
         the release does not know are deleted; no level rises (KIP-584, emergency downgrade: with
-        the tool of the older release). A tool of 2.7 to 3.2 knows no feature and would delete all
-        of them, so the features must be named.
-        """
+        the tool of the older release). A tool of 2.7 to 3.2 knows no feature and would delete every
+        feature, so the request must name the features."""
         release_name = self.catalogue.release_named(release)
         if release_name is None and release_line(release) in load(_NO_CATALOGUE).releases:
             names = ", ".join(sorted(self.cluster.finalized)) or "nothing is finalized"
@@ -210,11 +209,10 @@ class _ClusterOfRequest:
 
     def release_version(self, text: str | None, *, up: bool) -> Iterator[Part]:
         """Yield a change for every feature, to its level in the release version `text` by the
-        active controller's release (KIP-1022); without `text` in that release's newest production
-        version.
+        active controller's release (KIP-1022). Without `text` the newest production version counts.
 
-        Each change in the other direction is a fault with its name. Irreversible levels and those
-        with side effects stay, although Kafka's own tool sends them (kraft.version 1;
+        Each change in the other direction is a fault with the feature's name. Irreversible levels
+        and levels with side effects stay, although Kafka's own tool sends them (kraft.version 1;
         eligible.leader.replicas.version 1).
         """
         software, metadata = self.software, METADATA_VERSION
@@ -275,7 +273,7 @@ class _ClusterOfRequest:
         return self.moved(name, level, up=up)
 
     def unknown(self, name: str, level: int) -> Reason | None:
-        """Return the fault of a level that the controller's release lacks in production, if any."""
+        """Return the fault of a level that the controller's release lacks, or None."""
         software, target = self.software, self.name(name, level)
         if software is None or name not in (METADATA_VERSION, *software.features):
             return None
@@ -305,7 +303,7 @@ class _ClusterOfRequest:
         )
 
     def moved(self, name: str, level: int, *, up: bool) -> Part:
-        """Return the change of a feature, or the reason why the command does not change it."""
+        """Return the change of a feature, or the reason why no change is made."""
         current = self.cluster.level(name)
         now, target = self.name(name, current), self.name(name, level)
         if level == current:
@@ -315,8 +313,8 @@ class _ClusterOfRequest:
             direction, noun = ("down", "upgrade") if up else ("up", "downgrade")
             text = f"{name} is at {now} and would go {direction} to {target}: that is no {noun}."
             return _fault("wrong_direction", name, level, text)
-        down = UpgradeType.UNSAFE_DOWNGRADE if self.unsafe else UpgradeType.SAFE_DOWNGRADE
-        kind = UpgradeType.UPGRADE if up else down
+        is_downgrade = UpgradeType.UNSAFE_DOWNGRADE if self.unsafe else UpgradeType.SAFE_DOWNGRADE
+        kind = UpgradeType.UPGRADE if up else is_downgrade
         return Move(feature=name, from_level=current, to_level=level, upgrade_type=kind.name)
 
     def stay(self, code: str, name: str, level: int, text: str) -> Stay:
@@ -332,8 +330,8 @@ def _fault(code: str, feature: str, level: int, text: str) -> Reason:
 
 
 def stay_at_ceiling(cluster: Cluster, catalogue: Catalogue, name: str, ceiling: int) -> Stay:
-    """Return the reason why upgrade-all leaves a feature at its ceiling: no level is above it, or
-    higher production levels are no default, irreversible, or have side effects."""
+    """Return the reason why upgrade-all leaves a feature at its maximum level: no level is above
+    it, or higher production levels are no default, irreversible, or have side effects."""
     current, available = cluster.level(name), ceiling
     if name != METADATA_VERSION and name in catalogue.features:
         available = _highest_stable(cluster, catalogue, name)
@@ -342,23 +340,23 @@ def stay_at_ceiling(cluster: Cluster, catalogue: Catalogue, name: str, ceiling: 
         text = f"{name} is at {catalogue.level_name(name, current)}; that is its ceiling."
     else:
         code, level = only_by_name(catalogue, name, current, available), available
-        but = {"irreversible": "never back", "": "that level is no default"}.get(code)
-        but = but or effects_clause(catalogue, name, available)
+        exception = {"irreversible": "never back", "": "that level is no default"}.get(code)
+        exception = exception or effects_clause(catalogue, name, available)
         top, code = catalogue.level_name(name, available), code or "beyond_default"
-        text = f"{name} could go up to {top}, but {but}: ask for it by name."
+        text = f"{name} could go up to {top}, but {exception}: ask for it by name."
     return Stay(code=code, feature=name, current=current, level=level, text=text)
 
 
 def _highest_stable(cluster: Cluster, catalogue: Catalogue, name: str) -> int:
     """Return the highest level of a feature that a node supports and that the cluster's own
     releases, as far as known, support in production."""
-    most = max((n.supported[name][1] for n in cluster.nodes if name in n.supported), default=0)
+    maximum = max((n.supported[name][1] for n in cluster.nodes if name in n.supported), default=0)
     texts = {cluster.release, *(node.release for node in cluster.nodes)}
     named = set(map(catalogue.release_named, texts)) - {None}
     own = [catalogue.of(release).known_levels(name, unstable=False) for release in named if release]
-    levels = {v.level for v in catalogue.levels if v.feature == name}
+    levels = {version.level for version in catalogue.levels if version.feature == name}
     stable = levels & set().union(*own) if named else levels
-    return max((n for n in stable if n <= most), default=0)
+    return max((n for n in stable if n <= maximum), default=0)
 
 
 def only_by_name(catalogue: Catalogue, name: str, current: int, level: int) -> str:
@@ -370,14 +368,14 @@ def only_by_name(catalogue: Catalogue, name: str, current: int, level: int) -> s
 
 
 def software_of(cluster: Cluster, catalogue: Catalogue) -> ReleaseCatalogue | None:
-    """Return the catalogue of the active controller's release; None if not in the catalogue."""
+    """Return the catalogue of the active controller's release; None = not catalogued."""
     release = catalogue.release_named(cluster.release)
     return None if release is None else catalogue.of(release)
 
 
 def read_level(name: str, text: str, cluster: Cluster, catalogue: Catalogue) -> int | None:
-    """Return the level that a text means: a number or, for metadata.version, a name or release as
-    the active controller's software knows it (3.3-IV3, 3.9); None for another text."""
+    """Return the level that a text means: a number or, for metadata.version, a name or release of
+    the active controller's software (3.3-IV3, 3.9); None for another text."""
     if text.isascii() and text.isdigit():
         return int(text)
     if name != METADATA_VERSION:
@@ -390,7 +388,7 @@ def read_level(name: str, text: str, cluster: Cluster, catalogue: Catalogue) -> 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """A metadata.version and what it is for."""
+    """A metadata.version and its purpose."""
 
     level: int
     name: str

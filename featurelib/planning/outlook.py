@@ -1,10 +1,10 @@
-"""Describe a plan step by step: the purpose, effects and downgrade of each level; and make the
-plans of a run, one for every cluster with a READY feature.
+"""Describe a plan step by step (purpose, effects and downgrade of each level), and make the plans
+of a run, one for every cluster with a READY feature.
 
-Everything is computed from the part that the digest covers. A plan names no release. So the
-catalogue of all releases is used, with every dialect of the plan, and the worst result counts. A
-run's plan equals that of `featurelib plan CLUSTER upgrade-all` for the same evidence, except for
-the part for people.
+Everything is computed from the part of the plan that the digest covers. A plan names no release, so
+the catalogue of all releases and every dialect of the plan count, and the worst result decides. A
+run's plan equals that of `featurelib plan CLUSTER upgrade-all` for equal evidence, except for the
+part for people.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Levels = Mapping[str, int]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeOutlook:
     """The effects of one update. `no_return`: the first level from which no lossless downgrade to
-    the level before the plan is possible; -1 means always possible."""
+    the level before the plan is possible; -1 = always possible."""
 
     update: Move
     brings: tuple[Note, ...]  # the notes about an upgrade to the level
@@ -53,7 +53,7 @@ class ChangeOutlook:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepOutlook:
     """The effects of one request. `floor`: the lowest metadata.version of a lossless downgrade, -1
-    = none; `joins…`: releases whose production software can register."""
+    = there is none; `joins…`: releases whose production software can register."""
 
     changes: tuple[ChangeOutlook, ...]
     timeout_ms: int
@@ -76,7 +76,7 @@ class StepOutlook:
 
 
 def look_ahead(meaning: Plan, catalogue: Catalogue, address: str = "") -> tuple[StepOutlook, ...]:
-    """Return the effects of each step of a plan after the steps before it (KIP-778); `address`:
+    """Return the effects of each step of a plan after the previous steps (KIP-778); `address`:
     brokers' addresses, as `filled` takes them."""
     levels, steps = dict(meaning.requirements.levels), []
     for step in meaning.steps:
@@ -114,9 +114,9 @@ def _change(update: Move, meaning: Plan, catalogue: Catalogue, address: str) -> 
         ),
         loses=losses(catalogue, "", update),
         unlocks=tuple(
-            (need.feature, need.level)
-            for need in catalogue.dependencies
-            if need.other == name and low < need.least <= high
+            (is_needed.feature, is_needed.level)
+            for is_needed in catalogue.dependencies
+            if is_needed.other == name and low < is_needed.least <= high
         ),
         irreversible=high > low and high in catalogue.irreversible(name),
         no_return=NONE if no_return is None else no_return,
@@ -126,7 +126,7 @@ def _change(update: Move, meaning: Plan, catalogue: Catalogue, address: str) -> 
 
 
 def _compatible_releases(meaning: Plan, levels: Levels, catalogue: Catalogue) -> tuple[str, ...]:
-    """Return the releases whose production software can register at these levels; none in ZooKeeper
+    """Return the releases whose production software can register at these levels; () in ZooKeeper
     mode, where production software lists no features."""
     levels_known = {name: level for name, level in levels.items() if name in catalogue.features}
     if meaning.requirements.features_node_version is not None or not levels_known:
@@ -135,7 +135,7 @@ def _compatible_releases(meaning: Plan, levels: Levels, catalogue: Catalogue) ->
 
 
 def level_names(plan: Plan, catalogue: Catalogue) -> dict[str, dict[str, str]]:
-    """Return feature → level → name for a plan's metadata.versions; others have no names."""
+    """Return feature → level → name for a plan's metadata.versions; other levels have no names."""
     moves = [move for move in plan.moves if move.feature == METADATA_VERSION]
     levels = {level for move in moves for level in (move.from_level, move.to_level)}
     levels |= {plan.requirements.levels.get(METADATA_VERSION, 0)}
@@ -146,8 +146,8 @@ def level_names(plan: Plan, catalogue: Catalogue) -> dict[str, dict[str, str]]:
 def with_texts(
     result: Judged, *, dialect: str, catalogue: Catalogue, guarding: Guarding | None = None
 ) -> TableRows:
-    """Return the plans of a judged batch with the columns `plan` (steps that we can send now, with
-    guards by `guarding`; null = none) and `returns_after` (covers all steps)."""
+    """Return the plans of a judged batch with the columns `plan` (steps that featurelib can send
+    now, with guards by `guarding`; null = there is none) and `returns_after` (covers all steps)."""
     evidence, plans = result.evidence, result.plans
     assert evidence is not None
     rows = np.flatnonzero(plans.lists("steps").size)

@@ -1,8 +1,8 @@
 """Split a plan into our moves and those of the cluster's owner, with the owner's command.
 
 Plan and inventory name the managed features (`managed_by`, `managed_features`). featurelib never
-plans or sends a managed feature: the owner would revert it, or fail. It plans the other features of
-such a cluster; those that need a level of the owner wait for a later plan.
+plans or sends a managed feature: the owner would revert the level, or fail. featurelib plans the
+other features of the cluster; features that need a level of the owner wait for a later plan.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from featurelib.words import clean, level_text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanSplit:
-    """The parts of a plan: `ours` can be sent now, `theirs` are for the cluster's owner, `later`
-    are ours and need the owner's levels first."""
+    """The parts of a plan: featurelib can send `ours` now, `theirs` are for the cluster's owner,
+    `later` are ours and need the owner's levels first."""
 
     ours: tuple[Step, ...]
     theirs: tuple[Move, ...] = ()
@@ -59,21 +59,21 @@ def share(
 def _waiting(
     moves: Mapping[str, Move], owned: set[str], levels: Mapping[str, int], catalogue: Catalogue
 ) -> set[str]:
-    """Return the features of our moves that wait for the owner: they depend on its levels, or
-    become a default only at its metadata.version."""
+    """Return the features of our moves that wait for the owner: they depend on the owner's levels,
+    or become a default only at the owner's metadata.version."""
     ends = {name: (move.from_level, move.to_level) for name, move in moves.items()}
     later = catalogue.not_yet_defaults(ends) - owned if METADATA_VERSION in owned else set[str]()
     while True:
-        unowned = {n: m.to_level for n, m in moves.items() if n not in owned | later}
+        unowned = {n: other.to_level for n, other in moves.items() if n not in owned | later}
         unmet = catalogue.whole.unmet({**levels, **unowned})
-        late = {d.feature for d in unmet if d.feature in unowned and d.other in owned | later}
-        if not late:
+        waiting = {d.feature for d in unmet if d.feature in unowned and d.other in owned | later}
+        if not waiting:
             return later
-        later |= late
+        later |= waiting
 
 
 def _without(features: set[str], steps: Iterable[Step]) -> Iterator[Step]:
-    """Yield the steps without the updates of these features; empty steps are dropped."""
+    """Yield the steps without the updates of these features; omit empty steps."""
     for step in steps:
         if updates := tuple(move for move in step.updates if move.feature not in features):
             yield replace(step, updates=updates)
@@ -81,7 +81,7 @@ def _without(features: set[str], steps: Iterable[Step]) -> Iterator[Step]:
 
 def owner_command(moves: Sequence[Move], entry: FleetEntry, catalogue: Catalogue) -> str:
     """Return the owner's command for these moves, filled in from the inventory and quoted for a
-    shell; "" if there is no command known."""
+    shell; "" = no command is known."""
     write, moves_known = COMMANDS.get(entry.managed_by.casefold()), _known(moves, entry.managed_by)
     return write(moves_known[-1], entry, catalogue) if write and moves_known else ""
 
@@ -128,7 +128,7 @@ class LeftOver:
 
 
 def left_over(shares: PlanSplit, entry: FleetEntry, catalogue: Catalogue) -> Iterator[LeftOver]:
-    """Yield a sentence for the owner's moves, with its command, and one for the moves that wait."""
+    """Yield a sentence for the owner's moves, with its command, and one for waiting moves."""
     owner = clean(entry.managed_by)
     if shares.theirs:
         moves = ", ".join(
@@ -156,8 +156,8 @@ def expect_ours(
     options: str = "",
 ) -> None:
     """Raise RefusedError if the inventory, or a plan's `guards`, assign any of the moves to an
-    owner. The error has the owner's commands and the command that plans the rest, with these
-    `options`, each after a blank."""
+    owner. The error has the owner's commands and the command that plans the other moves, with
+    `options`."""
     entry = fleet.of(cluster, FleetEntry(id=cluster))
     entry_guards = guards_of(entry)
     owned, moves_kept = dict[tuple[str, str], list[Move]](), list[Move]()
@@ -184,7 +184,7 @@ def expect_ours(
 def _owner_actions(
     owner: str, moves: Sequence[Move], entry: FleetEntry, catalogue: Catalogue
 ) -> Iterator[str]:
-    """Yield the owner's command for its moves, or whom to ask if none is known."""
+    """Yield the owner's command for its moves, or the contact if no command is known."""
     # The plan may have an owner that the inventory lacks.
     owned = msgspec.structs.replace(entry, managed_by=owner)
     if command := owner_command(moves, owned, catalogue):

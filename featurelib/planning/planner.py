@@ -1,17 +1,17 @@
-"""Make a plan for one cluster and one intent, or every reason why there is none.
+"""Make a plan for one cluster and one intent, or return every reason why there is none.
 
 A plan has the fewest UpdateFeatures requests that reach its goal. An atomic controller gets all
 ordinary features in one request. Any other controller gets one feature per request, because it may
 write a part of a request that it refuses. kraft.version has its own request: a refused request may
 have upgraded it permanently (KIP-584, Tooling; KIP-778; KIP-1022).
 
-The policy and every controller that may answer judge each step. Missing evidence blocks upgrades
-and downgrades. A node whose range is unknown supports nothing in a plain cluster; in
-`known_cluster` it supports everything, so that only known ranges refuse.
+The policy and every possible controller judge each step. Missing evidence blocks upgrades and
+downgrades. A node with an unknown range supports nothing in a plain cluster; in `known_cluster` it
+supports everything, so that only known ranges refuse.
 
-`plan_by_probe` asks the controller to validate only, if nothing but unseen registrations, ranges
-and settings is in the way. If it accepts every request there is a plan; a refusal is the reason
-against it.
+`plan_by_probe` asks the controller to validate, if the only blockers are unseen registrations,
+ranges and settings. If the controller accepts every request there is a plan; otherwise its refusal
+is the reason.
 """
 
 from __future__ import annotations
@@ -64,11 +64,11 @@ _TOLD = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """The result of planning; without a plan and without refusals there is nothing to do.
+    """The result of planning. Without a plan and without refusals no level needs a change.
 
-    With a plan the refusals are moves that upgrade-all left out. `shares` splits the moves by
-    owner; the plan has ours that can be sent now. `probed`: the moves that a probe accepted, if the
-    plan depends on them.
+    With a plan the refusals are moves that upgrade-all omitted. `shares` splits the moves by owner;
+    the plan has those of ours that can be sent now. `probed`: the moves that a probe accepted, if
+    the plan depends on the probe.
     """
 
     intent: Intent
@@ -96,8 +96,8 @@ def make_plan(
     """Return the plan for `intent`, or the reasons against it (KIP-584, Tooling; KIP-778;
     KIP-1022).
 
-    All or nothing, except upgrade-all, which plans what is READY; accepted moves are split by
-    owner, as in `guards`, which stand in the plan unchanged. Pure: nothing is sent or written.
+    The plan has all moves or none, except for upgrade-all, which plans READY levels. Accepted moves
+    are split by owner, by `guards`, which the plan repeats. Pure: sends and writes nothing.
     """
     reasons = Reasons(view, catalogue)
     left_out: tuple[Reason, ...] = ()
@@ -139,9 +139,9 @@ def make_plan(
         guards=guards,
         side_effects=side_effects(catalogue, steps, view.evidence),
     )
-    extra = _warnings_of_steps(view, mode_of(view), steps, catalogue)
-    vouched = (r.statement for r in reasons.of_codes(tagged("declared")))
-    return replace(made, plan=plan, warnings=(*warnings, *extra, *vouched))
+    more_warnings = _warnings_of_steps(view, mode_of(view), steps, catalogue)
+    declared = (refusal.statement for refusal in reasons.of_codes(tagged("declared")))
+    return replace(made, plan=plan, warnings=(*warnings, *more_warnings, *declared))
 
 
 def plan_by_probe(
@@ -155,10 +155,10 @@ def plan_by_probe(
     guards: Guards | None = None,
 ) -> Planned:
     """Return the plan of a cluster that was just read; if only unseen nodes block it, a probe of
-    the controller decides. `as_if_seen` judges the reading as if every node had responded; `say`
-    gets the request, or the reason why no request is sent.
+    the controller decides. `as_if_seen` judges the data as if every node had responded; `say` gets
+    the request, or the reason why no request is sent.
 
-    Raises UnreachableError if the controller does not respond; nothing is ever written.
+    Raises UnreachableError if the controller does not respond; never writes.
     """
     first = make_plan(view, intent, catalogue, guards=guards)
     if not any(reason.code in tagged("unproven") for reason in first.refusals):
@@ -192,7 +192,7 @@ def plan_by_probe(
 def _ready(
     view: ClusterView, reasons: Reasons, catalogue: Catalogue
 ) -> tuple[Goal, tuple[Reason, ...]]:
-    """Return the READY features as a goal, and the reasons why the other features are left out."""
+    """Return the READY features as a goal, and the reasons why it omits the other features."""
     moves, left_out, stays = list[Move](), list[Reason](), []
     for row in view.judged.readiness.to_pylist():
         name, verdict, target = row["feature"], row["verdict"], row["target"]
@@ -213,7 +213,7 @@ def _refusals_of(
     view: ClusterView, goal: Goal, unsure: Collection[str], catalogue: Catalogue
 ) -> tuple[Reason, ...]:
     """Return the refusals of a goal's levels by known nodes, even if other evidence is missing.
-    Refusals that depend on `unsure` features (of unknown level) are left out."""
+    Omit refusals that depend on `unsure` features (of unknown level)."""
     if not goal.moves:
         return ()
     sure = replace(view, cluster=known_cluster(view, goal.levels))
@@ -224,8 +224,8 @@ def _refusals_of(
             Step(updates=goal.moves, timeout_ms=TIMEOUT_MS), load(GENERATIONS[-1])
         )
         refusals = dry_run.refusals_by([(sure.cluster, request)], load(STRICT), catalogue.tables)[0]
-    resting = tagged("dependency") if unsure else frozenset[str]()
-    reasons = [r for r in refusals if r.feature not in unsure and r.code not in resting]
+    resting_features = tagged("dependency") if unsure else frozenset[str]()
+    reasons = [r for r in refusals if r.feature not in unsure and r.code not in resting_features]
     return tuple(Reasons(sure, catalogue).of_refusals(reasons))
 
 
@@ -242,10 +242,10 @@ def _route(
     stepwise: bool = False,
     timeout_ms: int = TIMEOUT_MS,
 ) -> tuple[tuple[Step, ...], Sequence[Reason]]:
-    """Return the steps of a goal if every possible controller accepts them, else the refusals.
+    """Return the steps of a goal if every possible controller accepts them, otherwise the refusals.
 
-    If one of the possible controllers is not atomic, each request has one feature, which all
-    controllers accept.
+    If a possible controller is not atomic, each request has one feature, which all controllers
+    accept.
     """
     if not view.releases:
         return (), [*Reasons(view, catalogue).of_release()]
@@ -264,13 +264,13 @@ def _route(
     if not route.refusals:
         refusals = dry_run.judge_again(view.cluster, view.releases, mode, route.steps, catalogue)
         return route.steps, refusals
-    refused = dict.fromkeys(route.refusals)
+    is_refused = dict.fromkeys(route.refusals)
     for release, dialect in zip(view.releases, dialects, strict=True):
-        led = replace(cluster, release=release)
-        led_route = replace(router, cluster=led, dialect=dialect).route(goal.moves)
-        # The policy's reasons are complete without these.
-        refused |= dict.fromkeys(r for r in led_route.refusals if r.judge != STRICT)
-    return (), list(refused)
+        led_cluster = replace(cluster, release=release)
+        led_route = replace(router, cluster=led_cluster, dialect=dialect).route(goal.moves)
+        # The policy's reasons are complete without these refusals.
+        is_refused |= dict.fromkeys(r for r in led_route.refusals if r.judge != STRICT)
+    return (), list(is_refused)
 
 
 def _warnings(view: ClusterView, intent: Intent, goal: Goal, catalogue: Catalogue) -> Iterator[str]:
@@ -306,7 +306,7 @@ def _warnings(view: ClusterView, intent: Intent, goal: Goal, catalogue: Catalogu
 def _warnings_of_steps(
     view: ClusterView, mode: str, steps: Sequence[Step], catalogue: Catalogue
 ) -> tuple[str, ...]:
-    """Return the checks that an operator must make because a controller of 2.7 to 3.2 would store
+    """Return the checks that an operator must make, because a controller of 2.7 to 3.2 would store
     its own, higher minimum with an update (KIP-584, Feature version deprecation)."""
     texts = {
         f"{x.feature}: its finalized minimum would become {x.last_lost + 1}. {x.text}": None
@@ -323,13 +323,13 @@ def _warnings_of_steps(
 def known_cluster(view: ClusterView, levels: Levels) -> Cluster:
     """Return the cluster as if every node with an unknown range supported `levels`.
 
-    A node with an unknown release runs that of the active controller, because a raft layer checks
-    its voters' releases. A deleted `/feature` znode counts as present, because it has a finding
-    already.
+    A node with an unknown release gets the active controller's release, because a raft layer checks
+    its voters' releases. A deleted `/feature` znode counts as present, because it has its own
+    finding.
     """
     evidence = view.evidence
     nodes, questions = evidence.subjects, evidence.questions
-    hidden: dict[int, set[str]] = {}  # profile → features that it may have left out
+    hidden: dict[int, set[str]] = {}  # profile → features that the response may omit
     for pair in np.flatnonzero(questions.pair_unclear).tolist():
         name = questions.names[int(questions.feature[questions.pair_question[pair]])]
         hidden.setdefault(int(questions.pair_profile[pair]), set()).add(name)
@@ -350,8 +350,8 @@ def known_cluster(view: ClusterView, levels: Levels) -> Cluster:
 
 def lowest_supported(view: ClusterView, least: int, catalogue: Catalogue) -> int:
     """Return the lowest metadata.version from `least` on that no known node refuses."""
-    rungs = ladder(view.cluster, METADATA_VERSION, catalogue)
-    for level in (least, *(rung for rung in rungs if rung > least)):
+    levels = ladder(view.cluster, METADATA_VERSION, catalogue)
+    for level in (least, *(candidate for candidate in levels if candidate > least)):
         nodes = known_cluster(view, {METADATA_VERSION: level}).nodes
         if not refusing(nodes, METADATA_VERSION, level):
             return level
@@ -362,7 +362,7 @@ def only_narrow(cluster: Cluster, narrow: Collection[Half], levels: Levels) -> C
     """Return the cluster as if every node except those in `narrow` supported `levels` and the
     active controller's ranges of these features.
 
-    Controllers of ZooKeeper mode before 3.3 require a range from their own minimum on.
+    Controllers of ZooKeeper mode before 3.3 require a range that begins at their own minimum.
     """
     active = [node.supported for node in cluster.nodes if node.node_id == cluster.active]
     kept_moves = {
@@ -408,14 +408,14 @@ class Router:
         too."""
         if not moves:
             return Route(after=self.cluster)
-        [tried] = self._try(self.cluster, [moves])
-        if tried.refusals:
-            return Route(refusals=tried.refusals, after=self.cluster)
+        [route] = self._try(self.cluster, [moves])
+        if route.refusals:
+            return Route(refusals=route.refusals, after=self.cluster)
         hops = {move.feature: self._split_into_known_levels(move) for move in moves}
         return self._atomic(hops) if self.dialect.can.atomic else self._single_moves(hops)
 
     def _try(self, cluster: Cluster, groups: Sequence[Sequence[Move]]) -> list[dry_run.Tried]:
-        """Judge each group of moves as a request in the newest wire version with results."""
+        """Judge each group of moves as a request in the newest version with results."""
         by_name = [sorted(moves, key=lambda move: move.feature) for moves in groups]
         requests = [dry_run.request_of(self._step(moves), self.dialect) for moves in by_name]
         cases = [(cluster, request) for request in requests]
@@ -432,14 +432,14 @@ class Router:
         if not self.stepwise or move.feature != METADATA_VERSION or software is None:
             return [move]
         low, high = sorted((move.from_level, move.to_level))
-        between = [n for n in software.known_levels(METADATA_VERSION) if low < n < high]
+        between = [level for level in software.known_levels(METADATA_VERSION) if low < level < high]
         if not move.is_upgrade:
             between.reverse()
         hops = [move.from_level, *between, move.to_level]
-        return [replace(move, from_level=a, to_level=b) for a, b in pairwise(hops)]
+        return [replace(move, from_level=start, to_level=end) for start, end in pairwise(hops)]
 
     def _passing_groups(self, groups: Sequence[Sequence[Move]]) -> Route:
-        """Return each group of moves as one request, or the refusals of the first refused one."""
+        """Return each group of moves as one request, or the first request's refusals."""
         cluster, steps = self.cluster, list[Step]()
         for group in groups:
             [tried] = self._try(cluster, [group])
@@ -457,10 +457,10 @@ class Router:
         groups = _groups(ordinary)
         orders = [[*groups, kraft], [kraft, *groups]]
         if kraft and groups:
-            early = self._passing([moves[-1] for moves in ordinary.values()])
-            first = {name: moves for name, moves in ordinary.items() if name in early}
-            late = {name: moves for name, moves in ordinary.items() if name not in early}
-            orders.append([*_groups(first), kraft, *_groups(late)])
+            before = self._passing([moves[-1] for moves in ordinary.values()])
+            first = {name: moves for name, moves in ordinary.items() if name in before}
+            after = {name: moves for name, moves in ordinary.items() if name not in before}
+            orders.append([*_groups(first), kraft, *_groups(after)])
         refused = list[Route]()
         for hop in orders:
             route = self._passing_groups([group for group in hop if group])
@@ -470,7 +470,7 @@ class Router:
         return refused[0]
 
     def _passing(self, moves: list[Move]) -> set[str]:
-        """Return the features that pass in one request: drop refused ones until all pass."""
+        """Return the features that pass in one request: drop refused features until all pass."""
         while moves:
             [tried] = self._try(self.cluster, [moves])
             refused = {refusal.feature for refusal in tried.refusals}
@@ -481,31 +481,31 @@ class Router:
         return {move.feature for move in moves}
 
     def _single_moves(self, hops: dict[str, list[Move]]) -> Route:
-        """Return one request per feature, each as soon as it passes: dependencies rise before and
-        fall after the features that depend on them. A move that passes once keeps passing."""
+        """Return one request per feature, each as soon as it passes: dependencies rise before, and
+        fall after, the features that depend on them. A move that passes once keeps passing."""
         cluster, steps = self.cluster, list[Step]()
         waiting = sorted(hops.values(), key=lambda hop: request_order(hop[0]))
         while waiting:
             answers = self._try(cluster, [hop[:1] for hop in waiting])
-            good = next((i for i, tried in enumerate(answers) if not tried.refusals), None)
-            if good is None:
-                refusals = dict.fromkeys(r for tried in answers for r in tried.refusals)
+            passes = next((i for i, tried in enumerate(answers) if not tried.refusals), None)
+            if passes is None:
+                refusals = dict.fromkeys(refusal for tried in answers for refusal in tried.refusals)
                 return Route(refusals=tuple(refusals), after=self.cluster)
-            cluster = answers[good].after
-            steps.append(self._step(waiting[good][:1]))
-            waiting[good : good + 1] = [moves] if (moves := waiting[good][1:]) else []
+            cluster = answers[passes].after
+            steps.append(self._step(waiting[passes][:1]))
+            waiting[passes : passes + 1] = [moves] if (moves := waiting[passes][1:]) else []
         return Route(steps=tuple(steps), after=cluster)
 
 
 def _groups(hops: dict[str, list[Move]]) -> list[list[Move]]:
-    """Return the moves grouped by request: one for all; stepwise, metadata.version is upgraded
+    """Return the moves grouped by request: all in one; if stepwise, metadata.version is upgraded
     first and downgraded last."""
-    chain = hops.get(METADATA_VERSION, [])
-    if len(chain) < 2:
+    version_moves = hops.get(METADATA_VERSION, [])
+    if len(version_moves) < 2:
         return [[hop for route in hops.values() for hop in route]] if hops else []
     later = [hop for name, route in hops.items() if name != METADATA_VERSION for hop in route]
-    alone = [[hop] for hop in chain]
-    groups = [*alone, later] if chain[0].is_upgrade else [later, *alone]
+    is_alone = [[hop] for hop in version_moves]
+    groups = [*is_alone, later] if version_moves[0].is_upgrade else [later, *is_alone]
     return [group for group in groups if group]
 
 

@@ -1,8 +1,8 @@
-"""Return why a level is not planned, and the smallest set of nodes whose fix unlocks it.
+"""Return why a level is not planned, and the smallest set of nodes whose fix unlocks the level.
 
 A reason names its judge, feature, level and node. Its texts are those of findings and rules; a
 controller's refusal keeps Kafka's message. A level is unlocked if the policy accepts it after these
-nodes run other software, or are unregistered. Every node must support a level. So the set has
+nodes run other software, or are unregistered. Every node must support a level, so the set has
 exactly the nodes that do not support the level or its dependencies.
 """
 
@@ -32,7 +32,7 @@ from featurelib.words import level_text
 
 Moves = dict[str, int]
 EVIDENCE = "evidence"  # the judge of missing data
-PROBE = "probe"  # the controller itself, by a probe
+PROBE = "probe"  # the controller itself as judge, by a probe
 
 
 class Reasons:
@@ -58,14 +58,14 @@ class Reasons:
     def of_missing_evidence(self, features: Sequence[str]) -> Iterator[Reason]:
         """Yield the missing evidence that could change the result: about the cluster, these
         features, their dependencies, and the features that depend on them (KIP-1022, both ends)."""
-        near = {METADATA_VERSION, *features} if features else set[str]()
+        related = {METADATA_VERSION, *features} if features else set[str]()
         for d in self._catalogue.dependencies:
-            near |= {d.feature, d.other} if {d.feature, d.other} & {*features} else set()
-        unsure = self.levels_unknown() & near
+            related |= {d.feature, d.other} if {d.feature, d.other} & {*features} else set()
+        unsure = self.levels_unknown() & related
         seen_texts = set[str]()
         for row in self._rows:
             code, feature = row["code"], row["feature"]
-            is_ours = feature in features or (feature in near and code in tagged("disputed"))
+            is_ours = feature in features or (feature in related and code in tagged("disputed"))
             if (feature is None or is_ours) and self._is_missing(code):
                 seen_texts.add(feature or "")
                 yield self._of_finding(row)
@@ -82,9 +82,9 @@ class Reasons:
         dependencies that the catalogue lacks."""
         yield from self.of_missing_evidence(sorted(moves))
         levels = self._view_of.cluster.levels
-        up = {(name, level) for name, level in moves.items() if level > levels.get(name, 0)}
+        upgrades = {(name, level) for name, level in moves.items() if level > levels.get(name, 0)}
         yield from self._of_other_levels({m for m in moves.items() if m[1] != levels.get(m[0], 0)})
-        needed = {d.other for d in self._catalogue.dependencies if (d.feature, d.level) in up}
+        needed = {d.other for d in self._catalogue.dependencies if (d.feature, d.level) in upgrades}
         rows = self._view_of.judged.readiness.to_pylist()
         unsure = {row["feature"] for row in rows if row["verdict"] == Verdict.UNKNOWN}
         for needed_feature in sorted((needed & unsure) - moves.keys()):
@@ -107,13 +107,13 @@ class Reasons:
                 yield replace(self._of_finding(row), judge=PROBE)
 
     def of_codes(self, codes: Container[str], feature: str | None = None) -> Iterator[Reason]:
-        """Yield the findings with one of `codes` about `feature`; None: about no feature."""
+        """Yield the findings with one of `codes` about `feature`; None = about no feature."""
         for row in self._rows:
             if row["code"] in codes and row["feature"] == feature:
                 yield self._of_finding(row)
 
-    def to_mend(self) -> Iterator[Reason]:
-        """Yield the findings to fix before a node restarts: critical ones, and no majority."""
+    def to_fix_first(self) -> Iterator[Reason]:
+        """Yield critical findings and missing majorities: fix them before a restart."""
         for row in self._rows:
             if row["severity"] == Severity.CRITICAL or row["code"] in tagged("no_majority"):
                 yield self._of_finding(row)
@@ -131,7 +131,7 @@ class Reasons:
                 yield refusal
 
     def of_release(self) -> Iterator[Reason]:
-        """Yield the reason for not planning: the controllers' release is unknown."""
+        """Yield the reason that the controllers' release is unknown."""
         unknown = Reason(judge=STRICT, code=code_of("no_release"), level=0, message="")
         return self.of_refusals([unknown])
 
@@ -164,31 +164,31 @@ class Reasons:
 
     def _lossless(self, feature: str, current: int) -> str:
         """Return advice for a downgrade that would lose metadata: the lowest lossless level, by the
-        catalogue of the controller's release; "" means every level is lossless."""
+        catalogue of the controller's release; "" = every level is lossless."""
         software = software_of(self._view_of.cluster, self._catalogue) or self._catalogue
-        below = [level for level in software.loses_metadata_below if level <= current]
-        lowest = self._text(feature, max(below, default=0))
-        if current in below:
+        levels_below = [level for level in software.loses_metadata_below if level <= current]
+        lowest = self._text(feature, max(levels_below, default=0))
+        if current in levels_below:
             return f"Every lower level loses metadata. Stay at {lowest}."
-        ask = f"{lowest} is the lowest level that loses nothing: ask for it or a higher one."
-        return ask if below else ""
+        command = f"{lowest} is the lowest level that loses nothing: ask for it or a higher one."
+        return command if levels_below else ""
 
     def _of_dependency(self, reason: Reason) -> Reason:
         move, cluster = (reason.feature, reason.level), self._view_of.cluster
         needed = [d for d in self._catalogue.dependencies if (d.feature, d.level) == move]
-        wants = ", ".join(f"{d.other} {self._text(d.other, d.least)}" for d in needed)
+        dependent = ", ".join(f"{d.other} {self._text(d.other, d.least)}" for d in needed)
         levels = [(d.other, cluster.level(d.other)) for d in needed]
         needs = ", ".join(f"{feature} {self._text(feature, level)}" for feature, level in levels)
         level = self._text(reason.feature, reason.level or 0)
-        message = f"{reason.feature} {level} depends on {wants}; finalized is {needs}."
-        return replace(reason, message=message, action=f"Ask for {wants} as well, or first.")
+        message = f"{reason.feature} {level} depends on {dependent}; finalized is {needs}."
+        return replace(reason, message=message, action=f"Ask for {dependent} as well, or first.")
 
     def _text(self, feature: str, level: int) -> str:
         """Return a level with its name, such as `25 (4.0-IV3)`."""
         return level_text(self._catalogue, feature, level)
 
     def _detail(self, refusal: Reason) -> Iterator[str]:
-        """Yield the first fact of a policy's refusal, like the audit's finding has it."""
+        """Yield the first fact of a policy's refusal, as in the audit's finding."""
         cluster = self._view_of.cluster
         if refusal.code in tagged("configured"):
             yield str(cluster.active)
@@ -272,7 +272,7 @@ class Reasons:
         )
 
     def _of_finding(self, row: dict[str, Any]) -> Reason:
-        """Return a finding as a reason; about a node of this reading, with the node's remedy."""
+        """Return a finding as a reason; about a node in the data, with the node's remedy."""
         reason = self._of_row(row, EVIDENCE if self._is_missing(row["code"]) else STRICT)
         cluster, half = self._view_of.cluster, (row["role"], row["node_id"])
         nodes = (*cluster.nodes, *unregistered(cluster, Asks.CONFIGURED_ONLY))
@@ -287,7 +287,7 @@ class Reasons:
         )
 
     def levels_unknown(self) -> set[str]:
-        """Return the features whose finalized level no trustworthy source shows."""
+        """Return the features whose finalized level no trusted source shows."""
         readiness = self._view_of.judged.readiness
         levels = readiness["finalized_level"].to_pylist()
         names: list[str] = readiness["feature"].to_pylist()
@@ -312,8 +312,8 @@ class Unlock:
 
     feature: str
     level: int
-    release: str  # the oldest release whose production software supports the levels; "" if unknown
-    fixes: tuple[Fix, ...]  # the nodes to fix; empty: only `remaining_rules` block the level
+    release: str  # the oldest release whose production software supports the levels; "" = unknown
+    fixes: tuple[Fix, ...]  # the nodes to fix; () = only `remaining_rules` block the level
     needs: tuple[tuple[str, int], ...]  # dependencies that must be upgraded, and their levels
     remaining_rules: tuple[str, ...]  # the rules that still reject the level after the fixes
 
@@ -339,20 +339,21 @@ def refusing(nodes: Sequence[Node], feature: str, level: int) -> tuple[Node, ...
     (QuorumFeatures.reasonNotSupported)."""
     ends = np.array([node.range_of(feature) for node in nodes], dtype=np.int32).reshape(-1, 2)
     mask = unsupported_by_node(np.int32(level), ends[:, 0], ends[:, 1], np.False_)
-    return tuple(nodes[i] for i in np.flatnonzero(mask).tolist())
+    return tuple(nodes[index] for index in np.flatnonzero(mask).tolist())
 
 
 def unlock(cluster: Cluster, catalogue: Catalogue, feature: str, level: int) -> Unlock:
-    """Return the fewest fixes that make a level above the finalized one possible. It may be a level
-    that no node supports yet, or of an unknown feature."""
+    """Return the fewest fixes that make a level above the finalized one possible. The level may be
+    one that no node supports yet, or of an unknown feature."""
     choices = list(_choices(cluster, catalogue, {feature: level}))
     questions = {move for moves in choices for move in moves.items()}
-    offenders = {move: refusing(cluster.nodes, *move) for move in questions}
+    offending_nodes = {move: refusing(cluster.nodes, *move) for move in questions}
 
     def in_the_way(moves: Moves) -> dict[Half, Node]:
-        return {node.half: node for move in moves.items() for node in offenders[move]}
+        return {node.half: node for move in moves.items() for node in offending_nodes[move]}
 
     # The choice with the fewest nodes to fix; of equal choices, the one with the fewest, lowest
+    # levels.
     # levels.
     moves = min(choices, key=lambda m: (len(in_the_way(m)), sum(m.values()), sorted(m.items())))
     codes = _refused(cluster, moves, catalogue)
@@ -363,8 +364,8 @@ def unlock(cluster: Cluster, catalogue: Catalogue, feature: str, level: int) -> 
     if codes & tagged("configured"):
         nodes += unregistered(cluster, Asks.CONFIGURED_ONLY)
     fixes = tuple(
-        Fix(role=n.role, node_id=n.node_id, action=action_for(cluster, n, moves, codes))
-        for n in nodes
+        Fix(role=name.role, node_id=name.node_id, action=action_for(cluster, name, moves, codes))
+        for name in nodes
     )
     release = first_release(cluster, catalogue, moves)
     refusals = _refused(_repaired(cluster, fixes, moves, release), moves, catalogue)
@@ -379,23 +380,23 @@ def unlock(cluster: Cluster, catalogue: Catalogue, feature: str, level: int) -> 
 
 
 def _choices(cluster: Cluster, catalogue: Catalogue, moves: Moves) -> Iterator[Moves]:
-    """Yield `moves` together with each combination of sufficient levels of their dependencies, as
-    the controller's release declares them, or the first release that knows the level."""
+    """Yield `moves` together with each combination of sufficient levels of their dependencies, by
+    the controller's release, or by the first release that knows the level."""
     newest = software_of(cluster, catalogue)
     order = [*([newest] if newest else []), *catalogue.releases]
     for move in moves.items():
-        knowing = next((software for software in order if software.knows(*move)), None)
-        for needed in knowing.needs(*move) if knowing else ():
+        first_release = next((software for software in order if software.knows(*move)), None)
+        for needed in first_release.needs(*move) if first_release else ():
             if moves.get(needed.other, cluster.level(needed.other)) < needed.least:
-                rungs = ladder(cluster, needed.other, catalogue)
-                for rung in (needed.least, *(n for n in rungs if n > needed.least)):
-                    yield from _choices(cluster, catalogue, {**moves, needed.other: rung})
+                level_choices = ladder(cluster, needed.other, catalogue)
+                for choice in (needed.least, *(n for n in level_choices if n > needed.least)):
+                    yield from _choices(cluster, catalogue, {**moves, needed.other: choice})
                 return
     yield moves
 
 
 def _remedy_problem(cluster: Cluster, node: Node, codes: frozenset[str]) -> Issue | None:
-    """Return why the usual action for a node does not help; None if it helps."""
+    """Return why the usual action for a node does not help; None = the action helps."""
     if node.gone and node.node_id in {other.node_id for other in cluster.nodes if other.running}:
         return Issue.HALF
     issue, tag = (Issue.VOTER, "voter") if node.voter else (Issue.CONFIGURED, "configured")
@@ -403,7 +404,7 @@ def _remedy_problem(cluster: Cluster, node: Node, codes: frozenset[str]) -> Issu
 
 
 def action_for(cluster: Cluster, node: Node, moves: Moves, codes: frozenset[str]) -> Action:
-    """Return the action for a node that blocks `moves`; `codes`: the rules that refuse them."""
+    """Return the action for a node that blocks `moves`; `codes`: the refusing rules."""
     level = cluster.level(METADATA_VERSION)
     brokers = [n for n in cluster.nodes if n.registered and n.role is Role.BROKER]
     is_known = (level or cluster.has_quorum) and brokers != [node]
@@ -427,7 +428,7 @@ def first_release(cluster: Cluster, catalogue: Catalogue, moves: Moves) -> str:
 
 
 def _repaired(cluster: Cluster, fixes: Sequence[Fix], moves: Moves, release: str) -> Cluster:
-    """Return the cluster after all fixes: no stale nodes, other fixed nodes on `release`."""
+    """Return the cluster after all fixes: without stale nodes, other fixed nodes on `release`."""
     actions = {(fix.role, fix.node_id): fix.action for fix in fixes}
     active = (Role.CONTROLLER if cluster.has_quorum else Role.BROKER), cluster.active
     nodes, version = [], cluster.release
@@ -440,8 +441,8 @@ def _repaired(cluster: Cluster, fixes: Sequence[Fix], moves: Moves, release: str
             version = release if node.half == active else version
     reconfigured = {fix.node_id for fix in fixes if fix.action is Action.RECONFIGURE}
     ids = cluster.configured_voters
-    still = ids if ids is None else tuple(i for i in ids if i not in reconfigured)
-    return replace(cluster, nodes=tuple(nodes), release=version, configured_voters=still)
+    remaining = ids if ids is None else tuple(i for i in ids if i not in reconfigured)
+    return replace(cluster, nodes=tuple(nodes), release=version, configured_voters=remaining)
 
 
 def _refused(cluster: Cluster, moves: Moves, catalogue: Catalogue) -> frozenset[str]:

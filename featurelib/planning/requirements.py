@@ -1,4 +1,4 @@
-"""Make the requirements of a plan from evidence; check plans for faults; and make their guards.
+"""Make the requirements of a plan from evidence, check plans for faults, and make their guards.
 
 A plan requires all finalized levels and, for every node that must respond, the ranges of the
 changed features and their dependencies; so `apply` notices a new, missing or changed node. Ranges
@@ -26,7 +26,7 @@ from featurelib.model import Guards, Move, Plan, RangeGroup, Requirements, Step
 from featurelib.words import clean, msgspec_fault
 
 Value = TypeVar("Value", str, int)
-_ORDER = attrgetter("controllers", "brokers")  # of groups
+_ORDER = attrgetter("controllers", "brokers")  # the order of groups
 
 
 def require(
@@ -34,7 +34,7 @@ def require(
 ) -> Requirements:
     """Return the requirements of a plan for the cluster at position `cluster` of the evidence.
 
-    `features` are those that the plan moves; their dependencies are found here.
+    `features` are those that the plan changes; this function finds their dependencies.
     """
     query = evidence.questions
     begin, end = np.searchsorted(query.cluster, (cluster, cluster + 1)).tolist()
@@ -92,7 +92,7 @@ def features_of(steps: Iterable[Step]) -> tuple[str, ...]:
 
 
 def steps_of(rows: Sequence[Mapping[str, Any]]) -> tuple[Step, ...]:
-    """Return steps from rows of featurelib.schema.STEP; rows with the same request are one step."""
+    """Return steps from rows of featurelib.schema.STEP; rows with an equal request are one step."""
     together = [list(rows_of) for _, rows_of in groupby(rows, key=lambda row: row["request"])]
     return tuple(
         Step(
@@ -105,7 +105,7 @@ def steps_of(rows: Sequence[Mapping[str, Any]]) -> tuple[Step, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guarding:
-    """The settings that decide the guards of plans; `managed`: id → inventory entry of the clusters
+    """The settings that decide the guards of plans. `managed`: id → inventory entry of the clusters
     with features that another owner finalizes."""
 
     require_signature: bool
@@ -135,11 +135,11 @@ def guards_of(entry: FleetEntry, *, require_signature: bool = False) -> Guards:
 def plan_faults(plan: Plan) -> Iterator[str]:
     """Yield the faults of a plan, as `where: expected …, found …`; a valid plan has none.
 
-    The function does not judge the steps; the rules do, on new evidence. A plan is invalid if it
+    This function does not judge the steps; the rules do, on new evidence. A plan is invalid if it
     contradicts itself, or if a request combines features that need separate requests.
     """
     try:
-        msgspec.convert(msgspec.to_builtins(plan), Plan)  # the types have the bounds of values
+        msgspec.convert(msgspec.to_builtins(plan), Plan)  # msgspec checks the bounds in the types
     except msgspec.ValidationError as error:
         yield msgspec_fault(error)[2]
         return
@@ -149,8 +149,8 @@ def plan_faults(plan: Plan) -> Iterator[str]:
             yield f"{name} is empty"
     if plan.dialect != STRICT:
         yield f"dialect: expected {STRICT!r}, found {plan.dialect!r}"
-    if strange := sorted(set(plan.own_dialects) - set(GENERATIONS)):
-        yield f"own_dialects: expected some of {', '.join(GENERATIONS)}, found {strange[0]!r}"
+    if unknown := sorted(set(plan.own_dialects) - set(GENERATIONS)):
+        yield f"own_dialects: expected some of {', '.join(GENERATIONS)}, found {unknown[0]!r}"
     yield from _ascending(plan.own_dialects, "own_dialects")
     yield from _steps(plan)
     features = {move.feature for move in plan.moves}
@@ -160,7 +160,7 @@ def plan_faults(plan: Plan) -> Iterator[str]:
 
 
 def _lines_in(value: object, at: str) -> Iterator[str]:
-    """Yield texts with a line end as faults: in messages they could pass for featurelib's lines."""
+    """Yield texts with a line end as faults: they could pass for featurelib's lines."""
     if isinstance(value, str) and "\n" in value:
         yield f"{at}: the text has a line end"
     elif isinstance(value, dict):
@@ -176,17 +176,17 @@ def _steps(plan: Plan) -> Iterator[str]:
     """Yield the faults of a plan's steps, such as a start from other levels than before."""
     atomic = [load(name).can.atomic for name in plan.own_dialects if name in GENERATIONS]
     levels = dict(plan.requirements.levels)
-    for i, step in enumerate(plan.steps):
-        at = f"steps[{i}]"
+    for index, step in enumerate(plan.steps):
+        at = f"steps[{index}]"
         names = [move.feature for move in step.updates]
         yield from _request(names, f"{at}.updates", is_atomic=bool(atomic) and all(atomic))
-        for j, move in enumerate(step.updates):
-            yield from _move(move, levels.get(move.feature, 0), f"{at}.updates[{j}]")
+        for position, move in enumerate(step.updates):
+            yield from _move(move, levels.get(move.feature, 0), f"{at}.updates[{position}]")
         levels |= {move.feature: move.to_level for move in step.updates}
 
 
 def _request(names: Sequence[str], at: str, *, is_atomic: bool) -> Iterator[str]:
-    """Yield the faults of a request's features; `is_atomic`: every possible controller is."""
+    """Yield the faults of a request's features; `is_atomic`: by every controller."""
     if len(set(names)) < len(names):
         yield f"{at}: a feature is in the request twice"
     if feature.KRAFT_VERSION in names and len(names) > 1:
@@ -213,10 +213,10 @@ def _move(move: Move, current: int, at: str) -> Iterator[str]:
 
 def _node_groups(groups: Sequence[RangeGroup], planned: set[str], at: str) -> Iterator[str]:
     """Yield the faults of a plan's node groups, and contradictions between groups."""
-    for i, group in enumerate(groups):
-        yield from _group(group, f"{at}[{i}]")
+    for index, group in enumerate(groups):
+        yield from _group(group, f"{at}[{index}]")
         if lacking := sorted(planned - set(group.ranges)):
-            yield f"{at}[{i}].ranges: the planned feature {lacking[0]!r} is missing"
+            yield f"{at}[{index}].ranges: the planned feature {lacking[0]!r} is missing"
     if list(groups) != sorted(groups, key=_ORDER):
         yield f"{at}: the groups are not sorted by their node ids"
     for role in ("brokers", "controllers"):
@@ -249,8 +249,8 @@ def _guards(guards: Guards) -> Iterator[str]:
 
 def _side_effects(plan: Plan) -> Iterator[str]:
     """Yield faults of a plan's side effects: level, description or brokers are wrong."""
-    for i, effect in enumerate(plan.side_effects):
-        at, moves = f"side_effects[{i}]", [m for m in plan.moves if m.feature == effect.feature]
+    for index, effect in enumerate(plan.side_effects):
+        at, moves = f"side_effects[{index}]", [m for m in plan.moves if m.feature == effect.feature]
         if not any(m.from_level < effect.level <= m.to_level for m in moves):
             name = f"{effect.feature} {effect.level}"
             yield f"{at}: the plan does not upgrade to or past {name}"

@@ -186,7 +186,7 @@ def roll(
         mode=mode,
         levels=levels,
         levels_known=view.is_trusted and bool(view.evidence.questions.known.all()) and is_stock,
-        mend_first=tuple(Reasons(view, catalogue).to_mend()),
+        mend_first=tuple(Reasons(view, catalogue).to_fix_first()),
         replays=replays,
         conditions=conditions if is_kraft else (),
         misfits=misfits,
