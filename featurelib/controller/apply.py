@@ -1,10 +1,10 @@
 """Apply an approved plan to one cluster, or one request of a program (KIP-584's Admin call).
 
-Only the approved requests are sent, only while the cluster is as in the plan, and under the
-cluster's lock. A run ends at the first step that is not applied, or that some node does not report.
-Every end is an EndingKind, or an error if nothing was sent. A program's request with invalid values
-is rejected before it is sent. Any other request is recorded in the journal and followed like a step
-of a plan.
+Only approved requests are sent, only while the cluster is as in the plan, and under the cluster's
+lock. A run ends at the first step that is not applied, or that a node does not report. Every end is
+an EndingKind, or an error if no request was sent. A program's request with invalid values is
+rejected before it is sent. Any other request is recorded in the journal and followed like a step of
+a plan.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from featurelib.planning.files import SKEW, digest, say_time
 from featurelib.planning.owners import expect_ours
 from featurelib.planning.requirements import plan_faults
 
-NO_PLAN = "none"  # in the journal: no plan digest, or no approval
+NO_PLAN = "none"  # the journal's text for a missing plan digest or approval
 TIMEOUT_MS = 60_000  # UpdateFeaturesRequest's default
 
 _DECIDES = (
@@ -60,8 +60,8 @@ class Mode(Enum):
     """The extent of a run: send requests, only validate them, or a dry run."""
 
     SEND = "send"
-    VALIDATE = "validate"  # let the controller validate, but only if it then writes nothing
-    REHEARSE = "rehearse"  # send nothing
+    VALIDATE = "validate"  # let the controller validate, but only if it then writes no record
+    REHEARSE = "rehearse"  # send no request
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,13 +77,13 @@ class ApplyOrder:
     way: ClusterArgs = field(default_factory=ClusterArgs)
     waits: Waits = field(default_factory=Waits)
     name: str = ""  # the cluster's name for people
-    settings: str = ""  # the settings file in use
+    settings: str = ""  # the path of the settings file
 
 
 def apply(order: ApplyOrder, watcher: Watcher, journal: Journal) -> Ending:
-    """Apply an approved plan, and return how it ended. Errors raised before this run sends
-    anything: PlanError, RefusedError, BackendError, and OutcomeUnknownError if an earlier request
-    is not settled. OutcomeUnknownError is also raised if a request was interrupted."""
+    """Apply an approved plan, and return how the run ended. Raises before a request is sent:
+    PlanError, RefusedError, BackendError, and OutcomeUnknownError if an earlier request is open.
+    OutcomeUnknownError is also raised if a request was interrupted."""
     plan = order.plan
     if fault := next(plan_faults(plan), None):
         raise PlanError(f"plan for {plan.cluster}: {fault}. Nothing was sent. Make the plan again.")
@@ -118,7 +118,7 @@ def apply(order: ApplyOrder, watcher: Watcher, journal: Journal) -> Ending:
             entry = _by_inventory(order, watcher)
             raise UnreachableError(str(error), error.lines, entry) from error
         _expect_cluster(sender.reading, order, watcher, journal)
-        return _Run(order, sender, clearance.approval).carry_out()
+        return _Run(order, sender, clearance.approval).run_steps()
 
 
 def check_clearance(order: ApplyOrder, journal: Journal) -> Clearance:
@@ -147,7 +147,7 @@ class _Run:
         while fates.get(self._before) is Fate.APPLIED:
             self._before += 1
 
-    def carry_out(self) -> Ending:
+    def run_steps(self) -> Ending:
         """Apply the plan from the first step not known to be applied; return the ending."""
         position, clearance = (
             self._before,
@@ -162,45 +162,45 @@ class _Run:
                 result = self._sender.send(step, position, reading, clearance)
             except OutcomeUnknownError:
                 raise
-            except (KeyboardInterrupt, FeatureLibError) as error:  # nothing of this step was sent
+            except (KeyboardInterrupt, FeatureLibError) as error:  # no request was sent
                 if not self._steps:
                     raise
                 is_told = isinstance(error, FeatureLibError)
                 return self._end(str(error) if is_told else "interrupted")
-            # The outcome is not recorded; only this process knows it.
+            # The journal lacks the outcome; only this process knows it.
             if cause := self._sender.unwritten:
                 text = f"featurelib could not save the outcome of the last request: {cause}"
                 is_unsent = result.fate is Fate.NOT_APPLIED and not result.proof
                 return self._end(text, kind=None if is_unsent else EndingKind.UNKNOWN)
             position += 1
-            done = position == len(self._plan.steps)
-            if done or result.fate is not Fate.APPLIED or result.late:
+            applied_steps = position == len(self._plan.steps)
+            if applied_steps or result.fate is not Fate.APPLIED or result.late:
                 return self._end()
 
     def _next(self, reading: Reading, position: int) -> Step | Ending:
-        """Return the next step if it is checked, allowed and validated; else how this run ends."""
+        """Return the next step if it is checked, allowed and validated, or the ending."""
         plan, mode = self._plan, self._order.mode
         by_probe = mode is not Mode.REHEARSE
-        decision, instead = decide_next(self._watcher, reading, plan, position, asks=by_probe)
+        decision, remedy = decide_next(self._watcher, reading, plan, position, asks=by_probe)
         if isinstance(decision, tuple):
-            raise self._refusal(decision, instead)
+            raise self._refusal(decision, remedy)
         if decision is None:
             if self._steps:
                 return self._end("the other levels are there already: somebody else wrote them")
             return self._end(*self._writers(), kind=EndingKind.NOTHING_TO_DO)
         if mode is Mode.REHEARSE:
             return self._end(kind=EndingKind.REHEARSED)
-        against = self._validate(reading, decision, position)
-        if against is not None:
-            self._steps.append(against)
+        mismatches = self._validate(reading, decision, position)
+        if mismatches is not None:
+            self._steps.append(mismatches)
             return self._end()
         if mode is Mode.VALIDATE:
             return self._end(kind=EndingKind.VALIDATED)
         return decision
 
     def _validate(self, reading: Reading, step: Step, position: int) -> StepOutcome | None:
-        """Let the controller validate a step without writing; return its refusal. None if it
-        accepts, or it cannot validate."""
+        """Let the controller validate a step without writing; return its refusal. None = the
+        controller accepts the step, or cannot validate."""
         backend = self._watcher.backend
         if not is_honoured(backend, reading.view.dialects):
             text = "This controller would apply a request that should only be validated."
@@ -214,7 +214,7 @@ class _Run:
         return None if accepts(reply, step) else refused(step, position, reply)
 
     def _refusal(self, against: tuple[Mismatch, ...], instead: str) -> RefusedError:
-        """Return the error with every reason why nothing is sent, and the next command."""
+        """Return the error with every reason why no request is sent, and the next command."""
         reasons = "".join(f"\n  {reason.text}" for reason in against)
         evidence = {reason.what for reason in against} - {"judged again"}
         kind = StalePlanError if evidence else RefusedError
@@ -276,8 +276,8 @@ class _Run:
 def decide_next(
     watcher: Watcher, reading: Reading, plan: Plan, position: int, *, asks: bool
 ) -> tuple[Decision, str]:
-    """Return the decision about the step at `position`; for a refusal, also a better remedy than a
-    new plan, "" if none.
+    """Return the decision about the step at `position`, and for a refusal a better remedy than a
+    new plan ("" = none).
 
     A node that the controller checks and that no source shows blocks a plan like other missing
     evidence. With `asks` the controller, which knows all nodes, validates the request. Then a step
@@ -300,7 +300,7 @@ def decide_next(
 def _expect_cluster(
     reading: Reading, order: ApplyOrder, watcher: Watcher, journal: Journal
 ) -> None:
-    """Raise RefusedError if `reading` is of another cluster than the plan. Check this first."""
+    """Raise RefusedError for another cluster than the plan's. Call this check first."""
     actual, expected = reading.view.cluster_id, order.plan.cluster
     if actual != expected:
         raise RefusedError(
@@ -311,7 +311,7 @@ def _expect_cluster(
 
 def _by_inventory(order: ApplyOrder, watcher: Watcher) -> str:
     """Return a text with the options by which the inventory reaches the plan's cluster, if other
-    addresses were given; "" means the inventory lacks it."""
+    addresses were given; "" = the inventory lacks the cluster."""
     cluster, reach = order.plan.cluster, order.way.reach
     entry = watcher.fleet.of(cluster, FleetEntry(id=cluster))
     if not (entry.is_reachable and reach.startswith("--")):
@@ -380,9 +380,9 @@ class FeatureUpdate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeatureResult:
-    """The outcome of an update. `code` and `message` are the controller's, None if there is no
-    response; `level` is the present one, None if unknown; `fate` None means a validation, which
-    writes nothing."""
+    """The outcome of an update. `code` and `message` are the controller's, None without a
+    response; `level` is the present one, None = unknown; `fate` None = a validation, which
+    writes no record."""
 
     feature: str
     fate: Fate | None
@@ -427,8 +427,8 @@ class UpdateResult:
         return "\n".join([*lines, *(f"not reported yet by {node}" for node in self.late)])
 
     def expect_ok(self) -> None:
-        """Raise OutcomeUnknownError if it is unknown whether an update was applied, else
-        RejectedError if one was not applied; the error names every such feature."""
+        """Raise OutcomeUnknownError if the outcome of an update is unknown, otherwise RejectedError
+        if an update was not applied; the error names every such feature."""
         failed = [result for result in self.features.values() if not result.is_ok]
         if not failed:
             return
@@ -448,9 +448,9 @@ def update_features(
     timeout_ms: int,
     choice: ClusterArgs,
 ) -> UpdateResult:
-    """Send one request with these updates, exactly once, and return its outcome. Raises before
-    anything is sent: ConfigError, RefusedError, BackendError, and OutcomeUnknownError if an earlier
-    request is not settled."""
+    """Send one request with these updates, exactly once, and return its outcome. Raises before the
+    request is sent: ConfigError, RefusedError, BackendError, and OutcomeUnknownError if an earlier
+    request is open."""
     _expect_updates(updates, timeout_ms)
     reading = watcher.read()
     cluster, step = reading.view.cluster_id, _step(reading, updates, timeout_ms)
@@ -476,14 +476,14 @@ def _result(
     cluster: str, outcome: StepOutcome, choice: ClusterArgs, *, validate_only: bool
 ) -> UpdateResult:
     features = {
-        m.update.feature: FeatureResult(
-            feature=m.update.feature,
-            fate=None if validate_only else m.fate,
-            code=m.code,
-            message=m.message,
-            level=m.level,
+        move.update.feature: FeatureResult(
+            feature=move.update.feature,
+            fate=None if validate_only else move.fate,
+            code=move.code,
+            message=move.message,
+            level=move.level,
         )
-        for m in outcome.updates
+        for move in outcome.updates
     }
     return UpdateResult(
         cluster_id=cluster,

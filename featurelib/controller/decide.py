@@ -1,7 +1,7 @@
 """Decide on an approved plan after the cluster was read again, from plain values.
 
-A plan is sent only if the cluster is as in the plan: every difference is named, not only the first.
-Only the levels of the plan's own steps may differ. In ZooKeeper mode the znode's version may differ
+A plan is sent only if the cluster is as in the plan: every difference is reported, not only the
+first. Only the levels of the plan's own steps may differ, and in ZooKeeper mode the znode's version
 by the number of these writes. The judgements of policy and controllers are arguments.
 """
 
@@ -26,7 +26,7 @@ Ranges = dict[str, tuple[int, int]]
 class Mismatch(NamedTuple):
     """A condition of the plan that the cluster does not meet."""
 
-    what: str  # the thing that differs, such as `level of f` or `broker 3`
+    what: str  # the differing value, such as `level of f` or `broker 3`
     expected: str
     found: str
     is_unseen: bool = False  # true if only missing evidence is the reason
@@ -40,9 +40,9 @@ class Mismatch(NamedTuple):
 class Situation:
     """The present state of a cluster, as far as a plan depends on it.
 
-    `unknown` are features without a trustworthy level, `missing` sentences about other missing
-    data, `against` the objections of policy and controllers to the rest of the plan. `side_effects`
-    are those that the rest of the plan would have now.
+    `unknown`: features without a trusted level; `missing`: sentences about other missing data;
+    `against`: the objections of policy and controllers to the remaining steps; `side_effects`:
+    those that the remaining steps would have now.
     """
 
     cluster: str
@@ -57,11 +57,12 @@ class Situation:
 
 # The step to send next; or the reasons for not sending; or None if every level of the plan is
 # already finalized.
+# already finalized.
 Decision = Step | tuple[Mismatch, ...] | None
 
 
 def decide(plan: Plan, done: int, now: Situation) -> Decision:
-    """Return the plan's next step after `done` ones, None if all are applied, or mismatches."""
+    """Return the plan's next step after `done` steps, None if all are applied, or mismatches."""
     if plan.cluster != now.cluster:  # a comparison with another cluster has no meaning
         return (Mismatch("cluster", plan.cluster, now.cluster),)
     final, levels = {move.feature: move.to_level for move in plan.moves}, now.requirements.levels
@@ -72,7 +73,7 @@ def decide(plan: Plan, done: int, now: Situation) -> Decision:
         *_state(after(plan, done), now),
         *_unseen(plan, done, now),
     ]
-    if not mismatches:  # otherwise the rules would report the same difference again
+    if not mismatches:  # otherwise the rules would report this difference again
         mismatches = [
             Mismatch("judged again", "nothing against the plan", text) for text in now.against
         ]

@@ -1,7 +1,7 @@
 """Identify the process that holds a cluster's lock or was about to send a request.
 
-A process of this host can be queried, so that a frozen process never counts as ended. Nothing is
-known about a process of another host.
+A process of this host can be queried, so a frozen process never counts as ended. The state of a
+process on another host is unknown.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def elapsed() -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """A process with user and host. `started` identifies it among processes with its id; or ""."""
+    """A process with user and host. `started` distinguishes processes with one id; "" = unknown."""
 
     user: str
     host: str
@@ -37,7 +37,7 @@ class Holder:
     started: str
     since: float
     command: str
-    namespace: str = ""  # of the process id, such as a container's; "" if unknown
+    namespace: str = ""  # the process id's namespace, such as a container's; "" = unknown
 
     @property
     def text(self) -> str:
@@ -58,7 +58,7 @@ class Holder:
         return is_comparable and not self.is_gone()
 
     def is_gone(self) -> bool:
-        """Return true if the process is known to have ended; never for another machine's."""
+        """Return true if the process surely ended; never for a process elsewhere."""
         if self.is_elsewhere:
             return False
         try:
@@ -91,7 +91,7 @@ def myself(command: str) -> Holder:
 
 
 def _namespace() -> str:
-    """Return the name of this process's process-id namespace; "" if unknown."""
+    """Return the name of this process's process-id namespace; "" = unknown."""
     try:
         return os.readlink("/proc/self/ns/pid")
     except OSError:  # not Linux
@@ -99,11 +99,11 @@ def _namespace() -> str:
 
 
 def _started(pid: int) -> str:
-    """Return the start time of a process in clock ticks after this boot; "" if unknown."""
+    """Return the start time of a process in clock ticks after this boot; "" = unknown."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8")
-    except OSError:  # only on Linux, while the process runs
+    except OSError:  # only Linux shows the time, while the process runs
         return ""
     # The program's name is in brackets and may contain any character. Field 22 is the start time.
     state, *fields = stat.rpartition(")")[2].split()

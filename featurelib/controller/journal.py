@@ -1,12 +1,12 @@
 """Keep sent requests and their outcomes in a SQLite file on this machine.
 
 A request is on the disk (Dispatch) before it is sent; its outcome (Settlement) follows. A request
-without a final settlement is open: something may have been written. Only locks are ever changed or
-deleted. A lock names its holder, a process, and ends with it or when it expires. Times are seconds
-since 1970.
+without a final settlement is open: it may have written levels. Only locks are ever changed or
+deleted. A lock has a holder, a process, and ends with the process or when the lock expires. Times
+are seconds since 1970.
 
-Each record has a digest of itself and of the digest before (`seal`), so that a record that is
-changed, put in or taken out is seen. A file of an older release gets them with its next record.
+Each record has a digest of itself and of the previous digest (`seal`), so that a changed, added or
+removed record is visible. The next record adds the digests to a file of an older release.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from featurelib.errors import BusyError, InputError, JournalError
 from featurelib.model import Recipient, Step
 
 FORM = "1"  # the format of the file; other formats are refused
-LONGEST_WAIT_S = 30  # the longest wait for another process that writes to the journal
+LONGEST_WAIT_S = 30  # the maximum wait for another process that writes to the journal
 _SCHEMA = (
     "CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
     "CREATE TABLE lock (cluster TEXT PRIMARY KEY, holder BLOB NOT NULL, expires REAL NOT NULL)",
@@ -52,7 +52,7 @@ _SEALED = {  # the tables of records; a record's digest covers the whole row
     "outcome": "number, intent, settled, content",
     "withdrawal": "number, approval, content",
 }
-_WITHDRAWALS = (  # created with the first withdrawal; older releases have none
+_WITHDRAWALS = (  # created with the first withdrawal; older releases have no such table
     "CREATE TABLE IF NOT EXISTS withdrawal (number INTEGER PRIMARY KEY AUTOINCREMENT,"
     " approval TEXT NOT NULL, content BLOB NOT NULL)"
 )
@@ -83,7 +83,7 @@ class ClusterArgs:
 
     @property
     def kept_in(self) -> str:
-        """The option that names the journal; "" means the default journal."""
+        """The option that names the journal; "" = the default journal."""
         return _option("journal", self.journal)
 
     @property
@@ -122,7 +122,7 @@ class Clearance:
 class Dispatch:
     """A request that will be sent now, with its sender and its receiver.
 
-    At `over_at` the request's timeout is over, and its sender stops waiting; that settles nothing.
+    At `over_at` the request's timeout ends, and its sender stops waiting; the outcome stays open.
     In entries of older releases `sent_to` and `signed` are None, and the last texts are empty.
     """
 
@@ -139,7 +139,7 @@ class Dispatch:
     over_at: float
     sent_to: Recipient | None = None
     name: str = ""  # the cluster's name in the inventory
-    settings: str = ""  # the settings file, or that none was found
+    settings: str = ""  # the settings file, or a note that there was none
     approved_by: str = ""
     reason: str = ""  # the reason in the approval
     signed: bool | None = None
@@ -177,7 +177,7 @@ class JournalEntry:
 
     @property
     def fate(self) -> Fate:
-        """The newest recorded outcome of the request; UNKNOWN if none."""
+        """The newest recorded outcome of the request; UNKNOWN = no outcome is recorded."""
         return self.outcomes[-1].result.fate if self.outcomes else Fate.UNKNOWN
 
     @property
@@ -192,14 +192,14 @@ class JournalEntry:
 
     @property
     def updates(self) -> tuple[MoveOutcome, ...]:
-        """The newest outcome of each update; () = none is recorded."""
+        """The newest outcome of each update; () = no outcome is recorded."""
         return self.outcomes[-1].result.updates if self.outcomes else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Withdrawal:
-    """A withdrawn approval: its identity, plan, cluster and approver; and who withdrew it, when,
-    why."""
+    """A withdrawn approval: its identity, plan, cluster and approver; and the user, time and reason
+    of the withdrawal."""
 
     approval: str
     plan: str
@@ -218,8 +218,8 @@ class Withdrawal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verified:
-    """The result of verifying a journal: number of records, faults, newest digest ("" if there is
-    none). `kept`: the record with the digest to find, "" if no record has it, None if not
+    """The result of verifying a journal: number of records, faults, newest digest ("" = there is
+    none). `kept`: the record with the digest to find, "" = no record has the digest, None = not
     requested."""
 
     records: int
@@ -269,14 +269,14 @@ class Journal:
 
     def _make(self) -> None:
         """Create the file in one step, because an empty file would look like a lost journal."""
-        new = self.path.with_name(f".{self.path.name}.{os.getpid()}.{time.monotonic_ns()}")
-        with closing(sqlite3.connect(new, isolation_level=None)) as made:
-            made.executescript(";".join(("BEGIN", *_SCHEMA, "COMMIT")))
+        new_path = self.path.with_name(f".{self.path.name}.{os.getpid()}.{time.monotonic_ns()}")
+        with closing(sqlite3.connect(new_path, isolation_level=None)) as is_linked:
+            is_linked.executescript(";".join(("BEGIN", *_SCHEMA, "COMMIT")))
         try:
-            with suppress(FileExistsError):  # another process created it first
-                os.link(new, self.path)
+            with suppress(FileExistsError):  # another process created the file first
+                os.link(new_path, self.path)
         finally:
-            new.unlink()
+            new_path.unlink()
 
     def _open(self) -> None:
         tables, form = (
@@ -301,7 +301,7 @@ class Journal:
         """Lock the cluster for this process while the block runs. BusyError names another holder.
 
         The lock lasts `seconds`, and again from each intent and `keep`. A process of this host
-        never loses it by the clock, because a frozen process may continue.
+        never loses its lock by time, because a frozen process may continue.
         """
         lock = Lock(journal=self, cluster=cluster, who=myself(command), seconds=seconds)
         with self._transaction():
@@ -318,7 +318,7 @@ class Journal:
                         f"process{until}. Nothing was sent. Wait for it{' or end it' * is_local}, "
                         "then run the command again."
                     )
-            self._put(lock, seconds)
+            self._extend(lock, seconds)
         try:
             yield lock
         finally:  # if the journal cannot be written, the lock ends with the process
@@ -328,14 +328,14 @@ class Journal:
                 )
 
     def intend(self, lock: Lock, intent: Dispatch) -> int:
-        """Record that a request will be sent now, and return its number. The record is then on the
-        disk.
+        """Record that a request will be sent now, on the disk, and return the record's number.
 
-        Raises JournalError if it is not, and BusyError if the lock was lost: then send nothing.
+        Raises JournalError if the record is not written, and BusyError if the lock was lost: then
+        do not send the request.
         """
         with self._transaction():
-            self._expect_mine(lock)
-            self._put(lock, lock.seconds + max(0.0, intent.over_at - intent.at))
+            self._expect_own_lock(lock)
+            self._extend(lock, lock.seconds + max(0.0, intent.over_at - intent.at))
             number = self._db.execute(
                 "INSERT INTO intent (cluster, plan, content) VALUES (?, ?, ?)",
                 (intent.cluster, intent.plan, msgspec.json.encode(intent)),
@@ -351,7 +351,7 @@ class Journal:
         return number
 
     def _identity(self) -> tuple[int, int] | None:
-        """Return device and number of the file at the journal's path; None if there is no file."""
+        """Return device and number of the file at the journal's path; None = there is no file."""
         try:
             status = self.path.stat()
         except OSError:
@@ -397,8 +397,8 @@ class Journal:
     ) -> tuple[JournalEntry, ...]:
         """Return the requests with their outcomes, oldest first.
 
-        Every row is read, whatever the filter: a damaged row may be of any cluster, open or not.
-        Raises JournalError for a damaged row.
+        Every row is read, whatever the filter, because a damaged row may be of any cluster. Raises
+        JournalError for a damaged row.
         """
         with self._transaction():
             intents = self._db.execute(
@@ -432,7 +432,7 @@ class Journal:
     def _seal(self, record: str, row_id: int) -> None:
         """Add the digest of a new record; in a file without digests, of all its records."""
         records = [(record, row_id)]
-        if not self._has("seal"):
+        if not self._has_table("seal"):
             self._db.execute(_SEALS)
             records = [(table, row[0]) for table in _SEALED for row in self._rows(table)]
         for table, number in records:
@@ -443,11 +443,11 @@ class Journal:
                 (table, number, _chained(last[0], table, row)),
             )
 
-    def _has(self, table: str) -> bool:
+    def _has_table(self, table: str) -> bool:
         return self._row("SELECT 1 FROM sqlite_master WHERE name = ?", table) is not None
 
     def _rows(self, table: str) -> list[tuple[Any, ...]]:
-        if not self._has(table):
+        if not self._has_table(table):
             return []
         query = f"SELECT {_SEALED[table]} FROM {table} ORDER BY number"
         return self._db.execute(query).fetchall()
@@ -458,7 +458,7 @@ class Journal:
         seals, newest = list[tuple[Any, ...]](), None
         with self._transaction():
             rows = {(table, row[0]): row for table in _SEALED for row in self._rows(table)}
-            if self._has("seal"):
+            if self._has_table("seal"):
                 query = "SELECT number, record, place, digest FROM seal ORDER BY number"
                 seals = self._db.execute(query).fetchall()
                 newest = self._row("SELECT seq FROM sqlite_sequence WHERE name = 'seal'")
@@ -491,13 +491,13 @@ class Journal:
         row: tuple[Any, ...] | None = self._db.execute(query, values).fetchone()
         return row
 
-    def _put(self, lock: Lock, seconds: float) -> None:
+    def _extend(self, lock: Lock, seconds: float) -> None:
         self._db.execute(
             "INSERT OR REPLACE INTO lock VALUES (?, ?, ?)",
             (lock.cluster, lock.holder, _now() + seconds),
         )
 
-    def _expect_mine(self, lock: Lock) -> None:
+    def _expect_own_lock(self, lock: Lock) -> None:
         row = self._row("SELECT holder FROM lock WHERE cluster = ?", lock.cluster)
         if row is None or row[0] != lock.holder:
             now = "" if row is None else f", and {self._holder(lock.cluster, row[0]).text} holds it"
@@ -525,7 +525,7 @@ class Journal:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        """Commit the whole block or nothing, synced to the disk. Raises JournalError."""
+        """Commit the whole block or no part of it, synced to the disk. Raises JournalError."""
         try:
             self._db.execute("BEGIN IMMEDIATE")
             yield
@@ -569,8 +569,8 @@ class Lock:
     def keep(self) -> None:
         """Extend the lock. Raises BusyError if it was lost, JournalError if unwritable."""
         with self.journal._transaction():
-            self.journal._expect_mine(self)
-            self.journal._put(self, self.seconds)
+            self.journal._expect_own_lock(self)
+            self.journal._extend(self, self.seconds)
 
 
 def _table_title(table: str) -> str:
@@ -578,7 +578,7 @@ def _table_title(table: str) -> str:
 
 
 def _chained(before: str, table: str, row: object) -> str:
-    """Return the digest of a record after `before`, over MessagePack, which keeps types."""
+    """Return the digest of a record and the digest before it, over MessagePack."""
     content = msgspec.msgpack.encode([before, table, row])
     return f"sha256:{hashlib.sha256(content).hexdigest()}"
 

@@ -1,7 +1,7 @@
 """Read a live cluster once for a plan: judge it, and collect the levels that each node reports.
 
-The judgement is featurelib.audit.cluster_view's. The levels of each node are needed too, because a
-plan is done when all nodes report them.
+featurelib.audit.cluster_view judges the cluster. The levels of each node are needed, too, because a
+plan is done when all nodes report its levels.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from featurelib.planning.requirements import features_of, require
 
 Node = tuple[Role, int]
 Levels = Mapping[str, int]
-_SHOWN = 5  # Maximum number of findings of one reading that are printed
+_SHOWN = 5  # the maximum number of printed findings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """A reading of a cluster. `reports`: the finalized levels by each node half that responded;
-    None if that node cannot know them (a controller before 3.6, a broker without /feature).
-    `epochs`: the epoch of each report; in KRaft an offset of the metadata log."""
+    """The data of one query of a cluster. `reports`: the finalized levels by each responding node
+    and role; None = the node cannot know levels (a controller before 3.6, a broker without
+    /feature). `epochs`: the epoch of each report; in KRaft an offset of the metadata log."""
 
     view: ClusterView
     reports: Mapping[Node, Levels | None]
@@ -51,19 +51,19 @@ class Reading:
         return not tagged("unproven").isdisjoint(self.view.judged.findings["code"].to_pylist())
 
     def seen(self, features: Iterable[str]) -> LevelsSeen:
-        """Return all levels that the trusted source shows. A feature that it does not list is not
-        finalized; without a trusted source the level of `features` is unknown."""
+        """Return all levels that the trusted source shows. A feature that the source does not list
+        is not finalized; without a trusted source the level of `features` is unknown."""
         questions = self.view.evidence.questions
         names = [questions.names[code] for code in questions.feature.tolist()]
-        known = dict(zip(names, questions.known.tolist(), strict=True))
+        known_levels = dict(zip(names, questions.known.tolist(), strict=True))
         levels = dict(zip(names, questions.current.tolist(), strict=True))
         is_known = self.view.is_trusted
-        unsure = {name for name in {*names, *features} if not known.get(name, is_known)}
-        return LevelsSeen(levels=levels, unknown=frozenset(unsure))
+        is_unsure = {name for name in {*names, *features} if not known_levels.get(name, is_known)}
+        return LevelsSeen(levels=levels, unknown=frozenset(is_unsure))
 
     def seen_after(self, passed: Passed, features: Collection[str]) -> LevelsSeen | None:
-        """Return the levels by a source that has applied everything before `passed`, in ZooKeeper
-        mode the `/feature` znode; None if there is no such source."""
+        """Return the levels by a source that has applied all records before `passed`, in ZooKeeper
+        mode the `/feature` znode; None = there is no such source."""
         if passed.offset is not None:
             nodes = [node for node, epoch in self.epochs.items() if epoch >= passed.offset]
             levels = next((report for node in nodes if (report := self.reports[node])), None)
@@ -87,8 +87,8 @@ class Watcher:
     say: Say
 
     def read(self, cluster: str | None = None, *, say: Say | None = None) -> Reading:
-        """Query every node, and return the judged reading. Raises UnreachableError,
-        NoEvidenceError, and ProtocolError for another cluster than `cluster`."""
+        """Query every node, and return the judged data. Raises UnreachableError, NoEvidenceError,
+        and ProtocolError for another cluster than `cluster`."""
         texts = list[str]()
         try:
             lines = self.backend.describe(texts.append)
@@ -104,15 +104,15 @@ class Watcher:
             )
         contents = [line.content for line in map(read, lines) if isinstance(line, Landing)]
         answers = {
-            (a.role, a.node_id): a
-            for a in contents
-            if isinstance(a, ApiVersionsAnswer) and a.error is None
+            (answer.role, answer.node_id): answer
+            for answer in contents
+            if isinstance(answer, ApiVersionsAnswer) and answer.error is None
         }
         reports = {
             node: {name: level for name, _, level in c.finalized} if c.epoch >= 0 else None
             for node, c in answers.items()
         }
-        epochs = {node: a.epoch for node, a in answers.items()}
+        epochs = {node: answer.epoch for node, answer in answers.items()}
         return Reading(view=view, reports=reports, epochs=epochs, at=at)
 
     def _terms(self) -> Inputs:
@@ -120,7 +120,7 @@ class Watcher:
         return Inputs(catalogue=self.catalogue, as_of=now, max_age=self.max_age, fleet=self.fleet)
 
     def as_if_seen(self, reading: Reading) -> Reading:
-        """Return the reading, judged as if all nodes that the controller requires had responded."""
+        """Return the data, judged as if all nodes that the controller requires had responded."""
         inputs = replace(self._terms(), controller_decides=True)
         return replace(reading, view=inputs.see(reading.view.rows))
 
@@ -157,10 +157,8 @@ class Watcher:
 
 def late_nodes(before: Reading, after: Reading, expected: Levels) -> tuple[list[str], int]:
     """Return the nodes that responded before and do not report the expected levels now, and the
-    number of nodes that responded before. A combined process is one node.
-
-    A half that could report levels neither before nor now does not count.
-    """
+    number of nodes that responded before. A combined node counts once. A role that could report
+    levels neither before nor now does not count."""
     late, node_ids = dict[int, dict[str, list[str]]](), set[int]()
     for node, report in sorted(before.reports.items(), key=lambda item: item[0]):
         answers, levels = node in after.reports, after.reports.get(node)

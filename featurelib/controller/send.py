@@ -1,8 +1,8 @@
 """Send one request: record it, send it once, and read the cluster until the outcome is known.
 
-Nothing is sent twice. The cluster is read before an outcome is stated. A request whose level is
+No request is sent twice. The cluster is read before an outcome is stated. A request whose level is
 missing is *not applied* only if no node can apply it any more (featurelib.core.outcome); otherwise
-it stays open. Closed requests are checked again, because earlier releases closed them by the clock.
+it stays open. Closed requests are checked again, because earlier releases closed them by time.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ from featurelib.words import reporting
 
 NODES_SECONDS = 60.0  # seconds to wait until nodes report a level
 LOCK_SECONDS = 300.0  # seconds after its holder's last action when a lock expires
-OLDEST_READING_S = 30.0  # from the reading to the request, with a validation between
-LONGEST_PAUSE_S = 5.0  # from the checks to the request; after a longer pause they are repeated
+OLDEST_READING_S = 30.0  # from the query to the request, with a validation in between
+LONGEST_PAUSE_S = 5.0  # from the checks to the request; a longer pause repeats the checks
 _ANSWER_SAID_S = 10  # seconds between two progress lines while waiting for a response
 _QUIET = 1.0  # seconds between two lines of other progress
 
@@ -52,13 +52,13 @@ _QUIET = 1.0  # seconds between two lines of other progress
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waits:
     """The waiting times, in seconds; none of them settles a request. `margin` is added to a
-    request's own timeout, `nodes`: how long nodes may take to report a level, `proof`: how long
+    request's own timeout; `nodes`: how long nodes may take to report a level; `proof`: how long
     `resume` waits for a response."""
 
     nodes: float = NODES_SECONDS
     margin: float = 5.0
     proof: float = 10.0
-    first: float = 0.05  # between two readings; doubled each time, up to `longest`
+    first: float = 0.05  # the pause between two queries; doubled each time, up to `longest`
     longest: float = 2.0
     clock: Callable[[], float] = field(default=time.time)
     sleep: Callable[[float], None] = field(default=time.sleep)
@@ -72,8 +72,8 @@ class Waits:
 @dataclass(slots=True, kw_only=True)
 class Sender:
     """The sender of requests of one plan (`plan`: its digest, of `total` steps), or of a program,
-    while it holds the cluster's lock. `steps`: the outcomes; `unwritten`: why the last one is not
-    in the journal; `reading`: the newest reading. The journal keeps `name` and `settings`."""
+    while it holds the cluster's lock. `steps`: the outcomes; `unwritten`: why the journal lacks the
+    last outcome; `reading`: the newest data. The journal keeps `name` and `settings`."""
 
     watcher: Watcher
     journal: Journal
@@ -95,7 +95,7 @@ class Sender:
         cls, journal: Journal, cluster: str, command: str, *, choice: ClusterArgs, **fields: Any
     ) -> Iterator[Sender]:
         """Lock the cluster while the block runs, for a sender. Raises BusyError, JournalError, and
-        OutcomeUnknownError if an earlier request may have been applied: settle it first."""
+        OutcomeUnknownError if an earlier request is open: settle that request first."""
         with journal.lock(cluster, command, seconds=LOCK_SECONDS) as lock:
             if waiting := journal.entries(cluster=cluster, only_open=True):
                 raise OutcomeUnknownError(
@@ -109,8 +109,8 @@ class Sender:
     ) -> StepOutcome:
         """Send a request once, if a node accepts it and `clearance` allows it; return its outcome.
 
-        If nothing was sent: raises JournalError, BusyError, RefusedError for an old reading, and
-        the errors of `clearance`. Raises OutcomeUnknownError if it was interrupted.
+        Raises before the request is sent: JournalError, BusyError, RefusedError for old data, and
+        the errors of `clearance`. Raises OutcomeUnknownError if the request was interrupted.
         """
         try:
             recipient = self.watcher.backend.recipient()
@@ -120,14 +120,14 @@ class Sender:
             return self.steps[-1]
         # Print before the checks, because output to an unread terminal may block.
         self.watcher.say(f"sending step {position + 1} of {self.total}: {_moves(step)}")
-        began, cleared = self.waits.monotonic(), clearance()
+        began, clearance_now = self.waits.monotonic(), clearance()
         self._expect_recent("the last reading is", before.at, OLDEST_READING_S)
         dispatch = Dispatch(
             cluster=self.cluster,
             where=self.watcher.backend.where,
             reach=self.way.text,
             plan=self.plan,
-            approval=cleared.approval,
+            approval=clearance_now.approval,
             position=position,
             total=self.total,
             step=step,
@@ -137,10 +137,10 @@ class Sender:
             sent_to=recipient,
             name=self.name,
             settings=self.settings,
-            approved_by=cleared.by,
-            reason=cleared.reason,
-            signed=cleared.signed,
-            key=cleared.key,
+            approved_by=clearance_now.by,
+            reason=clearance_now.reason,
+            signed=clearance_now.signed,
+            key=clearance_now.key,
         )
         try:  # record the outcome before another interrupt
             self.steps.append(self._send(dispatch, before, began, clearance))
@@ -154,7 +154,7 @@ class Sender:
     def _send(
         self, dispatch: Dispatch, before: Reading, began: float, clearance: Callable[[], Clearance]
     ) -> StepOutcome:
-        """Record the request and send it; nothing waits between the last check and the bytes."""
+        """Record the request and send it, without a wait between the last check and the bytes."""
         number, step, waits = self.journal.intend(self.lock, dispatch), dispatch.step, self.waits
         delivery = _put(self.watcher, step, lambda: self._check(before, began, clearance))
         result, self.reading = watch(self.watcher, self.lock, dispatch, delivery, before, waits)
@@ -208,7 +208,7 @@ def _put(watcher: Watcher, step: Step, check: Callable[[], None]) -> Delivery:
             check()
         except FeatureLibError:
             raise
-        except Exception as error:  # a backend would take it for a lost response
+        except Exception as error:  # a backend would mistake the error for a lost response
             raise RefusedError(f"the last check failed: {error!r}. Nothing was sent.") from error
         started.set()
 
@@ -235,7 +235,7 @@ def watch(
     waits: Waits,
 ) -> tuple[StepOutcome, Reading | None]:
     """Read the cluster until the outcome of a request is known or the waiting time is over; return
-    the outcome and the last reading.
+    the outcome and the last data.
 
     Without `before` only nodes that respond now count, and the function waits for no node.
     """
@@ -249,7 +249,7 @@ def watch(
         until = max(dispatch.over_at, began + waits.margin)
     printed, printed_at = "", 0.0
     while True:
-        with suppress(JournalError, BusyError):  # a reading needs no lock
+        with suppress(JournalError, BusyError):  # reading the cluster needs no lock
             lock.keep()
         # Usually an accepted update is only not visible yet.
         is_due = not is_accepted or waits.clock() >= (began + until) / 2
@@ -257,15 +257,15 @@ def watch(
         if result.fate in (Fate.APPLIED, Fate.PARTLY):
             done = [move.update for move in result.updates if move.fate is Fate.APPLIED]
             levels = {move.feature: move.to_level for move in done}
-            assert reading is not None  # the levels came from it
-            late, nodes = late_nodes(before or reading, reading, levels)
-            result = replace(result, late=tuple(late), asked=nodes)
-            text = f"{reporting(nodes - len(late), nodes)} {_levels(sorted(levels.items()))}"
+            assert reading is not None  # the levels came from this data
+            late_count, nodes = late_nodes(before or reading, reading, levels)
+            result = replace(result, late=tuple(late_count), asked=nodes)
+            text = f"{reporting(nodes - len(late_count), nodes)} {_levels(sorted(levels.items()))}"
             span = began + waits.nodes - waits.clock()
-            waiting = span > 0 and bool(late and before is not None)
+            waiting = span > 0 and bool(late_count and before is not None)
         else:
             span = until - waits.clock()
-            # A machine that stood still queried no node in the wait, so read once more.
+            # A machine that was suspended queried no node in that time, so read once more.
             waiting = (span > 0 or not is_due) and result.fate is Fate.UNKNOWN
             text = (result.unproven or f"waiting to see {_moves(step)}") if waiting else printed
         # Print changes at once, other progress at intervals.
@@ -281,7 +281,7 @@ def watch(
 def _judge(
     watcher: Watcher, dispatch: Dispatch, delivery: Delivery, features: list[str], *, asks: bool
 ) -> tuple[StepOutcome, Reading | None]:
-    """Return the outcome of a request after a new reading; if it stays open and `asks`, also query
+    """Return the outcome of a request after a new query. If it stays open and `asks`, also query
     the nodes that may hold the request, and read the cluster once more."""
     step, position = dispatch.step, dispatch.position
     if not delivery.sent:
@@ -325,11 +325,11 @@ def resume(
     sender_ended: bool = False,
 ) -> tuple[JournalEntry, ...]:
     """Settle every open request of a cluster, oldest first, and return each with its outcomes;
-    nothing is written to the cluster. `sender_ended`: the user declares that the sending processes
-    on other hosts have ended, because this host cannot check that.
+    write nothing to the cluster. `sender_ended`: the user declares that the sending processes on
+    other hosts have ended, because this host cannot check that.
 
-    Raises RefusedError if another cluster responds, BusyError while another process works there, or
-    the process of an open request still runs on this host, and JournalError.
+    Raises RefusedError if another cluster responds, BusyError while another process works on the
+    cluster or the process of an open request still runs on this host, and JournalError.
     """
     if not journal.entries(cluster=cluster, only_open=True):
         return ()
@@ -344,8 +344,8 @@ def resume(
 
 
 def _expect_ended(cluster: str, entries: Sequence[JournalEntry]) -> None:
-    """Raise BusyError for a request whose process still exists on this host: it may be frozen and
-    send the request later."""
+    """Raise BusyError for a request whose process still exists on this host: the process may be
+    frozen and send the request later."""
     for entry in entries:
         if entry.intent.who.is_running_here():
             raise BusyError(
@@ -356,7 +356,7 @@ def _expect_ended(cluster: str, entries: Sequence[JournalEntry]) -> None:
 
 
 def _expect_cluster(watcher: Watcher, cluster: str, entries: Sequence[JournalEntry]) -> None:
-    """Raise RefusedError if another cluster responds; a silent one may be the right one."""
+    """Raise RefusedError if another cluster responds; an unreachable one may be right."""
     try:
         actual = watcher.read(say=quietly).view.cluster_id
     except BackendError:
@@ -412,7 +412,7 @@ def _delivery(entry: JournalEntry) -> Delivery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unexplained:
-    """A finalized level that no applied request explains. `entry` requested it, and was not
+    """A finalized level that no applied request explains. `entry` requested the level, and was not
     applied."""
 
     feature: str
@@ -422,10 +422,10 @@ class Unexplained:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resumed:
-    """The result of `resume`: `settled` are the checked requests; open ones that were not checked
-    are `lost`, each with a reason, and requests of `others`, with the command. `others` are
-    clusters besides `cluster`, the last queried one, or outside the chosen `part`. `unexplained`
-    are levels of the queried clusters."""
+    """The result of `resume`. `settled` are the checked requests; unchecked open requests are
+    `lost` (each with a reason) or of `others` (each with the command). `others` are clusters
+    besides `cluster`, the last queried one, or outside the chosen `part`. `unexplained` are levels
+    of the queried clusters."""
 
     settled: tuple[JournalEntry, ...] = ()
     lost: Sequence[tuple[JournalEntry, str]] = ()
@@ -452,16 +452,16 @@ def find_unexplained(journal: Journal, watcher: Watcher, cluster: str) -> tuple[
     levels = watcher.read(cluster, say=quietly).seen(features)
     levels_left = []
     for feature in sorted(features - levels.unknown):
-        level, in_vain = levels.level(feature), None
+        level, is_unapplied = levels.level(feature), None
         for entry in entries:
             for outcome in entry.updates:
                 if outcome.update.feature != feature:
                     continue
                 # From here on the journal explains the level.
                 if outcome.fate in (Fate.APPLIED, Fate.OVERTAKEN):
-                    in_vain = None
+                    is_unapplied = None
                 elif outcome.update.to_level == level and entry.is_in_vain:
-                    in_vain = entry
-        if in_vain is not None and level is not None:
-            levels_left.append(Unexplained(feature=feature, level=level, entry=in_vain))
+                    is_unapplied = entry
+        if is_unapplied is not None and level is not None:
+            levels_left.append(Unexplained(feature=feature, level=level, entry=is_unapplied))
     return tuple(levels_left)

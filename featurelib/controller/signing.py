@@ -1,8 +1,8 @@
 """Sign approvals, and check signatures, with ssh-keygen as git does: no key is read here.
 
-The signed text is the approval's canonical bytes, in a namespace of its own, so that a signature
-made for anything else is not valid for an approval. An existing signature must be right, also if
-none is required.
+The signed text is the approval's canonical bytes, in its own namespace, so that a signature of
+another text is not valid for an approval. An existing signature must be right, even if none is
+required.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def check_approval(
     """Return the approval in `text` if it is for `plan`, valid now, and signed as required by plan
     and `settings`. `source`: its file, `path`: the plan's.
 
-    Raises ApprovalError if it is not; PlanError for a file that is no approval.
+    Raises ApprovalError for an invalid approval; PlanError for another file.
     """
     longest = settings.longest_approval
     file = files.read_approval(text, source, path, longest)
@@ -69,12 +69,12 @@ def check_approval(
 
 
 def needs_none(now: datetime) -> Clearance:
-    """Return the approval of a command that writes nothing and therefore needs none."""
+    """Return the approval of a command that writes nothing and therefore needs no approval."""
     return Clearance(approval="")
 
 
 def why_signed(plan: PlanFile, settings: Settings) -> str:
-    """Return the setting that requires a signature, from settings or plan; "" if none."""
+    """Return the setting that requires a signature, from settings or plan; "" = none does."""
     if settings.require_signature:
         return "require_signature in conf/audit.toml"
     guards = plan.plan.guards
@@ -83,9 +83,9 @@ def why_signed(plan: PlanFile, settings: Settings) -> str:
 
 def sign(message: bytes, key: str | None, *, agent: bool, terminal: bool) -> str:
     """Return the signature of `message` by an SSH key. `key`: its file (private, or public with an
-    agent), None means the agent's only key.
+    agent); None = the agent's only key.
 
-    `agent`: the private half must be in ssh-agent. `terminal`: ssh-keygen may ask there for a
+    `agent`: the private key must be in ssh-agent. `terminal`: ssh-keygen may ask there for a
     passphrase or a touch. Raises ApprovalError with ssh-keygen's message.
     """
     with tempfile.TemporaryDirectory(prefix="featurelib-") as folder:
@@ -112,7 +112,7 @@ def sign(message: bytes, key: str | None, *, agent: bool, terminal: bool) -> str
 
 
 def agent_key() -> str:
-    """Return the public half of ssh-agent's only key. Raises ApprovalError for none or several."""
+    """Return the public key of ssh-agent's only key. Raises ApprovalError otherwise."""
     done = _run([AGENT_PROGRAM, "-L"], seconds=_VERIFY_SECONDS)
     keys = done.stdout.decode("utf-8", "replace").splitlines() if done.returncode == 0 else []
     if len(keys) != 1:
@@ -131,8 +131,8 @@ def verify(
 ) -> str:
     """Return type and fingerprint of the key of a signature, as `ED25519 key SHA256:…`.
 
-    Raises ApprovalError unless `signature` is that of `approval.approved_by` over the approval;
-    `again`: the command that approves the plan. `signers` is an allowed_signers file of
+    Raises ApprovalError unless `signature` is that of `approval.approved_by` over the approval.
+    `again`: the command that approves the plan. `signers`: an allowed_signers file of
     ssh-keygen(1). A key counts if it was valid when the approval was given; times in that file are
     read as UTC.
     """
@@ -157,13 +157,13 @@ def verify(
         path.write_text(signature, encoding="ascii")
         time = f"-Overify-time={approval.approved_at.astimezone(UTC):%Y%m%d%H%M%S}"
         options = ["-f", signers, "-I", approval.approved_by]
-        check = ["-n", NAMESPACE, "-s", str(path)]
-        done = _keygen("verify", [*options, *check, time], message)
-        if done.returncode == 0:
-            return clean(done.stdout.decode("utf-8", "replace").strip().rpartition(" with ")[2])
-        check_result = _keygen("check-novalidate", check, message)
+        check_args = ["-n", NAMESPACE, "-s", str(path)]
+        verified = _keygen("verify", [*options, *check_args, time], message)
+        if verified.returncode == 0:
+            return clean(verified.stdout.decode("utf-8", "replace").strip().rpartition(" with ")[2])
+        check_result = _keygen("check-novalidate", check_args, message)
         names = _keygen("find-principals", ["-f", signers, "-s", str(path), time], b"")
-    raise ApprovalError(_refusal(approval, signers, again, done, check_result, names))
+    raise ApprovalError(_refusal(approval, signers, again, verified, check_result, names))
 
 
 def find_writable(file: Path) -> Path | None:

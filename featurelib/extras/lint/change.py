@@ -1,7 +1,7 @@
 """Compare a cluster, or one kind of its nodes, before and after a change of its files.
 
-Without a file before, a setting is `new`. A level is compared with the production levels of the
-software in the file, and with all its levels where the file enables unstable ones.
+Without an earlier file, a setting is `new`. A level is compared with the production levels of the
+software in the file, and with all its levels if the file enables unstable levels.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from featurelib.words import level_text, range_text
 
 @dataclass(frozen=True, slots=True)
 class KnownCluster:
-    """A cluster with its data; without `source` nothing is known of the cluster."""
+    """A cluster with its data; without `source` the cluster's data is unknown."""
 
     source: Source | None
     catalogue: Catalogue
@@ -71,10 +71,10 @@ class KnownCluster:
         view = self.source.view
         answer = why_not(view, METADATA_VERSION, level, self.catalogue)
         proofs = [proof for proof in answer.proofs if proof.judge == "strict"]
-        halves = {f"{node.role.text} {node.node_id}" for node in view.cluster.nodes if node.gone}
+        node_keys = {f"{node.role.text} {node.node_id}" for node in view.cluster.nodes if node.gone}
         if not proofs and answer.answer is LevelStatus.UNKNOWN:
             return None
-        stale = tuple(proof.message for proof in proofs if proof.node in halves)
+        stale = tuple(proof.message for proof in proofs if proof.node in node_keys)
         return tuple(proof.message for proof in proofs), stale
 
 
@@ -84,8 +84,8 @@ LAST_MINORS = {0: 11, 1: 1, 2: 8, 3: 9}  # major version → last minor release 
 
 @dataclass(frozen=True)
 class FileChange:
-    """A scope of a file before and after a change; without a file before, it has no settings then.
-    `is_removed`: the files no longer declare it."""
+    """The settings of a cluster or kind of nodes in a file, before and after a change; without an
+    earlier file `before` has none. `is_removed`: the files no longer declare the scope."""
 
     before: Scope
     after: Scope
@@ -95,14 +95,14 @@ class FileChange:
     def turn(self, key: str, meaning: Callable[[Scope], Meaning] | None = None) -> str:
         """Return how a setting changed, such as raised or new; `meaning` gives values an order."""
         scopes = (self.after, self.before)
-        now, then = (meaning(scope) if meaning else scope.known(key) for scope in scopes)
+        new_value, then = (meaning(scope) if meaning else scope.known(key) for scope in scopes)
         if key not in self.after.settings:
             return "removed" if key in self.before.settings else "unset"
         if self.after.known(key) is None:
             return "template"
-        if now is None or then is None:
-            return "strange" if now is None else "new"
-        return "same" if now == then else "raised" if now > then else "lowered"  # type: ignore[operator]
+        if new_value is None or then is None:
+            return "strange" if new_value is None else "new"
+        return "same" if new_value == then else "raised" if new_value > then else "lowered"  # type: ignore[operator]
 
     def software(self, scope: Scope) -> ReleaseCatalogue | None:
         """Return the catalogue of the software that a scope names; None = unknown."""

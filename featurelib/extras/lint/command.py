@@ -57,7 +57,7 @@ def lint(
     for key, scope in (then.scopes | now.scopes).items():
         nothing = replace(scope, settings={})
         old = then.scopes.get(key, nothing)
-        if any(it.file in broken for it in old.settings.values()):  # a change is not visible
+        if any(it.file in broken for it in old.settings.values()):  # the change is not visible then
             old = nothing
         if key not in now.scopes and old is nothing:
             continue
@@ -112,8 +112,8 @@ class _Evidence:
         return [entry.source.name for entry in self._known.values() if entry.source is not None]
 
     def of(self, scope: Scope) -> KnownCluster:
-        """Return the cluster of a scope with its data: the one in the options, or Strimzi's of this
-        name. Raises BackendError, ConfigError."""
+        """Return the cluster of a scope with its data: the cluster in the options, or Strimzi's
+        cluster of this name. Raises BackendError, ConfigError."""
         options = self._chosen.wanted
         if not self.is_named:
             return self._unknown

@@ -22,44 +22,44 @@ EXPECTED = "expected Strimzi resources, properties, an inventory or values of Ka
 def read_change(
     files: list[str], before: str | None, revision: str | None
 ) -> tuple[list[str], Declared, Declared]:
-    """Return the files to judge, their declarations, and those before the change."""
+    """Return the files to judge, their declarations, and the declarations before the change."""
     with needing("lint needs pyyaml", "lint"):
         from featurelib.extras.lint.readers import read_file
-    now, then, unread = Declared(), Declared(), set[str]()
-    files_given = list(dict.fromkeys(expand(files, revision, now.unmatched)))
+    declared, then, unread = Declared(), Declared(), set[str]()
+    files_given = list(dict.fromkeys(expand(files, revision, declared.unmatched)))
     if before is not None and (len(files_given) > 1 or revision is not None):
         raise ConfigError("--before: expected one FILE, and no --before-revision beside it.")
 
     def read_old(name: str) -> bytes | None:
-        """Return the content of a file before the change; None = it did not exist."""
+        """Return the content of a file before the change; None = the file did not exist."""
         if before is not None:
             is_given = name in files_given
-            return content_of(before if is_given else name, now.faults if is_given else [])
+            return content_of(before if is_given else name, declared.faults if is_given else [])
         return old_content(name, revision) if revision else None
 
     names = dict(map(with_chart, files_given))
     for file, chart in names.items():
         old, old_chart = read_old(file), read_old(chart) if chart else None
-        if old is not None:  # one of two files may show that both have bitnami's values
+        if old is not None:  # either version may show that both have bitnami's values
             read_file(old, file, earlier := Declared(), old_chart)
-            now.charts.update(earlier.charts)
-        content = content_of(file, now.faults if old is None else [])
+            declared.charts.update(earlier.charts)
+        content = content_of(file, declared.faults if old is None else [])
         if content is not None:
-            read_file(content, file, now, content_of(chart, []) if chart else None)
+            read_file(content, file, declared, content_of(chart, []) if chart else None)
         elif before or old is None:
             unread.add(file)
         if old is not None:
-            then.charts.update(now.charts)
+            then.charts.update(declared.charts)
             read_file(old, file, then, old_chart)
     if before and then.skipped:
         then.faults.append(Fault(before, 1, "no settings of Kafka. Name the file as it was."))
     if before:
-        now.faults.extend(Fault(before, fault.line, fault.message) for fault in then.faults)
-    if now.skipped == [*names] and revision is None and not then.scopes:
-        now.faults.extend(Fault(file, 1, f"{EXPECTED} Leave it out.") for file in files_given)
+        declared.faults.extend(Fault(before, fault.line, fault.message) for fault in then.faults)
+    if declared.skipped == [*names] and revision is None and not then.scopes:
+        declared.faults.extend(Fault(file, 1, f"{EXPECTED} Leave it out.") for file in files_given)
         unread.update(names)
-        now.skipped.clear()
-    return [name for name in names if name not in unread.union(now.skipped)], now, then
+        declared.skipped.clear()
+    return [name for name in names if name not in unread.union(declared.skipped)], declared, then
 
 
 def with_chart(file: str) -> tuple[str, str]:
@@ -72,8 +72,8 @@ def with_chart(file: str) -> tuple[str, str]:
 
 
 def expand(names: Sequence[str], revision: str | None, unmatched: list[str]) -> Iterator[str]:
-    """Yield the files that names and globs stand for, also files that the change deletes; globs
-    without a file are added to `unmatched`."""
+    """Yield the files that names and globs stand for, also files that the change deletes; add globs
+    without a file to `unmatched`."""
     for name in names:
         if not _GLOB.search(name) or Path(name).exists():
             yield name
@@ -88,7 +88,7 @@ def expand(names: Sequence[str], revision: str | None, unmatched: list[str]) -> 
 
 
 def content_of(file: str, faults: list[Fault]) -> bytes | None:
-    """Return the content of a file; None = unreadable, which is added to `faults`."""
+    """Return the content of a file; None = unreadable, with a fault added to `faults`."""
     try:
         return read_limited(Path(file))
     except OSError as error:
@@ -110,8 +110,8 @@ def old_content(file: str, revision: str) -> bytes | None:
 
 
 def _base(folder: Path, revision: str) -> str:
-    """Return the commit at which a change branched off: later commits of the other branch do not
-    belong to it. Raises ConfigError."""
+    """Return the commit at which a change branched off: later commits of the other branch are not a
+    part of the change. Raises ConfigError."""
     commit = git(folder, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
     is_new = revision == "HEAD" and git(folder, "rev-parse", "--git-dir") is not None
     if commit is None and is_new:  # before the first commit, compare with the empty tree
@@ -126,10 +126,10 @@ def _base(folder: Path, revision: str) -> str:
 
 
 def _renamed_from(folder: Path, name: str, base: str) -> str | None:
-    """Return the path of a file before it was renamed; None = it is new."""
+    """Return the path of a file before it was renamed; None = the file is new."""
     prefix = (git(folder, "rev-parse", "--show-prefix") or b"").decode().rstrip("\n")
     renames = git(folder, "diff", "--name-status", "-M", "-z", "--diff-filter=R", base) or b""
-    paths = renames.decode(errors="replace").split("\0")  # R100, old, new, R097, …
+    paths = renames.decode(errors="replace").split("\0")  # the format: R100, old, new, R097, …
     pairs = dict(zip(paths[2::3], paths[1::3], strict=False))
     return pairs.get(prefix + name)
 

@@ -1,9 +1,8 @@
 """Hold the settings that files declare about a cluster, each with its file and line.
 
 Every reader returns scopes. A scope is one cluster, or one kind of its nodes, with settings under
-Kafka's own names. The table [settings] of readers.toml has those that Kafka has no name for.
-
-A value of a template, as {{ version }} or ${VERSION}, is not known: its setting has TEMPLATE.
+Kafka's own names. The table [settings] of readers.toml has settings without a name in Kafka. The
+value of a template, such as {{ version }} or ${VERSION}, is unknown: its setting is TEMPLATE.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ BROKER_ID, MARKED = "broker.id", "marked key"
 MEMBERS = {"controller": (CONTROLLERS, POOLS), "broker": (BROKERS, BROKER_POOLS)}
 LISTENERS, CONTROLLER_LISTENERS = "listeners", "controller.listener.names"
 BETWEEN_BROKERS, PROTOCOLS = "inter.broker.listener.name", "listener.security.protocol.map"
-POOL_ROLES = "pool roles"  # those that Strimzi does not know
+POOL_ROLES = "pool roles"  # roles of node pools that Strimzi does not know
 VOTERS, SERVERS = "controller.quorum.voters", "controller.quorum.bootstrap.servers"
 ROLES, PROTOCOL = "process.roles", "inter.broker.protocol.version"
 CONNECT, MIGRATES = "zookeeper.connect", "zookeeper.metadata.migration.enable"
@@ -42,7 +41,7 @@ KRAFT_ONLY = (4, 0)  # Kafka 4.0 has no ZooKeeper mode
 DYNAMIC_FROM = (4, 1)  # the first release that upgrades kraft.version (KAFKA-16538)
 _RELEASE = re.compile(r"\d{1,3}(?:\.\d{1,3}){1,3}")
 TEMPLATE = "__template__"
-TWICE = f"{TEMPLATE} twice"  # of a key that stands twice in a file without templates
+TWICE = f"{TEMPLATE} twice"  # replaces a repeated key in a file without templates
 _TEMPLATES = re.compile("|".join(ROWS["templates"]), re.DOTALL)
 _TEMPLATE_LINE = re.compile(r"^[ \t]*(?:\{\{.*\}\}|\{%.*%\}|\{#.*#\}|<%.*%>)[ \t]*$", re.MULTILINE)
 
@@ -55,7 +54,7 @@ class Setting(NamedTuple):
     file: str
     line: int
     parts: dict[str, Setting] = {}  # noqa: RUF012 never changed
-    size: int = 1  # the number of values, with all parts
+    size: int = 1  # the number of values in the setting and its parts
     is_number: bool = False  # true if YAML reads a number
 
     @property
@@ -64,11 +63,11 @@ class Setting(NamedTuple):
         return TEMPLATE not in self.value
 
     def __bool__(self) -> bool:
-        """Return false for MISSING, which is in no line."""
+        """Return false for MISSING, which has no line."""
         return self.line > 0
 
     def at(self, *path: str) -> Setting:
-        """Return the part at a path of keys; MISSING if there is none."""
+        """Return the part at a path of keys; MISSING = there is no such part."""
         part = self
         for key in path:
             part = part.parts.get(key, MISSING)
@@ -84,13 +83,13 @@ MISSING = Setting("", "", 0)
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The settings of one cluster, or of one kind of its nodes. `file`, `line`: where it begins."""
+    """The settings of a cluster, or of one kind of its nodes, with their first line."""
 
     kind: str
     name: str
     file: str
     line: int
-    node: str = ""  # the kind of nodes; set if the file has no process.roles
+    node: str = ""  # the kind of nodes, if the file has no process.roles
     settings: dict[str, Setting] = field(default_factory=dict)
 
     def known(self, key: str) -> str | None:
@@ -107,13 +106,13 @@ class Scope:
         return int(text) if (text := self.known(key) or "").isdecimal() else None
 
     def names(self, key: str) -> set[str]:
-        """Return the names in a list; of listeners the part before :; empty = unknown."""
+        """Return the names in a list; of listeners the part before the colon; empty = unknown."""
         parts = (self.known(key) or "").split(",")
         return {part.strip().partition(":")[0] for part in parts} - {""}
 
     @property
     def role(self) -> str:
-        """The kind of nodes in the scope: broker, controller, both, or unknown."""
+        """The role of the nodes in the scope: broker, controller, both, or unknown."""
         roles = sorted(self.names(ROLES) & MEMBERS.keys())
         return "both" if len(roles) > 1 else roles[0] if roles else self.node or "unknown"
 
@@ -131,11 +130,11 @@ class Scope:
 
     @property
     def mode(self) -> str:
-        """The system with the metadata: zookeeper, migrating, kraft, or unknown."""
+        """The system that stores the metadata: zookeeper, migrating, kraft, or unknown."""
         keys, migration = self.settings.keys(), (self.known(MIGRATION) or "").lower()
-        is_broker = self.known(ROLES) == "broker"  # such a broker has left ZooKeeper
-        migrates = self.known(MIGRATES) == "true" and not is_broker
-        if migrates or migration in ("migration", "rollback"):
+        is_broker = self.known(ROLES) == "broker"  # a pure broker no longer reads ZooKeeper
+        in_migration = self.known(MIGRATES) == "true" and not is_broker
+        if in_migration or migration in ("migration", "rollback"):
             return "migrating"
         if migration == "enabled" or ROLES in keys:
             return "kraft"
@@ -153,13 +152,13 @@ class Scope:
 
     @property
     def log_dirs(self) -> list[str]:
-        """The known log folders; the one with the metadata comes first."""
+        """The known log folders; the folder with the metadata comes first."""
         texts = [self.known(key) or "" for key in LOG_DIRS if key in self.settings]
         return [part.strip().rstrip("/") or part for text in texts for part in text.split(",")]
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """A file, or a part of one, that cannot be judged, with advice."""
+    """A file, or a part of a file, that cannot be judged, with advice."""
 
     file: str
     line: int
@@ -190,7 +189,7 @@ def number_of(text: str | None, parts: int = 2) -> Number | None:
 
 def mask(text: str) -> str:
     """Return a text with TEMPLATE in place of template expressions; line numbers stay. Without the
-    lines of branches it ends in a comment with TEMPLATE."""
+    lines of branches the text ends in a comment with TEMPLATE."""
     without, branches = _TEMPLATE_LINE.subn("", text)
     without += f"\n# {TEMPLATE}" * bool(branches)
     return _TEMPLATES.sub(lambda match: TEMPLATE + "\n" * match[0].count("\n"), without)

@@ -1,6 +1,6 @@
 """Show findings of `featurelib lint`: as text, as one Markdown comment, and as SARIF 2.1.0.
 
-The comment begins with MARK, so that whoever posts it finds the one of before, and updates it.
+The comment begins with MARK, so that the next post finds and updates the earlier comment.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from featurelib.words import clean_place, count, some
 
 MARK = "<!-- featurelib lint -->"
 COUNTED = (Severity.BLOCKER, Severity.WARNING)  # severities that have a plural
-SHOWN = 10  # the most skipped files that are listed
+SHOWN = 10  # the maximum number of listed skipped files
 NOT_JUDGED = "not_judged"  # the SARIF rule of a fault
 _SPECIAL = re.compile(r"[\\`*_\[\]|#~]")
 
@@ -129,7 +129,7 @@ def render_sarif(document: LintDocument) -> str:
             "level": level,
             "message": {"text": text},
             "locations": [{"physicalLocation": sarif_place(f"{at.file}:{at.line}")}],
-            # The line is no part of it, so that it stays equal when lines move.
+            # The fingerprint omits the line, so that it stays equal when lines move.
             "partialFingerprints": {"lint/v1": f"{code}/{at.file}/{subject}"},
         }
         for code, level, text, at, subject in rows

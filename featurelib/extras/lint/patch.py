@@ -74,7 +74,7 @@ def patch(
     free = {s.name for s in resources} - {entry.managed_as for entry in inventory.cluster}
     edits, notes, is_held = defaultdict[str, dict[int, str]](dict), list[str](), False
     for entry, moves in read_moves(answer, step, inventory):
-        # Without managed_as: for a plan the only unclaimed resource, for waves none.
+        # Without managed_as a plan takes the only unclaimed resource, waves take none.
         names = {entry.managed_as} if entry.managed_as or step is not None else free
         own = [s for s in resources if s.kind == "strimzi" and s.name in names]
         if len(own) > 1:
@@ -108,7 +108,7 @@ def patch(
         for note in notes:
             say(note)
         sys.stdout.flush()
-        sys.stdout.buffer.write(diff.encode())  # unchanged characters of the file
+        sys.stdout.buffer.write(diff.encode())  # keeps the other characters of the file unchanged
     return 0 if is_held else RefusedError.exit_code
 
 

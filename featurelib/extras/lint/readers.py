@@ -2,10 +2,10 @@
 values with their Chart.yaml, compose files and other YAML. Names of settings are rows of
 readers.toml.
 
-In files of others, watched properties are read at any place: as keys, as blocks of properties, as
-environment variables (KAFKA_CFG_PROCESS_ROLES). Each service of a compose file is a scope. In any
-other file a path with `controller` or `broker` in it belongs to those nodes, everything else to
-both, so that the file makes two scopes.
+In YAML of unknown layout, watched properties are read at any place: as keys, as blocks of
+properties, as environment variables (KAFKA_CFG_PROCESS_ROLES). Each service of a compose file is a
+scope. In any other file a setting with `controller` or `broker` in its path belongs to those nodes,
+and every other setting to both, so the file has two scopes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ COMPONENTS = ("controller", "broker")
 MARK = "\ufeff"  # a byte order mark, which Kafka reads as a part of the first key
 DYNAMIC = "kraft_dynamic_quorum_enabled"
 PLACES = ("kraftVersion", "image.tag", "chart", "kraft")  # values that a chart's version decides
-MOST_HOSTS = 1000  # the most hosts in a range
+MOST_HOSTS = 1000  # the maximum number of hosts in a range
 _ENVIRONMENT = re.compile(r"KAFKA_(?:CFG_)?([A-Z_]+)")
 _IMAGE = re.compile(r"(?:.*/)?(?P<name>[^/:@]+)(?::(?P<tag>[^/:@]+))?(?P<digest>@.+)?")
 _RANGE = re.compile(r"\[(\d+|[A-Za-z]):(\d+|[A-Za-z])(?::(\d+))?\]")
@@ -62,14 +62,14 @@ def _read_properties(content: str, file: str, into: Declared) -> bool:
     if content.startswith(MARK) and pairs[0][2] == 1:
         scope.settings[of.MARKED] = Setting(pairs[0][0], file, 1)
     for key, value, line in sorted(pairs, key=lambda pair: pair[0] != of.BROKER_ID):
-        if key == of.BROKER_ID:  # node.id has priority, wherever it stands
+        if key == of.BROKER_ID:  # node.id has priority, in any order
             scope.settings[key] = Setting(value, file, line)
         scope.settings.update(_named(key, Setting(value, file, line)))
     return True
 
 
 def _read_yaml(content: str, chart: str, file: str, into: Declared) -> bool:
-    """Add the settings in all YAML documents; return false if none is about Kafka."""
+    """Add the settings in all YAML documents; return false if no document is about Kafka."""
     if group := _INI.search(content):
         line = content.count("\n", 0, group.start()) + 1
         message = "expected YAML, found an inventory in INI form. Write it as YAML: "
@@ -92,7 +92,7 @@ def _read_yaml(content: str, chart: str, file: str, into: Declared) -> bool:
 
 
 def _read_resource(root: Setting, file: str, into: Declared) -> bool:
-    """Add a Strimzi resource; return false if it does not decide levels."""
+    """Add a Strimzi resource; return false if the resource does not decide levels."""
     api, kind = root.at("apiVersion").value, root.at("kind").value
     if kind not in ("Kafka", "KafkaNodePool"):
         return False
@@ -100,8 +100,8 @@ def _read_resource(root: Setting, file: str, into: Declared) -> bool:
     name = root.at("metadata", *(by_label if kind == "KafkaNodePool" else ("name",))).value or "?"
     namespace = root.at("metadata", "namespace").value
     title, folder = f"{namespace}/{name}" if namespace else name, str(PurePath(file).parent)
-    twin = into.scopes.get(("strimzi", folder, title))
-    if kind == "Kafka" and twin is not None and of.RESOURCE in twin.settings:
+    is_twin = into.scopes.get(("strimzi", folder, title))
+    if kind == "Kafka" and is_twin is not None and of.RESOURCE in is_twin.settings:
         folder = file  # two clusters of this name in one folder
     scope = into.scope(folder, Scope("strimzi", title, file, root.line))
     if api not in KNOWN_APIS:
@@ -125,13 +125,13 @@ def _read_pool(scope: Scope, root: Setting) -> None:
     name = root.leaf("metadata", "name") or replicas
     if replicas is None or name is None:
         return
-    for strange in (role for role in roles if role.is_known and role.value not in of.MEMBERS):
-        scope.settings[of.POOL_ROLES] = strange
+    for unknown_roles in (role for role in roles if role.is_known and role.value not in of.MEMBERS):
+        scope.settings[of.POOL_ROLES] = unknown_roles
     for role in {setting.value for setting in roles} & of.MEMBERS.keys():
         (key, names), value = of.MEMBERS[role], of.TEMPLATE
-        before, pools = scope.settings.get(key), scope.names(names)
-        if replicas.value.isdecimal() and (before is None or before.is_known):
-            value = str(int(replicas.value) + int(before.value if before else 0))
+        earlier, pools = scope.settings.get(key), scope.names(names)
+        if replicas.value.isdecimal() and (earlier is None or earlier.is_known):
+            value = str(int(replicas.value) + int(earlier.value if earlier else 0))
         scope.settings[key] = replicas._replace(value=value)
         scope.settings[names] = name._replace(value=", ".join(sorted({name.value, *pools})))
 
@@ -140,7 +140,7 @@ def _read_pool(scope: Scope, root: Setting) -> None:
 
 
 class _Item(NamedTuple):
-    """A setting and the kind of nodes it applies to; "" = all nodes."""
+    """A setting and the kind of nodes to which it applies; "" = all nodes."""
 
     key: str
     setting: Setting
@@ -148,7 +148,7 @@ class _Item(NamedTuple):
 
 
 def _read_values(root: Setting, file: str, into: Declared, charts: list[Setting]) -> bool:
-    """Add settings of values, an inventory or a compose file; return false if none."""
+    """Add settings of values, an inventory or a compose file; return false if there are none."""
     for path in ROWS["bitnami"]["texts"]:
         if text := (helm := root.at(*path.split("."))).leaf("values"):
             documents = read_documents("\n" * (text.line - 1) + text.value, file, into)
@@ -174,7 +174,7 @@ def _read_values(root: Setting, file: str, into: Declared, charts: list[Setting]
 def _items_of(
     root: Setting, title: str, into: Declared, charts: list[Setting]
 ) -> tuple[str, list[_Item]]:
-    """Return the kind of values, and their settings; those of the chart have priority."""
+    """Return the kind of values, and their settings; the chart's settings have priority."""
     items = [item for chart in charts for item in _walk(chart, "", "")]
     items += _walk(root, "", root.at("metadata", "name").value)
     settings = {item.key: item.setting for item in items}
@@ -217,9 +217,9 @@ def _walk(root: Setting, component: str, path: str) -> Iterator[_Item]:
         name = part.at("name").value
         if name and part.at("value"):  # an environment list: {name: KAFKA_NODE_ID, value: 1}
             key, part = name, part.at("value")
-        own = next((name for name in COMPONENTS if name in key.lower()), component)
+        own_name = next((name for name in COMPONENTS if name in key.lower()), component)
         if part.parts:
-            yield from _walk(part, own, f"{path}/{key}")
+            yield from _walk(part, own_name, f"{path}/{key}")
         elif key == "image":
             yield from _image(part.value, part)
         else:
@@ -228,12 +228,12 @@ def _walk(root: Setting, component: str, path: str) -> Iterator[_Item]:
             for name, text, number in of.read_properties(part.value) if is_block else lines:
                 at = part._replace(value=text, line=part.line + number - 1)
                 # controller.quorum.voters applies to brokers, too.
-                nodes = own if is_block or own == "broker" else component
+                nodes = own_name if is_block or own_name == "broker" else component
                 yield from (_Item(*item, nodes) for item in _named(name, at, path).items())
 
 
 def _named(name: str, setting: Setting, path: str = "") -> dict[str, Setting]:
-    """Return the setting under Kafka's name if it is watched or an id; else {}."""
+    """Return the setting under Kafka's name if it is watched or an id; otherwise {}."""
     variable = _ENVIRONMENT.fullmatch(name)
     name = variable[1].lower().replace("_", ".") if variable else name
     name = of.ALIASES.get(name, name)
@@ -244,8 +244,7 @@ def _named(name: str, setting: Setting, path: str = "") -> dict[str, Setting]:
 
 
 def _versions(part: Setting, image: str = "") -> Iterator[_Item]:
-    """Yield the versions of image and chart in a mapping; `image`: the default name of the
-    image."""
+    """Yield the versions of image and chart in a mapping; `image`: the image's default name."""
     tag, digest, release = part.leaf("tag"), part.leaf("digest"), part.leaf("appVersion")
     if (image := part.at("repository").value or image) and (version_at := tag or digest):
         yield from _image(f"{image}{':' if tag else '@'}{version_at.value}", version_at)
@@ -266,7 +265,7 @@ def _versions(part: Setting, image: str = "") -> Iterator[_Item]:
 
 
 def _image(name: str, at: Setting) -> Iterator[_Item]:
-    """Yield the version of a Kafka image; a tag that is no release is kept as it is."""
+    """Yield the version of a Kafka image; a tag that is no release is kept unchanged."""
     parts = _IMAGE.fullmatch(name.strip())
     for row in ROWS["image"] if parts else ():
         if parts and (match := re.fullmatch(row["name"], parts["name"])):
@@ -293,7 +292,7 @@ def _version(version: Setting, vendor: str) -> Iterator[_Item]:
 
 def _ansible(root: Setting, settings: Mapping[str, Setting]) -> Iterator[_Item]:
     """Yield the version, the quorum and the node ids as cp-ansible sets them: node_id, or the
-    position in the group. Its list of voters always has the position."""
+    position in the group. The list of voters always has the position."""
     for path in ((), ("vars",), ("all", "vars")):
         if version := root.leaf(*path, "confluent_package_version"):
             yield from _version(version, "Confluent Platform")
@@ -325,8 +324,8 @@ def _ansible(root: Setting, settings: Mapping[str, Setting]) -> Iterator[_Item]:
 
 
 def _hosts(group: Setting, groups: dict[str, Setting]) -> Iterator[tuple[str, Setting]]:
-    """Yield (host, its variables) for a group and the groups in it, which may also stand in
-    `groups`. These are read once, and taken out."""
+    """Yield (host, its variables) for a group and its groups, which `groups` may also have. Groups
+    in `groups` are read once, and removed."""
     for key, part in group.at("hosts").parts.items():
         yield from ((host, part) for host in _expand(key))
     for name, child in group.at("children").parts.items():

@@ -1,7 +1,7 @@
-"""The rules of `featurelib lint`: rows of rules.toml that turn facts into findings.
+"""Evaluate the rules of `featurelib lint`: rows of rules.toml that turn facts into findings.
 
-A row applies if its conditions hold. Its first case whose conditions hold is the finding; without
-one there is none. Only the row REMOVED is about scopes that files no longer declare.
+A row applies if its conditions are true. The first of its cases with true conditions is the
+finding. Only the row REMOVED is about scopes that files no longer declare.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class LintCase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class LintRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A lint rule. `at`: settings; the line of the first one that exists is shown."""
+    """A lint rule. `at`: settings; the finding has the line of the first existing setting."""
 
     title: str
     at: list[str]
@@ -101,8 +101,8 @@ def holds(conditions: Conditions, facts: Mapping[str, str]) -> bool:
 
 
 def _place(change: FileChange, keys: Sequence[str]) -> Setting:
-    """Return the first of these settings, preferably a changed one; without any the begin of the
-    scope."""
+    """Return the first of these settings, preferably a changed one; if there is none, the start of
+    the scope."""
     scope, before = change.after, change.before.settings
     pairs = [(at, *pair) for at in keys for pair in scope.settings.items()]
     places = [it for at, key, it in pairs if at in (key.split(" ")[0], "" if it.is_known else ANY)]
@@ -111,20 +111,20 @@ def _place(change: FileChange, keys: Sequence[str]) -> Setting:
     return places[0] if places else Setting("", scope.file, scope.line)
 
 
-# Release → word for its abilities before: 3.3 is required before 4.0 (upgrade
-# notes), 3.4 migrates to KRaft (KIP-866), 4.0 has no ZooKeeper mode.
+# Release → word for older releases: 3.3 is required before 4.0 (upgrade notes), 3.4 migrates to
+# KRaft (KIP-866), 4.0 has no ZooKeeper mode.
 ERAS = {(3, 3): "before_3.3", (3, 4): "before_3.4", of.KRAFT_ONLY: "before_4"}
-WITHOUT_ZOOKEEPER = (0, 46)  # Strimzi's first operator without ZooKeeper
+WITHOUT_ZOOKEEPER = (0, 46)  # the first Strimzi operator without ZooKeeper
 SENTENCES = ("message", "consequence", "remedy")
-MOST = 3  # the most reasons in a finding
+MOST = 3  # the maximum number of reasons in a finding
 NO_YES = ("no", "yes")
 Words = dict[str, str]
 
 
 def words_of(change: FileChange) -> tuple[Words, Words]:
     """Return the facts that rules compare, and the values for their texts. A setting's name is the
-    fact how it changed, `value NAME` its value. In texts a value has the setting's name with _ for
-    other characters; with _before it is the earlier value."""
+    fact how the setting changed, `value NAME` its value. In texts the name has _ for other
+    characters than letters and digits; NAME_before is the earlier value."""
     source = change.cluster.source
     facts = {"kind": change.after.kind, "evidence": NO_YES[source is not None]}
     texts = {"name": change.after.name, "cluster": quote(source.name) if source else "CLUSTER"}
@@ -153,20 +153,20 @@ def words_of(change: FileChange) -> tuple[Words, Words]:
 
 
 def _software(change: FileChange) -> tuple[Words, Words]:
-    now, then = change.after, change.before
+    now, old_release = change.after, change.before
     version = change.turn(of.VERSION, lambda scope: scope.number(of.VERSION, 4))
-    if version == "new" and of.VERSION in then.settings:
+    if version == "new" and of.VERSION in old_release.settings:
         version = "unclear"
     software, protocol, own = now.number(of.VERSION), change.protocol(now), change.software(now)
     line = release_line(now.known(of.VERSION) or "")
-    operators = [scope.number(of.OPERATOR) or () for scope in (then, now)]
+    operators = [scope.number(of.OPERATOR) or () for scope in (old_release, now)]
     refusals = change.cluster.refusals(now.known(of.VERSION) or "") if own else None
     return {
         "version": version,
         "release": change.turn(of.VERSION, lambda scope: scope.number(of.VERSION)),
         "version_form": _form(change),
         "era": era_of(software),
-        "era_before": era_of(then.number(of.VERSION)),
+        "era_before": era_of(old_release.number(of.VERSION)),
         "software": "vendor" if of.VENDOR in now.settings else "known" if own else "unknown",
         "dynamic": NO_YES[software >= of.DYNAMIC_FROM] if software else "unknown",
         "protocol": change.turn(of.PROTOCOL, change.protocol),
@@ -197,17 +197,17 @@ def era_of(number: of.Number | None) -> str:
 
 def _levels(change: FileChange) -> tuple[Words, Words]:
     now, (start, basis), catalogue = change.after, change.finalized(), change.cluster.catalogue
-    software, is_left = change.software(now), of.METADATA not in now.settings
+    software, is_unset = change.software(now), of.METADATA not in now.settings
     end = level = change.asked(now)
-    if is_left:
+    if is_unset:
         end = software.newest_stable if software and is_chosen(now) else None
-    is_known, is_up = start is not None and end is not None, (start or 0) < (end or 0)
+    is_known, is_upgrade = start is not None and end is not None, (start or 0) < (end or 0)
     low, high = sorted((start or 0, end or 0))
     # The present software accepts a downgrade; the next may not know the level.
-    judge = software if is_up else change.software(change.before)
+    judge = software if is_upgrade else change.software(change.before)
     losing = (judge or catalogue.whole).loses_metadata_below if is_known else ()
     no_return = min((level for level in losing if low < level <= high), default=None)
-    blockers = change.cluster.blockers(end or 0) if is_known and is_up else None
+    blockers = change.cluster.blockers(end or 0) if is_known and is_upgrade else None
     reasons, stale = blockers or ((), ())
     # Running nodes get the new software first.
     is_raised = change.turn(of.VERSION, lambda scope: scope.number(of.VERSION, 4)) == "raised"
@@ -225,7 +225,7 @@ def _levels(change: FileChange) -> tuple[Words, Words]:
         "metadata": change.turn(of.METADATA, change.asked),
         "metadata_fits": fits(level),
         "asks_less": NO_YES[bool(level and start and basis == "cluster" and level < start)],
-        "by_itself": ("rises" if is_up else "stays") if is_left and is_known else "unknown",
+        "by_itself": ("rises" if is_upgrade else "stays") if is_unset and is_known else "unknown",
         "way_back": ("closed" if no_return else "open") if is_known else "unknown",
         "finalized_fits": fits(start),
         "basis": basis,
@@ -239,15 +239,15 @@ def _levels(change: FileChange) -> tuple[Words, Words]:
 
 
 def _quorum(change: FileChange) -> tuple[Words, Words]:
-    now, then = change.after.voters, change.before.voters
-    removed, added = (then or set()) - (now or set()), (now or set()) - (then or set())
+    now, old_voters = change.after.voters, change.before.voters
+    removed, added = (old_voters or set()) - (now or set()), (now or set()) - (old_voters or set())
     voters = "removed" if removed else "added" if added else "same"
     if removed and added:
         voters = "majority" if len(added) * 2 > len(now or ()) else "exchanged"
-    # Controllers that are no voters, and brokers that are.
+    # Controllers that are no voters, and brokers that are voters.
     role, ids = change.after.role, [it for it in change.after.node_ids if it.isdecimal()]
     is_known = now is not None and role != "unknown"
-    wrong = [it for it in ids if is_known and (int(it) in (now or ())) is (role == "broker")]
+    is_wrong = [it for it in ids if is_known and (int(it) in (now or ())) is (role == "broker")]
     known, of_hosts = change.after.known, f"{of.NODE_ID} controller "
     hosts = [(*it, known(of_hosts + it[1])) for it in change.after.entries]
     wrong_hosts = [it for it in hosts if it[2] not in (None, it[0])]
@@ -257,15 +257,15 @@ def _quorum(change: FileChange) -> tuple[Words, Words]:
     return {
         "kraft": _kraft(change),
         "voters_differ": differ,
-        "voters": "unknown" if now is None or then is None else voters,
-        "voters_agree": NO_YES[not wrong],
+        "voters": "unknown" if now is None or old_voters is None else voters,
+        "voters_agree": NO_YES[not is_wrong],
         "hosts_agree": NO_YES[not wrong_hosts],
     }, {
         "removed": nodes("controller", sorted(removed)),
         "added": nodes("controller", sorted(added)),
         "voters": nodes("controller", sorted(now or ())),
         "known_controllers": nodes("controller", sorted(running)),
-        "wrong_id": "".join(wrong[:1]),
+        "wrong_id": "".join(is_wrong[:1]),
         "listed_id": listed_id,
         "host": host,
         "host_id": host_id or "",
@@ -273,8 +273,8 @@ def _quorum(change: FileChange) -> tuple[Words, Words]:
 
 
 def _kraft(change: FileChange) -> str:
-    """Return the kraft.version of the cluster, or the one that a chart made it with. A quorum with
-    listed voters has 0 until an upgrade, and one without has 1."""
+    """Return the kraft.version of the cluster, or of a cluster that a chart makes. A quorum with
+    listed voters has 0 until an upgrade, and a quorum without has 1."""
     is_kraft, then = change.cluster.kraft, change.before
     value = then.known(of.KRAFT) if is_kraft is None else str(is_kraft)
     is_old = (then.number(of.VERSION) or of.DYNAMIC_FROM) < of.DYNAMIC_FROM
@@ -285,28 +285,28 @@ def _kraft(change: FileChange) -> str:
 
 
 def _nodes(change: FileChange) -> tuple[Words, Words]:
-    now, then = change.after, change.before
+    now, old_scope = change.after, change.before
     ids, names = now.node_ids, (of.NODE_ID, of.FIRST_ID)
-    pairs = [(then.known(it), now.known(it)) for it in now.settings if it.startswith(names)]
+    pairs = [(old_scope.known(it), now.known(it)) for it in now.settings if it.startswith(names)]
     pairs = [pair for pair in pairs if all(pair)]
-    if now.kind != "ansible" or not pairs:  # in an inventory the host tells the node
-        pairs.append(("".join(then.node_ids[:1]), "".join(ids[:1])))
+    if now.kind != "ansible" or not pairs:  # in an inventory the host identifies the node
+        pairs.append(("".join(old_scope.node_ids[:1]), "".join(ids[:1])))
     moved = [(old, new) for old, new in pairs if old and new and old != new]
     old_id, new_id = (moved or pairs)[0]
-    folder, old_folder = ("".join(scope.log_dirs[:1]) for scope in (now, then))
+    folder, old_folder = ("".join(scope.log_dirs[:1]) for scope in (now, old_scope))
     moves = NO_YES["" != old_folder != folder != ""]
     templates, twice = list[str](), list[str]()
     for key, it in now.settings.items():
         if not it.is_known:
             (twice if it.value == of.TWICE else templates).append(key.split(" ")[0])
-    connects = [scope.known(of.CONNECT) or "" for scope in (now, then)]
+    connects = [scope.known(of.CONNECT) or "" for scope in (now, old_scope)]
     root, old_root = ("/" + text.partition("/")[2].rstrip("/") for text in connects)
     equal = sorted(it for it in ids if ids.count(it) > 1 and now.kind == "ansible")
     return {
         "mode": now.mode,
-        "mode_before": then.mode,
+        "mode_before": old_scope.mode,
         "node": now.role,
-        "node_before": then.role,
+        "node_before": old_scope.role,
         "controllers": _members(change, "controller"),
         "brokers": _members(change, "broker"),
         "ids_differ": NO_YES[not equal],
@@ -316,7 +316,7 @@ def _nodes(change: FileChange) -> tuple[Words, Words]:
         "zookeeper_root_moves": NO_YES[all(connects) and root != old_root],
         "strange_roles": NO_YES[not now.names(of.ROLES) <= of.MEMBERS.keys()],
         "node_id_changes": NO_YES[bool(moved)],
-        "log_dir_moves": "order" if moves == "yes" and folder in then.log_dirs else moves,
+        "log_dir_moves": "order" if moves == "yes" and folder in old_scope.log_dirs else moves,
         "broker_id_differs": NO_YES[now.known(of.BROKER_ID) not in (None, now.known(of.NODE_ID))],
     }, {
         "node_id": new_id or "",
@@ -333,17 +333,17 @@ def _nodes(change: FileChange) -> tuple[Words, Words]:
 
 def _members(change: FileChange, role: str) -> str:
     """Return how the number of controllers or brokers changed; `moved` = to other node pools,
-    `dropped` = some of their pools are gone."""
+    `dropped` = some of their pools no longer exist."""
     key, pools = of.MEMBERS[role]
-    now, then = change.after.names(pools), change.before.names(pools)
+    new_count, old_count = change.after.names(pools), change.before.names(pools)
     remaining = set[str]().union(*(change.after.names(names) for _, names in of.MEMBERS.values()))
-    if now and then - now and (now - then or then - remaining):
-        return "moved" if now - then else "dropped"
+    if new_count and old_count - new_count and (new_count - old_count or old_count - remaining):
+        return "moved" if new_count - old_count else "dropped"
     return change.turn(key, lambda scope: scope.count(key))
 
 
 def _listener(scope: Scope) -> str:
-    """Return the fault of the listeners of a node, the first that ends its start."""
+    """Return the first fault of a node's listeners that prevents its start."""
     listeners, names = scope.names(of.LISTENERS), scope.names(of.CONTROLLER_LISTENERS)
     mapped, between = scope.names(of.PROTOCOLS), scope.names(of.BETWEEN_BROKERS)
     role, has = scope.role, names & listeners
@@ -359,6 +359,6 @@ def _listener(scope: Scope) -> str:
 
 
 def _first(reasons: Sequence[str]) -> str:
-    """Return distinct reasons as text: the first ones, and the number of others."""
+    """Return distinct reasons as text: the first reasons, and the number of others."""
     known = list(dict.fromkeys(reasons))
     return " ".join([*known[:MOST], *[f"And {len(known) - MOST} more."] * (len(known) > MOST)])

@@ -1,7 +1,7 @@
 """Read YAML as a tree of settings, so that every value has its file and line.
 
-Values stay the text that they are: `version: 4.10` is no number. Each document of a file stands for
-itself: a broken one is a fault, and the others are read.
+Values stay texts: `version: 4.10` is no number. Each document of a file is read separately: a
+broken document is a fault.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from yaml import MarkedYAMLError, Node, ScalarNode, SequenceNode
 from featurelib.extras.lint.declared import TEMPLATE, TWICE, Declared, Fault, Setting
 from featurelib.words import clean
 
-MOST_PARTS = 200_000  # the most parts of a document, counting repetitions by aliases
+MOST_PARTS = 200_000  # the maximum number of parts of a document, counting repetitions by aliases
 _START = re.compile(r"^---(?=\s|$)", re.MULTILINE)
 
 
