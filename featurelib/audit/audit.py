@@ -95,8 +95,7 @@ def judge(
 ) -> Judged:
     """Judge snapshot rows (featurelib.schema.SNAPSHOT) under `conditions`.
 
-    `severities` (code → severity) replace the default severities of findings, and change no
-    verdict.
+    `severities` (code → severity) replace default severities; they change no verdict.
     """
     evidence = facts.read(snapshots, conditions, dialect.can.absent_metadata_version)
     releases = [conditions.inventory.get(name, UNEXPECTED).release for name in evidence.clusters]
@@ -204,8 +203,8 @@ def _blockers(judge: Judge, target: Int, sink: BatchFindings) -> Int:
 
 
 def _report_beyond(judge: Judge, target: Int, report: BatchFindings) -> Bool:
-    """Report features with levels above the catalogue; return a mask of those without a higher
-    known level."""
+    """Report features with levels above the catalogue; return those without a higher known
+    level."""
     highest = np.maximum(judge.bounds.seen, judge.asked.current)
     mask = level_newer_than_catalogue(highest, judge.bounds.newest_known)
     report.of_questions("level_newer_than_catalogue", mask, level=highest[mask])

@@ -392,8 +392,7 @@ _NODE_PARTS = ("listeners", "registrations", "voters", "observers", "strimzi_nod
 
 def without_nodes(rows: TableRows, node_ids: Sequence[int], keys: Sequence[str] = ()) -> TableRows:
     """Return a cluster's row without some data. The nodes in `node_ids` count as stopped,
-    unregistered and no voters; no node has configurations with the keys in `keys`; `state` is
-    empty."""
+    unregistered and no voters; no node has configurations for `keys`; `state` is empty."""
     row = open_row(rows)
     members, is_kept = row.parts["members"], ~np.isin(row.parts["member"]["node_id"], node_ids)
     list_of = np.repeat(np.arange(len(members)), members["size"])

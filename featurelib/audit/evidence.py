@@ -402,8 +402,7 @@ def _expected_keys(expected: Sequence[Expected]) -> Int:
 def supported_ranges(evidence: Evidence) -> TableRows:
     """Return a row of SUPPORTED_RANGE for every node range that the rules check.
 
-    A feature that a node does not list has no row. A range end that a partial response may omit is
-    null.
+    A feature that a node does not list has no row. A null range end is unknown.
     """
     query, node = evidence.questions, evidence.subjects
     pair, subject = evidence.expand(np.arange(len(query.pair_question)))

@@ -46,8 +46,7 @@ from featurelib.rows import NONE, Bool, Int, Texts, spread
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Questions:
-    """The questions of a batch, sorted: one row per cluster and feature that is finalized or
-    supported.
+    """The questions of a batch, sorted: one row per cluster and known feature.
 
     `current` is 0 if not finalized. Pairs (`pair_…`) are (question, distinct profile that must
     support the level); a question's pairs lie together from `pair_first` on.
@@ -187,7 +186,7 @@ def ask(
 
 
 def _feature_codes(profiles: Profiles, finalized: Texts) -> tuple[Int, Int, list[str]]:
-    """Return the positions of supported and of finalized features in the sorted names, and these
+    """Return the positions of supported and finalized features in the sorted names, and the
     names."""
     used, of_entry = positions(profiles.entry_feature, len(profiles.names))
     of_profiles = [profiles.names[code] for code in used.tolist()]

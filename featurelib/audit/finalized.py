@@ -319,8 +319,7 @@ def _read_features_nodes(
     generations: Sequence[Generation | None],
     fresh: Callable[[Int], Bool],
 ) -> dict[int, Rows]:
-    """Return cluster → the levels in `/feature`; set `kind`, `trusted` and `too_old` of
-    `levels`."""
+    """Return cluster → the levels in `/feature`; set attributes of `levels`."""
     read_at = snapshots.scalar("features_node_at")
     rows_read, rows = read_at > 0, dict[int, Rows]()
     levels.kind[rows_read], levels.at[rows_read] = int(Witness.FEATURES_NODE), read_at[rows_read]

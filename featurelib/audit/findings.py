@@ -217,8 +217,7 @@ def set_aside(
 ) -> TableRows:
     """Return all findings of `columns`, with the reason and last day of their mutes.
 
-    A cluster gets one more finding if expired mutes would still match; the finding lists these
-    mutes.
+    A cluster gets one more finding if expired mutes would still match; it lists the mutes.
     """
     rows = columns.rows()
     if not mutes:

@@ -1,5 +1,4 @@
-"""Turn the evidence about many clusters into one batch of requests, and return the rejected
-questions.
+"""Turn the evidence about many clusters into a batch of requests, and return rejected questions.
 
 Missing evidence never refuses a level here: a node with an unknown range supports every level, and
 an unknown level satisfies every dependency. missing.py reports the missing evidence.

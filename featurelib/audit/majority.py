@@ -130,8 +130,7 @@ def _leaderless_at(evidence: Evidence, votes: Bool, records: Int, finders: Int) 
 
 
 def _leaderless_texts(evidence: Evidence, rows: Int) -> tuple[list[str], tuple[int, int] | None]:
-    """Return texts about the nodes that reported no leader, and (time, line id) of the newest
-    record."""
+    """Return texts about the nodes that reported no leader, and the newest one's time and line."""
     records = evidence.snapshots["leaderless"]
     role, ids, at = (records.field(name)[rows] for name in ("role", "node_id", "at"))
     phrases = (Role.CONTROLLER, "found no leader"), (Role.BROKER, "got no response from a leader")

@@ -1,8 +1,7 @@
 """Report missing evidence, stale registrations and anomalies as findings.
 
 A reason for UNKNOWN applies to a whole cluster (a node was not queried) or to one feature (sources
-disagree), and each has a finding. A missing permission makes UNKNOWN only if no node shows the
-voters.
+disagree), and each has a finding. A missing permission makes UNKNOWN if no node shows the voters.
 
 A stale node is registered, but Kafka itself does not see it. A node that only the collector cannot
 reach has the finding `node_not_answering`. The remedy depends on the cluster's metadata.version

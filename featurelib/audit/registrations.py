@@ -282,7 +282,7 @@ def _controller_keys(ids: Records, mask: Bool | slice = slice(None)) -> Int:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subjects:
     """The brokers and controllers that must support a level: one row per node and role, times in
-    microseconds.
+    µs.
 
     `profile` is a row of the batch's profiles, -1 = unknown range. `fenced` is 1, 0, or -1 for
     unknown. `at` and `line`: when and where the range was read.
@@ -411,9 +411,7 @@ def _describe(
     word, by_entry, is_odd = _ranges_of(answers, entry_word, in_zookeeper, is_off, profiles)
     is_valid = fresh(word.at) & (answered | by_entry)
     metrics = profiles.of_metrics(base.listeners).of(listener)
-    word, alive, by_metrics, scraped = _ranges_with_metrics(
-        word, is_valid, metrics, failed_at, fresh
-    )
+    word, alive, by_metrics, scraped = _with_metrics(word, is_valid, metrics, failed_at, fresh)
     fenced, fenced_at, fenced_line = base.fenced(keys, entry)
     listed_at = base.listed_at(keys)
     is_missing = base.gone_controllers(keys, np.maximum(entry_at, listed_at))
@@ -484,13 +482,13 @@ def _ranges_of(
     return ranges, by_entry, is_odd
 
 
-def _ranges_with_metrics(
+def _with_metrics(
     word: Answers, stands: Bool, metrics: Answers, failed_at: Int, fresh: Fresh
 ) -> tuple[Answers, Bool, Bool, Int]:
     """Return, for each node: its range (from `word` if `stands` is true, else from `metrics`); a
     mask of nodes that run by their metrics; a mask of ranges from metrics; the profile of metrics
-    that are not older than `word` (-1 = none). A process with metrics from the time of its failed
-    request runs."""
+    that are not older than `word` (-1 = none). Metrics later than a failed request prove that a
+    process runs."""
     present = (metrics.profile >= 0) & fresh(metrics.at) & (metrics.at + ONE_READING >= failed_at)
     stands = stands & (word.profile >= 0)
     is_used = present & ~stands

@@ -54,8 +54,8 @@ class Bounds:
 def bounds(evidence: Evidence, catalogue: Catalogue, up_to: int = 0) -> Bounds:
     """Return the bounds of each question. The maximum level is the production default at the newest
     stable metadata.version of any node, without opt-in levels; for unknown features the highest
-    supported level. `up_to`: the highest requested metadata.version; features without a release
-    ignore it."""
+    supported level. `up_to`: the highest requested metadata.version; it excludes unknown features.
+    """
     query = evidence.questions
     highest = _reduce(np.maximum, query, query.pair_max)
     # A partial response proves nothing about a feature that it may omit.

@@ -284,8 +284,7 @@ def ways_back(
     spoken: dict[tuple[str, str], Bool],
     catalogue: Catalogue,
 ) -> WaysBack:
-    """Return how far each `ready` question can be downgraded from its `target` (KIP-778,
-    Downgrades).
+    """Return how far each `ready` question can be downgraded from its `target` (KIP-778).
 
     `spoken`: (dialect, release) → mask of clusters whose controllers may run that release.
     """

@@ -31,8 +31,7 @@ _LONGEST = 200  # the maximum length of the server's message, in characters
 
 
 def list_resources(context: str) -> Iterator[object]:
-    """Yield every Kafka, KafkaNodePool and StrimziPodSet resource; `context` "" = the current
-    context.
+    """Yield every Kafka, KafkaNodePool and StrimziPodSet resource; `context` "" = the current one.
 
     Raises ConfigError if no settings reach the server, UnreachableError if the server does not
     respond or refuses.

@@ -3,8 +3,7 @@
 Only approved requests are sent, only while the cluster is as in the plan, and under the cluster's
 lock. A run ends at the first step that is not applied, or that a node does not report. Every end is
 an EndingKind, or an error if no request was sent. A program's request with invalid values is
-rejected before it is sent. Any other request is recorded in the journal and followed like a step of
-a plan.
+rejected before it is sent. Any other request is recorded and followed like a step of a plan.
 """
 
 from __future__ import annotations

@@ -219,8 +219,7 @@ class Withdrawal:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verified:
     """The result of verifying a journal: number of records, faults, newest digest ("" = there is
-    none). `kept`: the record with the digest to find, "" = no record has the digest, None = not
-    requested."""
+    none). `kept`: the record with the digest to find, "" = no record, None = not requested."""
 
     records: int
     digest: str

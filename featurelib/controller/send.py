@@ -412,8 +412,8 @@ def _delivery(entry: JournalEntry) -> Delivery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unexplained:
-    """A finalized level that no applied request explains. `entry` requested the level, and was not
-    applied."""
+    """A finalized level that no applied request explains. `entry`: an unapplied request for the
+    level."""
 
     feature: str
     level: int

@@ -1,8 +1,7 @@
 """Sign approvals, and check signatures, with ssh-keygen as git does: no key is read here.
 
 The signed text is the approval's canonical bytes, in its own namespace, so that a signature of
-another text is not valid for an approval. An existing signature must be right, even if none is
-required.
+another text is not valid for an approval. An existing signature must always be right.
 """
 
 from __future__ import annotations

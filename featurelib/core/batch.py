@@ -38,8 +38,7 @@ class Ranges:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodePairs:
-    """The (request, profile) pairs that a rule checks; a pair stands for all nodes with its
-    profile.
+    """The (request, profile) pairs that a rule checks; a pair stands for all its nodes.
 
     The pairs of a request lie together, sorted by the first node that the controller checks, so the
     first offending pair has the node that Kafka names.

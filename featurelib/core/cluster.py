@@ -402,8 +402,7 @@ def name_order(names: Iterable[str], capacity: int = 16) -> list[int]:
 
 
 def table_order(ids: Iterable[int]) -> list[int]:
-    """Return the positions of node ids in the order of a timeline hash table: by slot, then newest
-    first."""
+    """Return the positions of node ids in a timeline hash table's order: by slot, newest first."""
     keys = list(ids)
     size = 2
     for count in range(len(keys)):

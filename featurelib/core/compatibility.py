@@ -231,8 +231,7 @@ def stopped(
     such a level; a broker stops following the metadata if its software does not know the
     metadata.version. At its next start a node registers again. `proposed` (for AFTER_UPDATE): all
     levels finalized afterwards. Their records are written before any node replays them, also a
-    level of 0, so a node that was not checked may exit. `race` of the dialect describes the cases
-    not covered.
+    level of 0, so a node that was not checked may exit. The dialect's `race` names the gaps.
 
     Source: FinalizedFeatureChangeListener; FeatureControlManager.replay; SharedServer.
     """

@@ -50,8 +50,7 @@ class Answered:
 
 
 def answer(cluster: Cluster, request: Request, dialect: Dialect, tables: Tables) -> Answered:
-    """Return the reply of a controller of `dialect` to `request`, with its effects (KIP-584,
-    KIP-1022).
+    """Return the reply of a controller of `dialect` to `request`, and its effects (KIP-1022).
 
     Raises ProtocolError for a request version that such a controller does not read.
     """

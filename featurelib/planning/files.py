@@ -95,8 +95,7 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class ApprovalFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An approval file: the approval, the SHA-256 of its canonical bytes, and a signature of these
-    bytes.
+    """An approval file: the approval, the SHA-256 of its canonical bytes, and their signature.
 
     The digest guards against accidental changes. Only the signature proves who approved.
     """

@@ -10,8 +10,7 @@ downgrades. A node with an unknown range supports nothing in a plain cluster; in
 supports everything, so that only known ranges refuse.
 
 `plan_by_probe` asks the controller to validate, if the only blockers are unseen registrations,
-ranges and settings. If the controller accepts every request there is a plan; otherwise its refusal
-is the reason.
+ranges and settings. If the controller accepts every request there is a plan; otherwise it refuses.
 """
 
 from __future__ import annotations
@@ -244,8 +243,7 @@ def _route(
 ) -> tuple[tuple[Step, ...], Sequence[Reason]]:
     """Return the steps of a goal if every possible controller accepts them, otherwise the refusals.
 
-    If a possible controller is not atomic, each request has one feature, which all controllers
-    accept.
+    If a possible controller is not atomic, each request has one feature, for all controllers.
     """
     if not view.releases:
         return (), [*Reasons(view, catalogue).of_release()]
@@ -324,8 +322,7 @@ def known_cluster(view: ClusterView, levels: Levels) -> Cluster:
     """Return the cluster as if every node with an unknown range supported `levels`.
 
     A node with an unknown release gets the active controller's release, because a raft layer checks
-    its voters' releases. A deleted `/feature` znode counts as present, because it has its own
-    finding.
+    its voters' releases. A deleted `/feature` znode counts as present, and has a finding.
     """
     evidence = view.evidence
     nodes, questions = evidence.subjects, evidence.questions

@@ -1,5 +1,4 @@
-"""Extract the rows of two histories from a fold: changed responses of nodes, and metadata log
-records.
+"""Extract the rows of two histories from a fold: changed responses and metadata log records.
 
 The fold collects these statements, because it knows the newest statement of each source, and
 because the meaning of a log record depends on its file. The snapshot row stores the statements of

@@ -186,7 +186,7 @@ def replay(
     position: Callable[[Map], int],
     learn: Learn,
 ) -> None:
-    """Apply `dumps` (time → lines) to the log image in `state`. Call `learn` once for each applied
+    """Apply `dumps` (time → lines) to the log image in `state`. Call `learn` with each applied
     record."""
     image = state.log
     for at in sorted(dumps):

@@ -66,7 +66,7 @@ def outlived(entry: Registration, state: ClusterState) -> bool:
 
 
 def registered_ranges(state: ClusterState) -> Map | None:
-    """Return the ranges that brokers in ZooKeeper mode register with the KRaft controllers; None =
+    """Return the ranges that brokers in ZooKeeper mode register with KRaft controllers; None =
     unknown.
 
     During a migration such a broker reports no ranges. It registers the features of its software,

@@ -80,8 +80,7 @@ class Registration(msgspec.Struct, array_like=True, gc=False):
 class WitnessedLevels(msgspec.Struct, array_like=True, gc=False):
     """The newest finalized levels of a kind of source, by (incarnation, epoch, time, line).
 
-    The incarnation is the czxid of `/feature`: if that znode is created again, its version starts
-    at 0.
+    The incarnation is the czxid of `/feature`: a recreated znode starts at version 0.
     """
 
     kind: int
@@ -296,8 +295,7 @@ class NotReached(msgspec.Struct, array_like=True, gc=False):
 
 
 class ClusterState(msgspec.Struct, array_like=True):
-    """The state of a cluster between runs. Append new fields at the end, so that stored states stay
-    readable."""
+    """The state of a cluster between runs. Append new fields: stored states must stay readable."""
 
     maps: list[Map] = []
     listeners: list[Listener] = []

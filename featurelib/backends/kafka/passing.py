@@ -205,8 +205,8 @@ def _has_judged(client: Client) -> None:
 
 
 def _expect_queue_passed(client: Client) -> None:
-    """Raise UnreachableError unless the queue of this present or former controller has reached the
-    request."""
+    """Raise UnreachableError unless the queue of this controller, present or former, has reached
+    it."""
     answer = client.list_reassignments()
     if answer.code not in _CONTROLLER_CODES:
         raise UnreachableError(answer.fault or "no answer that is understood")

@@ -113,8 +113,7 @@ class ListenerAnswer:
 
 
 def missing_right(api: Api, principal: str = "") -> str:
-    """Return the text that names the operation for which `principal` ("" = unknown) lacks a
-    permission.
+    """Return the text that names the operation that `principal` ("" = unknown) may not do.
 
     kafka-acls.sh accepts operations in camel case only. The advice never grants ALTER: an auditor
     must not have that permission, and the cluster's owner decides who may apply plans.
