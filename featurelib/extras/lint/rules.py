@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, partial
 from importlib import resources
+from operator import ne
 from shlex import quote
 
 import msgspec
@@ -247,25 +248,32 @@ def _quorum(change: FileChange) -> tuple[Words, Words]:
     # Controllers that are no voters, and brokers that are voters.
     role, ids = change.after.role, [it for it in change.after.node_ids if it.isdecimal()]
     is_known = now is not None and role != "unknown"
-    is_wrong = [it for it in ids if is_known and (int(it) in (now or ())) is (role == "broker")]
+    wrong_ids = [it for it in ids if is_known and (int(it) in (now or ())) is (role == "broker")]
     known, of_hosts = change.after.known, f"{of.NODE_ID} controller "
     hosts = [(*it, known(of_hosts + it[1])) for it in change.after.entries]
     wrong_hosts = [it for it in hosts if it[2] not in (None, it[0])]
     listed_id, host, host_id = next(iter(wrong_hosts), ("", "", ""))
+    old, new = dict(change.before.entries), dict(change.after.entries)
+    moves = [(it, old[it], new[it]) for it in old if it in new and old[it] not in new.values()]
+    # A name with a domain is the name without it.
+    moves = [it for it in moves if any(map(ne, it[1].split("."), it[2].split(".")))]
+    moves = [it for it in moves if it[2] not in old.values()]
     registered, running = change.cluster.controllers or (set[int](), set[int]())
     differ = NO_YES[bool(running and now and (now - registered or running - now))]
     return {
         "kraft": _kraft(change),
         "voters_differ": differ,
         "voters": "unknown" if now is None or old_voters is None else voters,
-        "voters_agree": NO_YES[not is_wrong],
+        "voter_hosts": ("same", "moved", "majority")[bool(moves) + (len(moves) * 2 > len(old))],
+        "voters_agree": NO_YES[not wrong_ids],
         "hosts_agree": NO_YES[not wrong_hosts],
     }, {
         "removed": nodes("controller", sorted(removed)),
         "added": nodes("controller", sorted(added)),
         "voters": nodes("controller", sorted(now or ())),
+        "moves": ", ".join(f"controller {it} from {host} to {to}" for it, host, to in moves),
         "known_controllers": nodes("controller", sorted(running)),
-        "wrong_id": "".join(is_wrong[:1]),
+        "wrong_id": "".join(wrong_ids[:1]),
         "listed_id": listed_id,
         "host": host,
         "host_id": host_id or "",
