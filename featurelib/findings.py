@@ -56,7 +56,7 @@ class Issue(StrEnum):
     SECURITY = "security"  # protocol, mechanism or certificate differ from the listener's
     EARLIER = "earlier"  # the stale node's range comes from an earlier run
     CONTROLLERS = "controllers"  # no list of registered controllers exists
-    LAGS = "lags"  # no list of brokers is proven to be as new as its reading
+    LAGS = "lags"  # no list of nodes is proven to be as new as its reading
     CONTRADICTED = "contradicted"  # data of one time shows two ranges of the node
     HALF = "half"  # the controller half of the broker's process runs
     ZNODE = "znode"  # the broker's registration in ZooKeeper could not be read

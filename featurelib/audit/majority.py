@@ -181,11 +181,11 @@ def _voter_texts(evidence: Evidence, lists: Sequence[StaticVoters]) -> Iterator[
         yield f"{ids_text(voters.ids)}{suffix}"
 
 
-def lacks_controllers(judge: Judge) -> Bool:
+def lacks_controllers(judge: Judge) -> tuple[Bool, Bool]:
     """Return a mask of clusters that may have more registered controllers than the newest reading
-    shows: a list of controllers was refused or failed. In a dynamic quorum also: an earlier reading
-    has a list, or a queried controller is in no list. If a collection never requests the list, no
-    controller counts as missing (docs/decisions/0025)."""
+    shows: a list of controllers was refused or failed, or is outdated (the second mask). In a
+    dynamic quorum also: an earlier reading has a list, or a queried controller is in no list. If a
+    collection never requests the list, no controller counts as missing (docs/decisions/0025)."""
     evidence, clusters = judge.evidence, len(judge.evidence.clusters)
     refused, listeners = evidence.snapshots["refusals"], evidence.listeners
     requests = [refused.code("request", name) for name in (MEMBERS, UNLISTED)]
@@ -197,8 +197,9 @@ def lacks_controllers(judge: Judge) -> Bool:
     lists = evidence.snapshots["members"]
     is_outdated = (lists.field("role") == Role.CONTROLLER) & (lists.field("fenced_shown") < 0)
     may_lack = (may_lack & evidence.dynamic()[0]) | marked(clusters, refused.row[is_list])
-    may_lack |= marked(clusters, lists.row[is_outdated])
-    return may_lack & (judge.metadata_version >= judge.dialect.can.controllers_register_from)
+    outdated = marked(clusters, lists.row[is_outdated])
+    can_register = judge.metadata_version >= judge.dialect.can.controllers_register_from
+    return (may_lack | outdated) & can_register, outdated
 
 
 def ids_text(ids: Iterable[int]) -> str:

@@ -446,9 +446,9 @@ def _registrations(judge: Judge, agreed: Agreed, proven: Bool, sink: BatchFindin
     hidden = ~(
         member.controllers_current | evidence.controllers_vouched | member.migrating | proven
     )
-    may_lack = hidden & member.quorum_known & lacks_controllers(judge)
-    rows = np.flatnonzero(may_lack & ~evidence.controller_decides)
-    causes_of_rows = texts_of([Issue.CONTROLLERS] * len(rows))
+    may_lack, outdated = lacks_controllers(judge)
+    rows = np.flatnonzero(hidden & member.quorum_known & may_lack & ~evidence.controller_decides)
+    causes_of_rows = texts_of(np.where(outdated[rows], Issue.LAGS, Issue.CONTROLLERS).tolist())
     count += sink.of_clusters("registrations_unproven", rows, cause=causes_of_rows)
     # A controller in a dynamic quorum may be registered and follow without a vote.
     hidden &= evidence.dynamic()[1]

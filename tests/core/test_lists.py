@@ -128,7 +128,7 @@ def test_only_the_leader_s_list_of_controllers_is_as_new_as_the_quorum(
     said = judge_lines([*nodes, ALONE, quorum([(1, 0), (2, 0)]), *lines])
     assert (readiness(said, METADATA)["verdict"] == "READY") == is_ready
     found = findings(said, "registrations_unproven")
-    assert [row["facts"]["cause"] for row in found] == ["controllers"] * (not is_ready)
+    assert [row["facts"]["cause"] for row in found] == ["lags"] * (not is_ready)
 
 
 @pytest.mark.parametrize("seconds", [3, 8, 13, 59])
