@@ -133,7 +133,6 @@ class Judge:
         self.fleet = FleetColumns(evidence, catalogue.tables, stable)
         # The finalized metadata.version of each cluster, or the level that Kafka assumes without a
         # record.
-        # assumes.
         self.metadata_version: Int = np.full(clusters, dialect.can.absent_metadata_version)
         mask = self._of_metadata & (self.asked.current > 0)
         self.metadata_version[self.asked.cluster[mask]] = self.asked.current[mask]

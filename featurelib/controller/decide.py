@@ -57,7 +57,6 @@ class Situation:
 
 # The step to send next; or the reasons for not sending; or None if every level of the plan is
 # already finalized.
-# already finalized.
 Decision = Step | tuple[Mismatch, ...] | None
 
 

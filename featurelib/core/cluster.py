@@ -84,7 +84,6 @@ class Cluster:
     raft_level: int = 0
     # The ids in the active controller's own controller.quorum.voters, in that order. None = the
     # default: the voters of a static quorum, no node in a dynamic quorum.
-    # default: the voters of a static quorum, none in a dynamic one.
     configured_voters: tuple[int, ...] | None = None
     off: bool = False
     migrating: bool = False
@@ -368,8 +367,6 @@ def _ranks(names: list[str], order: str) -> list[int]:
 # The orders in which Java iterates over its maps, so that the first offender is the one that Kafka
 # names. Only names in messages depend on these orders. Sources: java.util.HashMap,
 # java.lang.String.hashCode, org.apache.kafka.timeline.BaseHashTable.
-# names in messages depend on them. Sources: java.util.HashMap, java.lang.String.hashCode,
-# org.apache.kafka.timeline.BaseHashTable.
 _INT = 1 << 32
 _LONG = 1 << 64
 _MULTIPLIER = -7046029254386353131  # BaseHashTable spreads the bits of a hash with this factor

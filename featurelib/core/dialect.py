@@ -122,7 +122,6 @@ class Asks(StrEnum):
     LIVE_BROKERS = "live_brokers"
     # CONFIGURED_VOTERS: the other nodes in controller.quorum.voters of the active controller.
     # CONFIGURED_ONLY: those of them that are neither voters nor registered.
-    # CONFIGURED_ONLY: those that are neither voters nor registered.
     CONFIGURED_VOTERS = "configured_voters"
     CONFIGURED_ONLY = "configured_only"
     QUORUM = "quorum"  # all voters
@@ -294,7 +293,6 @@ class _Row(msgspec.Struct, kw_only=True):
 
 
 # The placeholders of a message: for every update, for a row about nodes, and for a request that is
-# refused before its updates are read. reply.py fills them in.
 # refused before its updates are read. reply.py fills them in.
 _OF_UPDATES = {"feature", "level", "current", "finalized_min", "local_min", "verb"}
 _OF_UPDATES |= {"oldest_known", "newest_known", "dependency", "dependency_level"}

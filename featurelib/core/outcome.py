@@ -33,7 +33,6 @@ class Fate(StrEnum):
 
 # Final error codes: the controller rejected the request and will not apply it later. 96,
 # REQUEST_TIMED_OUT and NOT_CONTROLLER are not final: the next leader may commit the record.
-# REQUEST_TIMED_OUT and NOT_CONTROLLER are not final: the next leader may commit the record.
 FINAL_ERRORS = frozenset({31, 35, 42, 95})
 
 

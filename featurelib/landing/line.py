@@ -79,7 +79,6 @@ def read(raw: bytes) -> Landing | Quarantined:
         line = decode(raw)
         # `content` proves that the undecoded lists of a line are strict; unused parts of a response
         # are decoded at any depth.
-        # are decoded at any depth.
         content = line.content()
         if not is_retold(raw, _ENCODER.encode(line)) or (
             isinstance(line, RequestLine) and is_deep(raw)

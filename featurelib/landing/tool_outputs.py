@@ -505,7 +505,6 @@ def _quorum_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
 
 # The message of kafka-features.sh about a refused level (FeatureControlManager). From 4.0 on, a
 # refusal of one feature makes all others of its request fail with an equal message.
-# refusal of one feature makes all others of its request fail with the same message.
 _REFUSED = re.compile(
     r"(?:Could|Can) not (?:upgrade|downgrade|disable) (\S+?)(?: to (\d{1,5}))?\. "
     r"(?:The update failed for all features since the following feature had an error: )?"

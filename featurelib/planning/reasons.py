@@ -354,7 +354,6 @@ def unlock(cluster: Cluster, catalogue: Catalogue, feature: str, level: int) -> 
 
     # The choice with the fewest nodes to fix; of equal choices, the one with the fewest, lowest
     # levels.
-    # levels.
     moves = min(choices, key=lambda m: (len(in_the_way(m)), sum(m.values()), sorted(m.items())))
     codes = _refused(cluster, moves, catalogue)
     needed = in_the_way(moves)

@@ -33,8 +33,6 @@ from featurelib.words import OTHER_SECURITY, REFUSED_LOGIN, clean
 # The limits of one query of a cluster. A broken or hostile listener may send an endless response,
 # or list a hundred thousand nodes. Real clusters stay far below: lists of a thousand nodes have 50
 # to 300 kB, and ranges of a thousand features 60 kB.
-# hundred thousand nodes. The limits are far above the needs of real clusters: lists of a thousand
-# nodes have 50 to 300 kB, and ranges of a thousand features 60 kB.
 MEGABYTE = 1_000_000
 LONGEST_WORDS = 500  # the maximum length of another program's message, in characters
 LISTS = 4 * MEGABYTE  # the maximum size of a response with a list of nodes, in bytes
