@@ -1,19 +1,19 @@
-"""featurelib: feature levels of a fleet of Apache Kafka clusters.
+"""Expose featurelib's API: feature levels of a fleet of Apache Kafka clusters.
 
 The public names are those of featurelib.api and two predictions of featurelib.extras. They are
-imported at first use: `import featurelib` alone imports nothing else.
+imported at first use: `import featurelib` alone imports no other module.
 """
 
 # ruff: noqa: F405  # the names of __all__ come with the star, for whoever reads types
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # typing's own takes time in which an interrupt would be a stack trace
+TYPE_CHECKING = False  # importing typing takes time, and an interrupt would print a stack trace
 if TYPE_CHECKING:
     from featurelib.api import *  # noqa: F403  # the names of __all__, as the API has them
     from featurelib.extras.predictions import can_roll, what_if
 
-__version__ = "0.1.0"  # pyproject.toml reads the version here
+__version__ = "0.1.0"  # pyproject.toml reads the version from this line
 
 __all__ = [
     "Answer",

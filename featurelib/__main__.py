@@ -1,5 +1,5 @@
-"""Start the command `featurelib`, also as `python -m featurelib`. Everything else is imported only
-after an interrupt has its handler and both standard streams are safe to write to."""
+"""Start the command `featurelib`, also as `python -m featurelib`. Other modules are imported only
+after interrupts have a handler and both standard streams are safe to write to."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ def main() -> None:
         from featurelib.cli.streams import ignore_interrupts, leave_at_interrupt
 
         leave_at_interrupt()
-    except KeyboardInterrupt:  # an interrupt before a handler is set
+    except KeyboardInterrupt:  # an interrupt before the handler is set
         os.write(2, b"error: interrupted\n")
         os._exit(130)
     from featurelib.cli.streams import leave, take_over
 
-    take_over(is_json="--json" in sys.argv or "-" in sys.argv)  # with --out - a plan is printed
+    take_over(is_json="--json" in sys.argv or "-" in sys.argv)  # with --out - it prints a plan
     try:
         leave(_run)
     finally:

@@ -1,11 +1,12 @@
-"""Collect live clusters into landing files: one file per cluster and round, several in parallel.
+"""Collect live clusters into landing files: one file per cluster and collection, several in
+parallel.
 
 A node that did not respond gets a line with the error. If no address of a cluster responds, one
-line records that the cluster was not reached. Its nodes get no lines, because the address may be
-wrong. A cluster that fails stops no other. A complete file gets a name that begins with the time,
-because readers skip some first characters of a cluster id.
+line records that the cluster was not reached; its nodes get no lines, because the address may be
+wrong. A failing cluster does not stop the others. A complete file gets a name that begins with the
+time, because readers skip some first characters of a cluster id.
 
-A probe follows the reading. It asks the active controller to validate the first request of the plan
+A probe follows the queries. It asks the active controller to validate the first request of the plan
 that the audit would make. That plan assumes that nodes of unknown range support every level, and
 the controller checks this. If no level can rise, the probe is for the present metadata.version. A
 probe is sent only if it cannot write: in KRaft mode, if every possible dialect honours
@@ -69,8 +70,8 @@ _SAFE = re.compile(r"[^A-Za-z0-9_-]")
 _GZIP = b"\x1f\x8b"
 STDIN = "-"
 ENDINGS = tuple(f".{end}{packed}" for end in ("jsonl", "ndjson", "json") for packed in ("", ".gz"))
-_LONGEST_LINE = 512 << 20  # Maximum length of a line, in bytes
-LONGEST_ID = 100  # Maximum number of characters of a cluster id in a file name; real ids have 22
+_LONGEST_LINE = 512 << 20  # the maximum length of a line, in bytes
+LONGEST_ID = 100  # the maximum length of a cluster id in a file name; real ids have 22 characters
 
 
 def name_of(cluster_id: str, at: datetime, part: str = "") -> str:
@@ -79,7 +80,7 @@ def name_of(cluster_id: str, at: datetime, part: str = "") -> str:
 
 
 def write_lines(path: Path, lines: Iterable[bytes]) -> int:
-    """Write landing lines to a new file, all or nothing; return the number of lines. Raises
+    """Write landing lines to a new file, all or none; return the number of lines. Raises
     ConfigError if the folder cannot be written."""
     return write_whole(str(path), (line + b"\n" for line in lines), "--out FOLDER")
 
@@ -160,7 +161,7 @@ def _slug(cluster_id: str) -> str:
 
 # --- Live clusters --------------------------------------------------------------------------------
 
-ProbeResult = tuple[bytes | None, str]  # the landing line, if a probe was sent; and a sentence
+ProbeResult = tuple[bytes | None, str]  # (the landing line if a probe was sent, a sentence)
 Open = Callable[[FleetEntry], Backend]
 Probing = Callable[[Backend, FleetEntry, Sequence[bytes], Say], ProbeResult]
 
@@ -184,7 +185,7 @@ class SilentListener(NamedTuple):
 
 
 class NotAllowed(NamedTuple):
-    """A request that lacks a permission: the permission in words, and the nodes."""
+    """A request that lacks a permission: the permission in words, and the nodes that refused."""
 
     error: str
     refused_by: tuple[str, ...]
@@ -192,8 +193,8 @@ class NotAllowed(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collected:
-    """The result of collecting one cluster. `error`: why it could not be read; `quarantined`:
-    reasons why ingest would quarantine lines; `probe`: the result of the probe as a sentence, None
+    """The result of collecting one cluster. `error`: why the cluster could not be read;
+    `quarantined`: reasons why ingest would quarantine lines; `probe`: the result of the probe, None
     = no probe."""
 
     entry: FleetEntry
@@ -209,7 +210,7 @@ class Collected:
 
     @property
     def name(self) -> str:
-        """The cluster's name in messages; without a name its id or address."""
+        """The cluster's name in messages, or its id or address if it has no name."""
         entry = self.entry
         addresses = ",".join((*entry.bootstrap, *entry.controller_bootstrap))
         return entry.title or self.id or entry.file or entry.zookeeper or addresses
@@ -273,13 +274,13 @@ def collect_one(
 
 def silence(entry: FleetEntry, error: FeatureLibError) -> tuple[bytes, ...]:
     """Return the landing lines of a failed collection: unresponsive nodes, or that no node was
-    reached; () if the cluster's id is unknown."""
-    lost = error if isinstance(error, UnreachableError) else UnreachableError(str(error))
+    reached; () = the cluster's id is unknown."""
+    unreached = error if isinstance(error, UnreachableError) else UnreachableError(str(error))
     # Lines about nodes of another cluster prove nothing about this cluster.
-    if not entry.id or entry.id in map(id_of, lost.lines):
-        return lost.lines
+    if not entry.id or entry.id in map(id_of, unreached.lines):
+        return unreached.lines
     now = time.time_ns() // 1000
-    return (write_line("not_reached", entry.id, now, {"error": lost.reason}),)
+    return (write_line("not_reached", entry.id, now, {"error": unreached.reason}),)
 
 
 def _written(
@@ -332,7 +333,7 @@ def _not_allowed(lines: Sequence[bytes]) -> tuple[NotAllowed, ...]:
 def scrape_one(
     entry: FleetEntry, out: Path, describe: Callable[[FleetEntry], Sequence[bytes]], say: Say
 ) -> Collected:
-    """Write the metrics of one cluster's nodes to a landing file of its own. Nodes without metrics
+    """Write the metrics of one cluster's nodes to a separate landing file. Nodes without metrics
     get no line, because they were not queried. Raises ConfigError as `collect_one` does."""
     say(f"{entry.title}: asking for its metrics")
     try:
@@ -348,8 +349,8 @@ def _listener(content: ApiVersionsAnswer | NodeMetrics) -> NodeListener:
 
 # --- A probe --------------------------------------------------------------------------------------
 
-_DAY = 86_400_000_000  # microseconds; data that was just read is not older
-_TIMEOUT_MS = 10_000  # milliseconds; a collector waits less than an applier
+_DAY = 86_400_000_000  # microseconds; new data is never older
+_TIMEOUT_MS = 10_000  # milliseconds; a collector waits less long than an applier
 _NOTHING = "probe: nothing was sent: "
 
 
@@ -357,7 +358,7 @@ def probe(
     backend: Backend, entry: FleetEntry, lines: Sequence[bytes], say: Say, catalogue: Catalogue
 ) -> ProbeResult:
     """Send a probe to the controller of a cluster that was just read as `lines`; return its result.
-    Failures are in the result's sentence; none is raised."""
+    Failures become the result's sentence, and never raise."""
     try:
         view, is_unsure = _view_of(entry, lines, catalogue)
         step = _question(backend, view, is_unsure)
@@ -371,7 +372,7 @@ def probe(
         reply = validate(backend, step, lambda text: say(f"{backend.where}: {text}"))
     except RefusedError as error:
         return None, f"{_NOTHING}{error}"
-    except FeatureLibError as error:  # a request to validate writes nothing
+    except FeatureLibError as error:  # a request to validate writes no record
         keys["error"] = text = str(error)
         sentence = f"probe: no response to {moves}: {text}"
     else:
@@ -398,13 +399,13 @@ def _view_of(
 
 
 def _question(backend: Backend, view: ClusterView, is_unsure: bool) -> Step:
-    """Return the first request of the plan, for the probe. Raises RefusedError if none, or
-    if the controller might apply it."""
+    """Return the first request of the plan, for the probe. Raises RefusedError if the plan is
+    empty, or if the controller might apply the request."""
     if not is_honoured(backend, view.dialects):
         raise RefusedError("this controller would apply a request to validate.")
     [plan] = view.judged.plans.select(["verdict", "steps"]).to_pylist()
-    first = steps_of(plan["steps"] or ())[:1]
-    updates = tuple(m for step in first for m in step.updates if m.feature != KRAFT_VERSION)
+    first_step = steps_of(plan["steps"] or ())[:1]
+    updates = tuple(m for step in first_step for m in step.updates if m.feature != KRAFT_VERSION)
     present = view.cluster.level(METADATA_VERSION)
     if not updates and is_unsure and plan["verdict"] == Verdict.UP_TO_DATE and present:
         kind = UpgradeType.UPGRADE.name

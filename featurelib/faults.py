@@ -1,10 +1,10 @@
-"""Recognise errors of the environment by their messages: a disk, a store, a worker or a damaged
-file, as Java, Spark, Delta, deltalake, Arrow and the operating system report them.
+"""Recognise environment errors by their messages: a disk, a store, a worker or a damaged file, as
+Java, Spark, Delta, deltalake, Arrow and the operating system report them.
 
-The message may be anywhere in hundreds of lines. The user gets one sentence: what, where, what was
-found, and what to do. Only faults.toml has the messages; an unknown one is a fault of ours. The
-first fitting row counts, so root causes come first: a worker that was killed breaks connections,
-and a full disk breaks files.
+The message may be anywhere in hundreds of lines. The user gets one sentence: problem, place, detail
+and action. Only faults.toml has the messages; an unknown message is a bug of featurelib. The first
+matching row counts, so root causes come first: a killed worker breaks connections, and a full disk
+breaks files.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from featurelib import errors
 from featurelib.errors import FeatureLibError, SurroundingsError
 from featurelib.words import clean
 
-LONGEST = 250  # Maximum length of another program's message, in characters
-LONGEST_TEXT = 200_000  # characters that are searched: the message is near the start
+LONGEST = 250  # the maximum length of another program's message, in characters
+LONGEST_TEXT = 200_000  # the searched characters: the message is near the start
 PYTHON = (
     "PYSPARK_PYTHON names the workers' Python, which needs featurelib's dependencies "
     "(docs/how-to/spark-cluster.md)."
@@ -46,7 +46,7 @@ _TABLE = re.compile(r"(?:bronze|silver|gold)/[a-z_]+")
 
 @contextmanager
 def explaining(location: str) -> Iterator[None]:
-    """Turn known errors of disk, store or workers in the block into featurelib's own."""
+    """Turn known errors of disk, store or workers in the block into featurelib's own errors."""
     try:
         yield
     except FeatureLibError:
@@ -58,8 +58,8 @@ def explaining(location: str) -> Iterator[None]:
 
 
 def explain(error: BaseException, location: str = "") -> FeatureLibError | None:
-    """Return featurelib's error for a known `error` of another program; None if unknown.
-    `location`: the place, if the error names none."""
+    """Return featurelib's error for a known `error` of another program; None = unknown. `location`:
+    the place, if the error names no place."""
     if isinstance(error, FeatureLibError):
         return error
     text = _COLOURS.sub("", f"{type(error).__name__}: {error}")[:LONGEST_TEXT]

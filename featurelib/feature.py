@@ -1,6 +1,6 @@
 """Define the terms of the domain as types: roles, witnesses, verdicts, phases, severities.
 
-An enum has the code of the wire or column, so that no other module defines one.
+An enum has the codes of Kafka's protocol or of a column, so no other module defines them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ METADATA_VERSION = "metadata.version"
 KRAFT_VERSION = "kraft.version"
 # KIP-1312: the first level at which controllers can be unregistered (MetadataVersion 4.4-IV2).
 UNREGISTERS_CONTROLLERS_FROM = 33
-HIGHEST_LEVEL = 2**15 - 1  # int16 on the wire
+HIGHEST_LEVEL = 2**15 - 1  # an int16 in Kafka's protocol
 HIGHEST_INT32 = 2**31 - 1  # the highest node id, timeout or znode version
 # The types of values in files from people and other programs.
 Level = Annotated[int, msgspec.Meta(ge=0, le=HIGHEST_LEVEL)]
@@ -35,7 +35,7 @@ def release_line(release: str) -> str:
 
 
 def release_number(version: str) -> tuple[int, ...]:
-    """Return (4, 1) for the release `4.1.2` or the version `4.1-IV0`; () for another text, and a
+    """Return (4, 1) for the release `4.1.2` or the version `4.1-IV0`, () for another text, and a
     higher number for `newer than 4.1`."""
     newer, _, release = version.rpartition(" ")
     number = (int(part) for part in release.split("-")[0].split(".")[:2] if part.isdigit())
@@ -56,19 +56,19 @@ class Role(IntEnum):
 class Witness(IntEnum):
     """The kinds of sources of finalized levels. Epochs of two kinds are never compared.
 
-    A smaller number has priority.
+    A kind with a smaller number has priority.
     """
 
-    FEATURES_NODE = 0  # /feature in ZooKeeper; epoch = data version of the node
+    FEATURES_NODE = 0  # the znode /feature; epoch = data version of the znode
     BROKER = 1  # epoch = last applied offset, in ZooKeeper mode the znode's version
     METADATA_LOG = 2  # epoch = offset
     CONTROLLER = 3  # ApiVersions of a controller; epoch = offset of its last feature record
-    TOOL = 4  # kafka-features.sh describe: it names no node, so it is only a hint
-    SCRAPE = 5  # metrics of nodes (KIP-1180): names are changed, and there is no epoch
+    TOOL = 4  # kafka-features.sh describe: it names no node, so its output is only a hint
+    SCRAPE = 5  # metrics of nodes (KIP-1180): feature names are changed, and there is no epoch
 
 
 class UpgradeType(IntEnum):
-    """UpdateFeatures, UpgradeType (KIP-778). 0 is not a code: the field's default is 1."""
+    """The UpgradeType of UpdateFeatures (KIP-778). 0 is no code: the field's default is 1."""
 
     UPGRADE = 1
     SAFE_DOWNGRADE = 2
@@ -107,7 +107,7 @@ class ClusterMode(StrEnum):
 class Severity(StrEnum):
     """The weight of a finding, worst first."""
 
-    CRITICAL = "critical"  # something is broken, or will be at the next restart
+    CRITICAL = "critical"  # a cluster is broken, or will be at the next restart
     BLOCKER = "blocker"  # a level cannot be finalized
     UNKNOWN = "unknown"  # evidence is missing
     WARNING = "warning"  # a person should check it

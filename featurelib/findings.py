@@ -1,10 +1,9 @@
 """Read the rows of findings: the texts, remedies and tags of each code.
 
 findings.toml has findings about evidence and nodes; rules.toml has the rules of dialects. The
-function that emits a finding names its code. Every other module selects findings by tag. The remedy
-depends on circumstances: the first remedy whose conditions hold is shown.
-
-An invalid row fails when it is loaded, with file and line.
+function that emits a finding names its code. Every other module selects findings by tag. The first
+remedy whose conditions are true is shown. Loading an invalid row raises an error with file and
+line.
 """
 
 from __future__ import annotations
@@ -51,17 +50,17 @@ class Issue(StrEnum):
     """The reason why the usual remedy of a finding does not help."""
 
     LISTENER = "listener"  # Kafka shows that the node runs; only its listener did not respond
-    SECRET = "secret"  # the login of the collector was refused
+    SECRET = "secret"  # the cluster refused the collector's login
     OTHER_CLUSTER = "other_cluster"  # the nodes at the addresses are of another cluster
     SECURITY = "security"  # protocol, mechanism or certificate differ from the listener's
-    EARLIER = "earlier"  # the stale node's range comes from an earlier run
+    EARLIER = "earlier"  # the stale node's range is from an earlier run
     CONTROLLERS = "controllers"  # no list of registered controllers exists
-    LAGS = "lags"  # no list of nodes is proven to be as new as its reading
+    LAGS = "lags"  # no list of nodes is proven to be as new as other data of its time
     CONTRADICTED = "contradicted"  # data of one time shows two ranges of the node
-    HALF = "half"  # the controller half of the broker's process runs
+    HALF = "half"  # the controller role of the broker's process runs
     ZNODE = "znode"  # the broker's registration in ZooKeeper could not be read
-    # A broker that registers no features: only its inter.broker.protocol.version is too old, or
-    # also its software.
+    # A broker that registers no features: only its protocol version is too old, or also its
+    # software.
     PROTOCOL = "protocol"
     PROTOCOL_AND_SOFTWARE = "protocol_and_software"
     START_NEWER = "start_newer"  # the node did not respond, and is too old for a finalized level
@@ -71,7 +70,7 @@ class Issue(StrEnum):
 
     @classmethod
     def of_error(cls, reason: str) -> Issue | None:
-        """Return why a cluster was not reached, from the text of the error; None if unknown."""
+        """Return why a cluster was not reached, from the text of the error; None = unknown."""
         causes = {REFUSED_LOGIN: cls.SECRET, OTHER_SECURITY: cls.SECURITY}
         causes[OTHER_CLUSTER] = cls.OTHER_CLUSTER
         return next((issue for words, issue in causes.items() if words in reason), None)
@@ -96,7 +95,7 @@ class Action(StrEnum):
 
 
 class When(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
-    """The conditions of a remedy; all must hold, and a missing one always holds."""
+    """The conditions of a remedy; all must be true, and a missing condition is always true."""
 
     cause: Issue | None = None
     needs: bool | None = None  # true: the level has a dependency that is not finalized
@@ -111,14 +110,15 @@ class When(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     def holds(self, facts: Mapping[str, object]) -> bool:
         """Return true if the circumstances meet the conditions."""
-        for name, condition in self._conditions:  # a loop is faster than all(): most have one
+        # a loop is faster than all(): most remedies have one
+        for name, condition in self._conditions:
             if not _fits_condition(condition, facts.get(name)):
                 return False
         return True
 
     @cached_property
     def _conditions(self) -> tuple[tuple[str, object], ...]:
-        """The conditions that are not left out, by name."""
+        """The conditions that are set, by name."""
         conditions = ((name, getattr(self, name)) for name in self.__struct_fields__)
         return tuple((name, value) for name, value in conditions if value is not None)
 
@@ -168,9 +168,9 @@ class FindingRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """The severity and texts of one finding code. {placeholders} are columns and `facts` of the
     finding.
 
-    `title` is the heading for several clusters, "" if never shown alone; `title_stale` is that for
-    nodes that are off and still registered. `state` is the word for the node in a description of
-    its cluster. `fates` are texts for the first fact.
+    `title` is the heading for several clusters, "" if never shown alone; `title_stale` is the
+    heading for nodes that are off and still registered. `state` is the word for the node in a
+    description of its cluster. `fates` are texts for the first fact.
     """
 
     severity: Severity
@@ -198,7 +198,7 @@ class FindingRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @property
     def first_fact(self) -> str | None:
-        """The name of the first fact, which is the observation; None if the code has no facts."""
+        """The name of the first fact, which is the observation; None = the code has no facts."""
         return next(iter(self.facts), None)
 
     @property
@@ -214,7 +214,7 @@ class FindingRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """The texts of a finding: message, consequence, action, command and source; all but the message
+    """The texts of a finding: message, consequence, action, command and source. All but the message
     may be empty."""
 
     message: str
@@ -231,8 +231,8 @@ class Advice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeAdvice(Advice):
-    """The texts of a finding whose action may name several nodes. `remedy`: the action, cut where
-    the node's name belongs; () = the action names no node."""
+    """The texts of a finding whose action may name several nodes. `remedy`: the parts of the action
+    around the node's name; () = the action names no node."""
 
     remedy: tuple[str, ...] = ()
 
@@ -247,22 +247,22 @@ class NodeAdvice(Advice):
 
 
 def joined(*sentences: str) -> str:
-    """Return sentences joined to one text, without empty ones."""
+    """Return sentences joined to one text, without empty sentences."""
     return " ".join(filter(None, sentences))
 
 
 def first_fit(entries: Sequence[_Entry], facts: Mapping[str, object]) -> _Entry:
-    """Return the first entry with conditions that the circumstances `facts` meet."""
+    """Return the first entry whose conditions `facts` meet."""
     return next(entry for entry in entries if entry.when.holds(facts))
 
 
 def filled(command: str, address: str) -> str:
-    """Return a command with its address placeholder replaced by `address`; "" means keep it."""
+    """Return a command with `address` in place of its placeholder, unless it is ""."""
     return command.replace(ANY_ADDRESS, shlex.quote(address)) if address else command
 
 
 def software(release: str) -> str:
-    """Return the text for software of `release` or later; "" if the release is unknown."""
+    """Return the text for software of `release` or later; "" = the release is unknown."""
     text = f"Kafka {release} or later"
     return text if release else "software that supports the finalized and the requested levels"
 
@@ -280,7 +280,7 @@ def rule_rows() -> dict[str, FindingRow]:
 
 
 def row_of(code: str) -> FindingRow | None:
-    """Return the row of a finding's or rule's code; None means a code of another release."""
+    """Return the row of a finding's or rule's code; None = another release's code."""
     return finding_rows().get(code) or rule_rows().get(code)
 
 
@@ -347,15 +347,15 @@ def check_row(file: str, text: str, code: str) -> FindingRow:
         fault, match = str(error), re.search(r"\$\.remedy\[(\d+)\]", str(error))
         at = int(match[1]) + 1 if match else 0
     if fault:
-        heads = [f"[{code}]", *[f"[[{code}.remedy]]"] * at]
+        headers = [f"[{code}]", *[f"[[{code}.remedy]]"] * at]
         lines = enumerate(text.splitlines(), start=1)
-        line = [next(n for n, text_of in lines if text_of == header) for header in heads][-1]
+        line = [next(n for n, text_of in lines if text_of == header) for header in headers][-1]
         raise ValueError(f"{file}:{line}: [{code}] {fault}")
     return row
 
 
 def _faults(row: FindingRow) -> Iterator[tuple[str, int]]:
-    """Yield (fault, number of the remedy) for a row; 0 means the row itself."""
+    """Yield (fault, number of the remedy) for a row; 0 = the row itself."""
     if unknown := row.tags - tags().keys():
         yield f"has the unknown tag {min(unknown)}. Add it to [tags].", 0
     if strangers := row.facts.keys() - set(FACTS.names):
@@ -366,8 +366,8 @@ def _faults(row: FindingRow) -> Iterator[tuple[str, int]]:
     texts = [(0, row.statement), *((n, t) for n, r in enumerate(row.remedies, 1) for t in r.texts)]
     for at, text in texts:
         fields = {name for _, name, _, _ in Formatter().parse(text) if name}
-        if strange := fields - facts - _PLACES:
-            yield f"names {{{min(strange)}}}, which is no fact of it. Add it to facts.", at
+        if unknown_facts := fields - facts - _PLACES:
+            yield f"names {{{min(unknown_facts)}}}, which is no fact of it. Add it to facts.", at
     for at, remedy in enumerate(row.remedies, start=1):
         if (remedy.when == When()) != (at == len(row.remedies)):
             yield "has a wrong `when`. Only the last remedy must have none.", at

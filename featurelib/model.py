@@ -151,7 +151,7 @@ class Reason(Advice):
     supported: tuple[int, int] | None = None  # None: not listed, or no node
     # True if the controller would return this reason. A controller returns only its first reason.
     is_answer: bool = False
-    # Reason and last day of a mute of the finding.
+    # The reason and the last day of a mute of the finding.
     muted: str | None = None
     muted_until: str | None = None
 
@@ -166,14 +166,14 @@ class Reason(Advice):
         return int(self.node.partition(" ")[2]) if self.node else None
 
 
-NO_EPOCH = -1  # unknown, or ZooKeeper mode, where leaders have no epoch
+NO_EPOCH = -1  # an unknown epoch, or ZooKeeper mode, where leaders have no epoch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipient:
-    """The node that a request was sent to: the active controller, or a broker that forwards it.
+    """The node that received a request: the active controller, or a broker that forwards it.
 
-    `leader` led the quorum in `leader_epoch` at the last reading.
+    `leader` led the quorum in `leader_epoch` at the last query.
     """
 
     role: str  # controller, broker
@@ -192,8 +192,9 @@ class Recipient:
 class Passed:
     """The proof that no earlier request can still be applied.
 
-    featurelib uses levels of a replica that has the metadata log up to `offset`; if `offset` is
-    None, levels of any later reading. `how` is a sentence without full stop."""
+    With an `offset`, featurelib uses levels of a replica that has the metadata log up to it;
+    otherwise levels of any later query. `how`: a sentence without full stop.
+    """
 
     how: str
     offset: int | None = None

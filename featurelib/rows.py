@@ -28,13 +28,13 @@ from featurelib.schema import BOOL, BYTES, DATE, TEXT, TIME, Kind, Scalar, Schem
 Int = npt.NDArray[np.int64]
 Bool = npt.NDArray[np.bool_]
 
-NONE = int(np.iinfo(np.int64).min)  # stands for null in a column of numbers
+NONE = int(np.iinfo(np.int64).min)  # the number that stands for null in a column of numbers
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST_DAY = _EPOCH.date().toordinal()
 
 
 def pick(values: Int, at: Int, absent: int) -> Int:
-    """Return `values` at the positions `at`, and `absent` for position -1."""
+    """Return the `values` at the positions `at`, with `absent` for position -1."""
     if len(values) == 0:
         return np.full(len(at), absent, dtype=np.int64)
     picked = values[np.maximum(at, 0)]
@@ -43,8 +43,8 @@ def pick(values: Int, at: Int, absent: int) -> Int:
 
 
 def spread(first: Int, count: Int) -> tuple[Int, Int]:
-    """Return the entries of runs: run i has `count[i]` entries from `first[i]` on. Two columns: the
-    run of each entry, and the entry's position."""
+    """Return the entries of runs: run i has `count[i]` entries from `first[i]` on. Result: the run
+    of each entry, and each entry's position."""
     run = np.repeat(np.arange(len(count)), count)
     return run, np.repeat(first - (np.cumsum(count) - count), count) + np.arange(len(run))
 
@@ -60,7 +60,7 @@ class Numbers:
         return len(self.values)
 
     def take(self, at: Int) -> Numbers:
-        """Return the column at the positions `at`; -1 if null."""
+        """Return the values at the positions `at`; position -1 gives null."""
         return Numbers(values=pick(self.values, at, NONE), of=self.of)
 
     def to_pylist(self) -> list[Any]:
@@ -86,7 +86,7 @@ class Texts:
         return len(self.codes)
 
     def take(self, at: Int) -> Texts:
-        """Return the column at the positions `at`; -1 if null."""
+        """Return the texts at the positions `at`; position -1 gives null."""
         return Texts(words=self.words, codes=pick(self.codes, at, -1))
 
     def equal(self, text: str) -> Bool:
@@ -96,7 +96,7 @@ class Texts:
 
     def to_pylist(self) -> list[Any]:
         """Return the texts as Python values."""
-        words = [*self.words, None]  # for code -1
+        words = [*self.words, None]  # the last entry is for code -1
         return [words[code] for code in self.codes.tolist()]
 
 
@@ -117,7 +117,7 @@ class Cells:
         return lengths
 
     def take(self, at: Int) -> Cells:
-        """Return the column at the positions `at`; -1 if there is no bytes."""
+        """Return the bytes at the positions `at`; position -1 gives empty bytes."""
         starts, ends = pick(self.ends[:-1], at, 0).tolist(), pick(self.ends[1:], at, 0).tolist()
         cells = zip(starts, ends, strict=True)
         return cells_of([bytes(self.data[start:end]) for start, end in cells])
@@ -130,7 +130,7 @@ class Cells:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Lists:
-    """A column of lists: row i has the next `size[i]` entries of `of`; size -1 if null."""
+    """A column of lists: row i has the next `size[i]` entries of `of`; size -1 = null."""
 
     size: Int
     of: Texts | TableRows
@@ -139,7 +139,7 @@ class Lists:
         return len(self.size)
 
     def take(self, at: Int) -> Lists:
-        """Return the column at the positions `at`; -1 if null."""
+        """Return the lists at the positions `at`; position -1 gives null."""
         size, count = pick(self.size, at, -1), np.maximum(self.size, 0)
         first = pick(np.cumsum(count) - count, at, 0)
         _, entries = spread(first, np.maximum(size, 0))
@@ -151,7 +151,7 @@ class Lists:
         return [None if n < 0 else [next(entries) for _ in range(n)] for n in self.size.tolist()]
 
 
-Column = Union[Numbers, Texts, Cells, Lists, "TableRows"]  # rows of a struct
+Column = Union[Numbers, Texts, Cells, Lists, "TableRows"]  # TableRows: rows of a struct
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -168,7 +168,7 @@ class TableRows:
         return self.columns[name]
 
     def numbers(self, name: str) -> Int:
-        """Return the column `name`, which has numbers; NONE if null."""
+        """Return the numbers of the column `name`; NONE = null."""
         column = self.columns[name]
         assert isinstance(column, Numbers)
         return column.values
@@ -192,7 +192,7 @@ class TableRows:
         return column
 
     def take(self, at: Int) -> TableRows:
-        """Return the rows at the positions `at`; at -1 every column is null."""
+        """Return the rows at the positions `at`; position -1 gives nulls."""
         return TableRows(
             schema=self.schema, columns={name: of.take(at) for name, of in self.columns.items()}
         )

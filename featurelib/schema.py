@@ -1,11 +1,11 @@
 """Define the columns of all data that passes between layers, with their types.
 
-A *version* is an end of a supported range, a *level* is one value in it. Both are int16, as on
-Kafka's wire. Times are microseconds since the epoch in UTC. `line_id` is the first eight bytes of a
-landing line's SHA-256, big-endian and signed: it finds the line again in `bronze.landing_line`.
+A *version* is an end of a supported range, a *level* is one value in it. Both are int16, as in
+Kafka's protocol. Times are microseconds since 1970 in UTC. `line_id` is the first eight bytes of a
+landing line's SHA-256, big-endian and signed: it finds the line in `bronze.landing_line`.
 
 columns.toml describes each column of a table in a sentence. Schemas are plain values;
-featurelib.rows holds columns of these types, and only featurelib.arrow knows Arrow's names of them.
+featurelib.rows has columns of these types, and only featurelib.arrow knows Arrow's names.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ BOOL, SHORT, INT, LONG = Scalar.BOOL, Scalar.SHORT, Scalar.INT, Scalar.LONG
 TEXT, BYTES, TIME, DATE = Scalar.TEXT, Scalar.BYTES, Scalar.TIME, Scalar.DATE
 LEVEL = SHORT
 
-# Column name → its type in every table; columns that are not listed are texts.
+# Column name → its type in every table; a column without an entry has texts.
 _NAMES = {
     BOOL: "fenced registered voter active_controller stale",
     LEVEL: "finalized_level level min_level min_version max_version target ceiling available "
@@ -116,8 +116,8 @@ def _stored_as(part: str, field: str) -> str:
 
 
 LAYOUT = {part: np.dtype([(f, _stored_as(part, f)) for f in of]) for part, of in _PARTS.items()}
-# Fields whose value is a position in a list of texts of the row (-1 = none), and that list: most
-# clusters have equal feature names.
+# Fields whose value is a position in a list of texts of the row (-1 = none), and that list. A list
+# is short, because most clusters have equal feature names.
 TEXT_FIELDS = {f: _LISTS[m] for of in _PARTS.values() for f, m in of.items() if m in _LISTS}
 # Fields that hold a time, by part: a result may depend on their age.
 TIME_FIELDS = [(part, f) for part, of in _PARTS.items() for f in of if of[f] == "time"]
@@ -126,8 +126,8 @@ _OF_SNAPSHOT = columns("cluster observed_at waiting features_node").fields
 _OF_PARTS = [(name, BYTES) for name in ("names", "texts", *LAYOUT)]
 SNAPSHOT = Schema.of([*_OF_SNAPSHOT, *_OF_PARTS, *columns("checksum state").fields])
 
-# The facts in findings' texts besides node, feature and levels, and the cause why the usual
-# remedy does not help. findings.toml and rules.toml list them by code.
+# The facts in findings' texts besides node, feature and levels, and the reason why the usual remedy
+# does not help. findings.toml and rules.toml list them by code.
 _OF_FACTS = "reason response difference effect condition permission setting release levels needs "
 _OF_FACTS += "other_nodes dependants since until waiting_lines gap witness mutes cause principal "
 FACTS = columns(_OF_FACTS + "resource znode_text entry voters directory znode_version printed")
@@ -136,13 +136,13 @@ _OF_FINDING += "max_version epoch observed_at line_id facts muted muted_until"
 FINDING = columns(_OF_FINDING, facts=FACTS)
 FINDING_TEXTS = columns("name message consequence action command")
 
-# The supported ranges, a row per node half and feature. A null feature: the node lists none. A null
-# end of a range: the response may leave it out.
+# The supported ranges, a row per node, role and feature. A null feature: the node lists no feature.
+# A null end of a range: a partial response may omit it.
 SUPPORTED_RANGE = columns("cluster role node_id feature min_version max_version observed_at")
 
 # The finalized levels of a cluster, a row per finalized feature, from a trusted source:
 # features_node, broker, metadata_log or controller. `min_level` is KIP-584's finalized minimum, or
-# the level if no minimum is stored. `epoch` is null if the source has none.
+# the level if no minimum is stored. `epoch` is null if the source has no epoch.
 FINALIZED_LEVEL = columns("cluster feature min_level level epoch source")
 
 INCOMPATIBLE_BROKER = columns(
@@ -160,7 +160,7 @@ READINESS = columns(
     "downgrade_floor point_of_no_return ready_since verdict_since"
 )
 
-# One update. Updates with the same `request` are sent together, in the order of requests.
+# One update. Updates with an equal `request` are sent together, in the order of requests.
 STEP = columns("request feature from_level to_level upgrade_type timeout_ms")
 
 LEVEL_OF = columns("feature level")

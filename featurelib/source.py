@@ -1,8 +1,8 @@
 """Choose one cluster by options, and read it: live, from landing files, or from tables.
 
-Addresses beside a name replace the inventory's; the inventory's security and owner still apply. A
-plan needs named evidence. A question without named evidence reads a cluster that the inventory can
-reach; for any other name it uses the samples' tables.
+Addresses in options replace the inventory's; the inventory's security and owner still apply. A plan
+needs an explicit source. A question without an explicit source reads a cluster that the inventory
+can reach; for any other name it uses the samples' tables.
 """
 
 from __future__ import annotations
@@ -58,15 +58,15 @@ from featurelib.model import Guards
 from featurelib.planning.requirements import Guarding
 from featurelib.words import microseconds
 
-NEWEST = "newest"  # --as-of: the time of the newest line
-RUN_TIME = "run"  # --as-of of a question about a run: the run's own time
+NEWEST = "newest"  # value of --as-of: the time of the newest line
+RUN_TIME = "run"  # value of --as-of in a question about a run: the run's own time
 SAMPLES = CHECKOUT.parent / "data" / "samples"
-NIGHTS_BEFORE = CHECKOUT.parent / "data" / "nights" / "tables.tar.gz"  # of the samples
+NIGHTS_BEFORE = CHECKOUT.parent / "data" / "nights" / "tables.tar.gz"  # the tables of the samples
 SAMPLES_MARK = ".featurelib.samples"  # a file in tables that were made from the samples
 SAMPLE_BUILD = CHECKOUT.parent / "build" / "samples"
 SAMPLE_TABLES = SAMPLE_BUILD / "tables"
 WAYS = ("bootstrap", "controllers", "zookeeper", "file")
-_SHOWN = 3  # Maximum number of quarantined lines that are printed
+_SHOWN = 3  # the maximum number of printed quarantined lines
 _OTHERS = f"{ADDRESSES}, or name what was read of it (--tables FOLDER, --capture PATH)"
 
 
@@ -113,8 +113,8 @@ class Wanted:
 
     @property
     def ways(self) -> tuple[str, str]:
-        """The options, each after a blank, with which another command reads the same evidence; and
-        those for a time after a change, without stored evidence, which cannot show it."""
+        """The options (each after a blank) with which another command reads this evidence; and the
+        options for a time after a change, without stored evidence, which cannot show the change."""
         later = replace(self, capture=None, tables=None, run=None)
         if later != self:
             later = replace(later, as_of=None)
@@ -126,8 +126,8 @@ class Wanted:
         return Wanted(fleet=self.fleet, config=self.config, overlay=self.overlay)._text
 
     def later(self, entry: FleetEntry) -> str:
-        """Return the options for a plan after a change: with a live reading or, if the inventory
-        has no address, with landing files that are collected then."""
+        """Return the options for a plan after a change: with a live query or, if the inventory has
+        no address, with landing files that are collected then."""
         options_now, later = replace(self, run=None).ways
         return later if entry.is_reachable else options_now
 
@@ -139,7 +139,7 @@ class Wanted:
         if demo:
             options = [pair for pair in options if pair not in demo_places().items()]
         return " --demo" * demo + "".join(
-            f" --{n.replace('_', '-')} {shlex.quote(str(v))}" for n, v in options if v
+            f" --{n.replace('_', '-')} {shlex.quote(str(value))}" for n, value in options if value
         )
 
     @property
@@ -167,8 +167,8 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReachedCluster:
-    """A cluster and how to connect to it. `entry.id` "" means only addresses are known, and the
-    reading finds the id."""
+    """A cluster and how to connect to it. `entry.id` "" = the id is found when the cluster
+    responds."""
 
     entry: FleetEntry
     fleet: Fleet
@@ -192,8 +192,8 @@ class ReachedCluster:
             )
 
     def entry_of(self, cluster_id: str) -> FleetEntry:
-        """Return the inventory's entry of the cluster that responded, whatever address was used;
-        without one, the given entry."""
+        """Return the inventory's entry of the cluster that responded, whatever address was used; if
+        the inventory lacks it, the given entry."""
         return self.fleet.of(cluster_id, self.entry)
 
 
@@ -243,7 +243,7 @@ def lists_none(source: str) -> str:
 def choose_entries(
     names: list[str], choice: Choice, options: Wanted, say: Say, *, by_metrics: bool = False
 ) -> list[FleetEntry]:
-    """Return the clusters to read; without names, all reachable ones. Raises ConfigError."""
+    """Return the clusters to read; without names, all reachable clusters. Raises ConfigError."""
     source, inventory = open_fleet(options.fleet, None)
     is_named = bool(options.addresses or names)
     part = inventory.choose(choice, source, named=is_named)
@@ -259,17 +259,17 @@ def choose_entries(
         meant = [choose(replace(options, cluster=name), inventory, source) for name in chosen]
     else:
         meant = [entry for entry in inventory.cluster if part is None or entry.id in part]
-    lacks, keys = (
+    missing, keys = (
         "does not say how it is reached",
         "a way to reach them (bootstrap, zookeeper or file)",
     )
     if by_metrics:
-        lacks = "does not say which labels its series have (metrics)"
+        missing = "does not say which labels its series have (metrics)"
         keys = 'metrics, the labels of their series, as metrics = { namespace = "kafka" }'
     entries = [e for e in meant if (e.metrics if by_metrics else is_named or e.is_reachable)]
     for entry in meant:
         if entry not in entries:
-            say(f"{entry.title}: left out, {source} {lacks}")
+            say(f"{entry.title}: left out, {source} {missing}")
     if not inventory.cluster and not entries:
         raise ConfigError(lists_none(source))
     if not entries:
@@ -281,10 +281,10 @@ def choose_entries(
 
 
 def open_fleet(fleet: str | None, catalogue: Catalogue | None) -> tuple[str, Fleet]:
-    """Return the path of the inventory and its content: the file `fleet`, or the first in the usual
+    """Return the path and the content of the inventory: the file `fleet`, or the first in the usual
     places (featurelib.config.files); empty without a file. Raises ConfigError.
 
-    Only with a catalogue are releases and features checked.
+    Releases and features are checked only if `catalogue` is given.
     """
     path = find_file("--fleet", find_place("fleet", fleet)[0], INVENTORY)
     if path is None:
@@ -324,20 +324,20 @@ def relative(path: Path) -> Path:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """A reading of one cluster, its inventory entry, and where the data comes from."""
+    """The data of one cluster, its inventory entry, and the data's origin."""
 
     view: ClusterView
     entry: FleetEntry
     made_from: str
     wanted: Wanted  # the options that chose the cluster
     inputs: Inputs  # the inputs of the judgement
-    guards: Guards  # for plans from this reading
-    mutes: tuple[Mute, ...] = ()  # of conf/audit.toml
-    lake: Lake | None = None  # the tables, if it comes from tables
+    guards: Guards  # for plans from this data
+    mutes: tuple[Mute, ...] = ()  # mutes in conf/audit.toml
+    lake: Lake | None = None  # the tables, if the data comes from tables
 
     @property
     def muted(self) -> InForce:
-        """The mutes that apply to this cluster as of the reading."""
+        """The mutes that apply to this cluster at the time of the data."""
         as_of = self.view.newest if self.inputs.as_of is None else self.inputs.as_of
         return InForce(mutes=self.mutes, cluster=self.view.cluster_id, as_of=as_of)
 
@@ -352,14 +352,13 @@ class Source:
         return self.entry.argument or self.view.cluster_id
 
     def places(self, lines: Iterable[tuple[int, int]]) -> dict[int, str]:
-        """Return line_id → `file:line` for (line_id, time in microseconds); {} for a live
-        reading."""
+        """Return line_id → `file:line` for (line_id, time in microseconds); {} for live data."""
         by_line = {line: at for line, at in lines if line}
         if self.lake is not None:
             try:
                 return places(self.lake.read, by_line, self.view.cluster_id)
             except (NoEvidenceError, TableError, SurroundingsError):
-                return {}  # an answer is possible without bronze
+                return {}  # a result is possible without bronze
         return {} if self.wanted.capture is None else _places_in_files(self.wanted.capture, by_line)
 
     @property
@@ -370,7 +369,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
-    """A cluster chosen by options; `say` gets the progress of a reading, and quarantined lines."""
+    """A cluster chosen by options; `say` gets the progress of a query, and quarantined lines."""
 
     wanted: Wanted
     catalogue: Catalogue
@@ -382,7 +381,7 @@ class Chosen:
         return open_settings(self.wanted.config)
 
     def reached(self, advice: str = ADDRESSES) -> ReachedCluster:
-        """Return the cluster with its addresses. Raises ConfigError without any, and for
+        """Return the cluster with its addresses. Raises ConfigError without any address, and for
         contradicting options; `advice` ends the message about a name that the inventory lacks."""
         options, catalogue = self.wanted, self.catalogue
         source, fleet = open_fleet(options.fleet, catalogue)
@@ -413,8 +412,8 @@ class Chosen:
             return source
 
     def question(self) -> Source:
-        """Read the cluster for a question; without options from the data that is available. Ages
-        are judged as of the run's time, or of the newest line in files."""
+        """Read the cluster for a question; without options from the available data. Ages are judged
+        at the run's time, or at the time of the newest line in files."""
         options = self.wanted
         if options.as_of is None and options.tables is not None:
             options = replace(options, as_of=RUN_TIME)
@@ -422,19 +421,19 @@ class Chosen:
             options = replace(options, as_of=NEWEST)
         source = replace(self, wanted=options).source()
         if source.lake is not None:
-            night = source.lake.night(options.run)
-            if night["catalogue"] != self.catalogue.label:
+            run_time = source.lake.night(options.run)
+            if run_time["catalogue"] != self.catalogue.label:
                 self.say(
-                    f"warning: run {night['run']} was judged with the catalogue of "
-                    f"{night['catalogue']}, this is the one of {self.catalogue.label}. With its "
+                    f"warning: run {run_time['run']} was judged with the catalogue of "
+                    f"{run_time['catalogue']}, this is the one of {self.catalogue.label}. With its "
                     "overlay, if it had one: --overlay FILE"
                 )
         return source
 
     @contextmanager
     def live(self) -> Iterator[tuple[Source, Backend]]:
-        """Yield a live reading, and the backend for a --probe, which is closed after the block.
-        Raises ConfigError for landing files and tables, and the errors of `source`."""
+        """Yield live data, and the backend for a --probe, which is closed after the block. Raises
+        ConfigError for landing files and tables, and the errors of `source`."""
         if self.wanted.is_stored:
             option = "--tables" if self.wanted.capture is None else "--capture"
             raise ConfigError(f"--probe needs a live cluster. Remove --probe or {option}.")
@@ -442,7 +441,7 @@ class Chosen:
             yield read(), backend
 
     def _stored(self) -> Source:
-        """Return a reading from landing files or from a run of the tables."""
+        """Return data from landing files or from a run of the tables."""
         options = self.wanted
         _, fleet = open_fleet(options.fleet, self.catalogue)
         entry = fleet.named(options.cluster) or FleetEntry(id=options.cluster or "")
@@ -483,7 +482,7 @@ class Chosen:
         return replace(source, view=replace(source.view, site=self._site(entry)))
 
     def _site(self, entry: FleetEntry) -> Site:
-        """Return the facts for remedies; their commands use the options of this reading."""
+        """Return the facts for remedies; their commands use the options of this source."""
         return replace(entry.site, options=self.wanted.later(entry))
 
     def _make_source(
@@ -495,7 +494,7 @@ class Chosen:
         how: str,
         label: str,
     ) -> Source:
-        """Return a reading, judged by the settings in use; `say` gets the quarantined lines."""
+        """Return data judged by the settings in use; `say` gets the quarantined lines."""
         settings, file = find_settings(self.wanted.config)
         inputs = Inputs(
             catalogue=self.catalogue,

@@ -1,8 +1,8 @@
 """Define the name, grain, schema and comment of every table; no other module defines a table.
 
 Bronze has every landing line once, by content, with its fault. Silver has flat histories for
-people, and one snapshot row per cluster for the core. Gold has the results of audits: appended with
-the run's number, never replaced.
+people, and one snapshot row per cluster for the core. Gold has the results of audits: each run
+appends rows with its number, and replaces no row.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from featurelib.schema import BYTES, DATE, LONG, ListOf, Schema, columns
 class Table:
     """A Delta table of featurelib.
 
-    `grain` names the columns that identify a row. `version` rises when older releases cannot read
-    the new schema. A new column that may be null is added to existing tables and does not raise it.
-    A table that `is_rebuilt` is made again from other tables if its version is older. `skip_by` are
-    the columns by which readers skip files; None = Delta's choice, which makes every write slower.
+    `grain`: the columns that identify a row. `version` increases when older releases cannot read
+    the new schema; a new nullable column is added to existing tables without a new version. A table
+    that `is_rebuilt` is made again from other tables if its version is older. `skip_by`: the
+    columns by which readers skip files; None = Delta's choice, which makes every write slower.
     Spark sorts the rows of each file by `sort_by`, with at most `file_rows` per file, so a query
     for one cluster reads one or two small files of each run.
     """
@@ -67,12 +67,12 @@ class Table:
 
     @property
     def audited(self) -> Schema:
-        """The columns that an audit returns; a run adds the rest."""
+        """The columns that an audit returns; a run adds the others."""
         return self.schema.select(name for name in self.schema.names if name not in OF_RUN)
 
     @property
     def application(self) -> str:
-        """The id by which Delta counts runs of the table; a rebuilt table has one per version."""
+        """The id by which Delta counts runs; a rebuilt table has one per version."""
         return f"featurelib/{self.full_name}{f'@{self.version}' if self.is_rebuilt else ''}"
 
     @property
@@ -96,7 +96,7 @@ def views() -> dict[str, str]:
 
 def is_name(tables: str) -> bool:
     """Return true if `tables` is a catalog and its schema, not a folder or URI: two words of
-    letters, digits and _, with one dot between. A folder of such a name is ./a.b."""
+    letters, digits and _, with one dot between. Write a folder with such a name as ./a.b."""
     return re.fullmatch(r"[A-Za-z]\w*\.[A-Za-z]\w*", tables, re.ASCII) is not None
 
 
@@ -151,7 +151,7 @@ def _history(name: str, comment: str, levels: str) -> Table:
         grain=("line_id", "feature"),
         schema=columns(f"{_WHO} {levels}"),
         required=frozenset({"run", "cluster", "observed_at", "line_id", "role"}),
-        version=2,  # 2: rows only where something changed; the source is `role`
+        version=2,  # 2: rows only for changes; the source is `role`
         is_rebuilt=True,
         skip_by=_SKIP_BY,
         sort_by=("cluster",),
@@ -167,7 +167,7 @@ NODE_ADVERTISEMENT = _history(
 FINALIZED_FEATURES = _history(
     "finalized_features",
     "The finalized levels by feature and source; rows for each reading with a change.",
-    "epoch_before feature min_level level",  # level 0: this line removed it
+    "epoch_before feature min_level level",  # level 0: this line removed the feature
 )
 
 SET_ASIDE = ListOf(of=columns("line_id reason"))

@@ -1,8 +1,8 @@
 """Write single values for people: a count with its noun, a level, a range, a node list, a time, a
 release, a place, and untrusted texts made safe to show.
 
-Unprintable characters of such a text (controls, terminal escapes, marks that turn the direction of
-writing, line ends) become escapes, `\x1b`; a long text is cut and ends in an ellipsis.
+Unprintable characters in untrusted texts (controls, terminal escapes, marks that change the writing
+direction, line ends) become escapes such as `\x1b`; a long text is cut and ends in an ellipsis.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from featurelib.feature import METADATA_VERSION
 if TYPE_CHECKING:  # numpy's import takes time, and a command's help must be fast
     from featurelib.catalogue import Catalogue
 
-LENGTH = 120  # Maximum length of a text, in characters
-LONGEST_PATH = 250  # Maximum number of characters of a path; a shortened name would name no file
+LENGTH = 120  # the maximum length of a text, in characters
+LONGEST_PATH = 250  # the maximum length of a path; a shortened name would name no file
 EMPTY = "(empty)"
-RUNS = 12  # Maximum number of runs of node ids in a phrase
+RUNS = 12  # the maximum number of runs of node ids in a phrase
 # Parts of msgspec's messages, and plain words for them.
 _TYPES = {
     "Object contains unknown field": "no key is called",
@@ -48,7 +48,7 @@ _TYPES = {
     " > ": " above ",
     " got ": " found ",
 }
-NOT_LISTED = "no such feature"  # after "supports" or "it supports"
+NOT_LISTED = "no such feature"  # follows "supports" or "it supports"
 
 
 @lru_cache(maxsize=8192)
@@ -62,13 +62,13 @@ def clean(text: str, length: int = LENGTH) -> str:
 
 
 def printable(text: str) -> str:
-    """Return `text` in one line, with escapes for what cannot be printed."""
+    """Return `text` in one line, with escapes for unprintable characters."""
     return text if text.isprintable() else "".join(map(_escape, text))
 
 
 def pretty_json(value: object, order: Literal["sorted"] | None = None) -> bytes:
-    """Return JSON for people, ending in a line end; unprintable characters and those that change
-    the direction of writing are escaped."""
+    """Return JSON for people, ending in a line end. Unprintable characters, and characters that
+    change the writing direction, are escaped."""
     text = msgspec.json.format(msgspec.json.encode(value, order=order), indent=2).decode()
     if not text.replace("\n", "").isprintable():
         text = "".join(c if c == "\n" or c.isprintable() else json.dumps(c)[1:-1] for c in text)
@@ -76,7 +76,7 @@ def pretty_json(value: object, order: Literal["sorted"] | None = None) -> bytes:
 
 
 def toml_text(text: str) -> str:
-    """Return `text` as a TOML string, in one printable line; it reads back unchanged."""
+    """Return `text` as a TOML string in one printable line; a reader gets the unchanged text."""
     quoted = json.dumps(text, ensure_ascii=False)
     return "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in quoted)
 
@@ -89,8 +89,8 @@ def toml_line(text: str, table: str, index: int) -> str:
 
 
 def msgspec_fault(error: Exception) -> tuple[str, int, str]:
-    """Return the table and the position of its entry in an error of msgspec, or "" and 0; and the
-    error's sentence, which begins with the key."""
+    """Return (table, position of its entry, sentence) of an error of msgspec; "" and 0 if there is
+    no table. The sentence begins with the key."""
     parts = re.fullmatch(r"(.*?)(?: - at (?:`key` in )?`\$\.?(.*)`)?", str(error), re.DOTALL)
     assert parts is not None  # the pattern matches any text
     message, path = parts[1], parts[2] or ""
@@ -138,7 +138,7 @@ def reporting(number: int, total: int) -> str:
 
 
 def some(texts: Sequence[str], most: int) -> str:
-    """Return `a, b, c and 4 more`: at most `most` texts, and a single remaining one."""
+    """Return `a, b, c and 4 more`: at most `most` texts, and a single remaining text."""
     first = texts if len(texts) == most + 1 else texts[:most]
     rest_count = len(texts) - len(first)
     return ", ".join(first) + (f" and {rest_count:,} more" if rest_count else "")
@@ -154,7 +154,7 @@ _WHO = re.compile(r"(.*?(?:\S:\d+|(?:broker|controller) \d+)): (.+)")
 
 
 def share_reasons(text: str) -> str:
-    """Return `a:9092, b:9092: no answer`: equal reasons joined, from `WHO: WHY · WHO: WHY`."""
+    """Return `a:9092, b:9092: no answer` from `WHO: WHY · WHO: WHY`: equal reasons joined."""
     groups = defaultdict[str, list[str]](list)
     for reason in text.split(" · "):
         match = _WHO.fullmatch(reason)
@@ -178,7 +178,7 @@ def runs(numbers: Iterable[int]) -> list[tuple[int, int]]:
 
 
 def nodes(role: str | None, ids: Iterable[int], most: int | None = RUNS) -> str:
-    """Return `broker 2`, `brokers 2-5, 9`: runs of ids, at most `most` (None: all)."""
+    """Return `broker 2`, `brokers 2-5, 9`: runs of ids, at most `most` (None = all)."""
     ranges = runs(ids)
     texts = [str(low) if low == high else f"{low}-{high}" for low, high in ranges[:most]]
     rest_count = sum(high - low + 1 for low, high in ranges[len(texts) :])
@@ -255,7 +255,7 @@ def range_text(catalogue: Catalogue, feature: str | None, ends: tuple[int, int] 
 
 
 def releases_text(catalogue: Catalogue, names: Sequence[str]) -> str:
-    """Return releases in the catalogue's order, consecutive ones joined: `4.0 to 4.4`."""
+    """Return releases in the catalogue's order, consecutive releases joined: `4.0 to 4.4`."""
     order = [release.release for release in catalogue.releases]
     groups: list[list[str]] = []
     for name in names:
@@ -273,8 +273,8 @@ def went_back(feature: str, before: str, after: str) -> str:
 
 
 def ask_why_lower(moves: Iterable[tuple[str, str, str, datetime]]) -> str:
-    """Return the question before these are upgraded, of features whose last change was a downgrade:
-    from, to, when it was seen; empty without one."""
+    """Return the question before an upgrade, for features whose last change was a downgrade:
+    (feature, from, to, time) in `moves`; "" without moves."""
     went = [f"{clean(f)} went down from {a} to {b} (seen {time_text(at)})" for f, a, b, at in moves]
     return f"Ask first why {' and '.join(went)}." if went else ""
 
@@ -286,7 +286,7 @@ def mend_first(messages: Sequence[str]) -> str:
 
 
 def although(unfit: Sequence[str]) -> str:
-    """Return `, although broker 2 does not fit it`, for a finalized level; empty without a node."""
+    """Return `, although broker 2 does not fit it` for a finalized level; "" = every node fits."""
     verb = "does" if len(unfit) == 1 else "do"
     return f", although {some(unfit, 3)} {verb} not fit it" if unfit else ""
 
