@@ -1,9 +1,9 @@
-"""The catalogue: the features and levels of Kafka's releases, from dated CSV files.
+"""Hold the catalogue: the features and levels of Kafka's releases, from dated CSV files.
 
-Tools of two releases map a version differently, and a level that is unstable in one is stable in
-the next. So the catalogue of the cluster's release (`Catalogue.of`) counts, never the newest. An
-unknown level is kept; it has no name, no default and is never stable. Names and defaults of the
-whole follow the newest release: an older map differs only in levels that were unstable there.
+Tools of two releases map a version differently, and a level that is unstable in one release is
+stable in the next. So the catalogue of the cluster's release (`Catalogue.of`) counts, never the
+newest. An unknown level is kept; it has no name, no default and is never stable. Names and defaults
+of `Catalogue.whole` are the newest release's: an older release differs only in unstable levels.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ class FeatureLevel:
 
     feature: str
     level: int
-    default_from: int  # the metadata.version from which it is the default of new clusters
-    stable: bool  # true for production levels; others need unstable.feature.versions.enable
+    default_from: int  # the metadata.version from which the level is the default of new clusters
+    stable: bool  # true for production levels; other levels need unstable.feature.versions.enable
     irreversible: bool
 
 
@@ -109,7 +109,7 @@ class ReleaseCatalogue:
     def default(self, feature: str, metadata_version: int) -> int:
         """Return the level of `feature` that version-mapping gives for a metadata.version.
 
-        Levels are scanned in order up to the first that starts later (Feature.defaultLevel).
+        Levels are scanned in order up to the first level that starts later (Feature.defaultLevel).
         """
         if feature == METADATA_VERSION:
             return metadata_version
@@ -133,8 +133,8 @@ class ReleaseCatalogue:
     def unmet(self, levels: Mapping[str, int], only: str = "") -> tuple[Dependency, ...]:
         """Return the unmet dependencies of a set of levels; with `only`, those of one feature.
 
-        Besides the declared ones, every level above 0 needs metadata.version 3.3-IV0, the first
-        that can write feature levels; in a release that knows nothing older, its oldest.
+        Besides declared dependencies, every level above 0 needs metadata.version 3.3-IV0, the first
+        that can store feature levels; in a release without older levels, the release's oldest.
         """
         return tuple(
             needed
@@ -155,9 +155,8 @@ class Tables:
     """The levels of all releases as arrays, for judging clusters of many releases at once.
 
     Axis 0 is the release, axis 1 the feature, the last axis a level. Use `release_code` and
-    `feature_code` once per distinct name. -1 if the release does not know the feature; the caller
-    must mask it, because index -1 is the last element. `width`: the first level that the arrays do
-    not have.
+    `feature_code` once per distinct name. -1 = the release does not know the feature; the caller
+    must mask it, because index -1 is the last element. `width`: the first level above the arrays.
     """
 
     releases: tuple[str, ...]
@@ -289,7 +288,7 @@ class Catalogue:
 
     def of(self, release: str) -> ReleaseCatalogue:
         """Return the catalogue of one release. Raises KeyError for an unknown release, so use
-        `release_named` first for texts from outside."""
+        `release_named` first for untrusted texts."""
         return self._of[release]
 
     def release_named(self, text: str) -> str | None:
@@ -318,8 +317,8 @@ class Catalogue:
     def newest_of_vendor(self, feature: str) -> int:
         """Return the highest known level of a feature that only overlays have; for another feature
         the highest possible level."""
-        own = (r.features for r in self.releases if r.based_on == r.release)
-        is_apache = feature == METADATA_VERSION or any(feature in names for names in own)
+        own_levels = (r.features for r in self.releases if r.based_on == r.release)
+        is_apache = feature == METADATA_VERSION or any(feature in names for names in own_levels)
         levels = self.whole.known_levels(feature)
         return HIGHEST_LEVEL if is_apache or not levels else max(levels)
 
@@ -328,7 +327,7 @@ class Catalogue:
         return frozenset(v.level for v in self.levels if v.feature == feature and v.irreversible)
 
     def only_by_name(self, feature: str) -> frozenset[int]:
-        """Return the opt-in levels of `feature`: irreversible ones, and those with side effects."""
+        """Return the opt-in levels of `feature`: irreversible, or with side effects."""
         return self.irreversible(feature) | {row.level for row in self.side_effects(feature)}
 
     def side_effects(self, feature: str) -> tuple[SideEffectRow, ...]:
@@ -368,8 +367,8 @@ class Catalogue:
         """Return [i] the newest stable metadata.version of software that advertises up to i, int16.
 
         A node advertises up to the newest stable level of its release or, with unstable features
-        enabled, up to the newest unstable one. A maximum that is some release's newest stable level
-        is unchanged; one that is always unstable counts as that release's stable level.
+        enabled, up to the newest unstable level. A maximum that is some release's newest stable
+        level stays; a maximum that is always unstable gives that release's stable level.
         """
         table = np.arange(max(self.names) + 1, dtype=np.int16)
         stable = {release.newest_stable for release in self.releases}
@@ -469,7 +468,7 @@ def _release(rows: Rows, row: ReleaseRow, ends: Mapping[str, tuple[int, int]]) -
 
 
 def _union(all_of: Sequence[ReleaseCatalogue]) -> ReleaseCatalogue:
-    """Return the levels of all releases; where they differ, the newest release's."""
+    """Return the levels of all releases; where releases differ, the newest release's."""
     last = {(v.feature, v.level): c for c in all_of for v in c.levels}
     last |= {(METADATA_VERSION, level): c for c in all_of for level in c.names}
     names = {level: name for c in all_of for level, name in c.names.items()}

@@ -1,8 +1,8 @@
 """Add the rows of a vendor's builds, an overlay in TOML, to the catalogue.
 
-A row with the key of another replaces it; any other row is added. A contradiction in the overlay,
-or with the catalogue, is a ConfigError that names the row: first what a row says by itself and of
-others, then what Kafka requires of each release's catalogue (Feature.java,
+A row with the key of another replaces that row; any other row is added. A contradiction in the
+overlay, or with the catalogue, is a ConfigError that names the row. The checks are first of a row
+itself and its references, then Kafka's own rules for each release's catalogue (Feature.java,
 validateDefaultValueAndLatestProductionValue).
 """
 
@@ -69,7 +69,7 @@ Check = tuple[bool, str, str, object]  # (true if the cell is valid; column, exp
 
 
 class _Known:
-    """The names that the rows of a catalogue define, with checks of references to them."""
+    """The names that the rows of a catalogue define, with checks of references to these names."""
 
     def __init__(self, rows: Rows) -> None:
         self.names: dict[
@@ -77,7 +77,7 @@ class _Known:
         ] = {}  # metadata.version by name; of two equal names the first counts
         self.levels: dict[str, set[int]] = {METADATA_VERSION: set()}
         self.releases = [row.release for row in rows.release]
-        # Release ("" means the level's own row), feature, level and column of facts about levels.
+        # Release ("" = the level's own row), feature, level and column of facts about levels.
         self.cells: dict[tuple[str, str, int, str], str] = {}
         for version in rows.metadata_version:
             self.names.setdefault(version.name, version.level)
@@ -174,7 +174,7 @@ def _checks(row: Row, tables: _Known) -> Iterator[Check]:
             yield fits, "newest_stable", expected, row.newest_stable
         case DifferenceRow():
             yield from _of_difference(row, tables)
-        case _:  # level 0 is not finalized; metadata.version is never by name
+        case _:  # level 0 is not finalized; metadata.version is never an opt-in feature
             if row.feature == METADATA_VERSION:
                 yield False, "feature", f"another feature than {METADATA_VERSION}", row.feature
             else:
@@ -241,11 +241,11 @@ def _of_release(own: ReleaseCatalogue, release: ReleaseRow, rows: Rows) -> Itera
             )
 
 
-Unmet = tuple[int, str, str, str]  # the level, the other feature, expected, found
+Unmet = tuple[int, str, str, str]  # (the level, the other feature, expected, found)
 
 
 def _needs_unstable(software: ReleaseCatalogue, feature: str, level: int) -> Iterator[Unmet]:
-    """Yield levels of production that depend on levels that are not in production."""
+    """Yield production levels that depend on levels that are not in production."""
     for need in software.needs(feature, level):
         newest = max(software.known_levels(need.other, unstable=False), default=None)
         if newest is None or need.least > newest:
@@ -283,7 +283,7 @@ NEXT = "conf/catalogue-overlay.toml explains every table and key."
 def with_overlay(base: Catalogue, text: str | bytes, name: str) -> Catalogue:
     """Return `base` with the overlay in `text`; `base` itself if the overlay has no rows.
 
-    Raises ConfigError for an overlay that contradicts itself or the catalogue: `name`, line,
+    Raises ConfigError for an overlay that contradicts itself or the catalogue, with `name`, line,
     expected and found values, and a page.
     """
     placed = _read(text, name)
@@ -344,14 +344,14 @@ def _merge(base: Rows, overlay: Keyed) -> Rows:
     merged: Keyed = {(table, key_of(row)): row for table, row in base.every()}
     shared = (ReleaseFeatureRow, DifferenceRow)
     for build_ in overlay.values():
-        if isinstance(build_, ReleaseRow) and build_.based_on:  # it has its base's features
+        if isinstance(build_, ReleaseRow) and build_.based_on:  # a vendor's build has its base's
             for table, row in base.every():
                 if isinstance(row, shared) and row.release == build_.based_on:
                     copied = msgspec.structs.replace(row, release=build_.release)
                     merged.setdefault((table, key_of(copied)), copied)
     merged |= overlay
     tables = {name: tuple(r for (t, _), r in merged.items() if t == name) for name in TABLES}
-    return Rows(**tables)  # type: ignore[arg-type]  # each table holds rows of its own kind
+    return Rows(**tables)  # type: ignore[arg-type]  # each table has rows of its own type
 
 
 def _key_text(row: Row) -> str:

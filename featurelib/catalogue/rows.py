@@ -1,9 +1,9 @@
 """Define the rows of the catalogue's tables: one type per table, one object per row.
 
-CSV files and overlays hold the same tables with the same columns. Nothing is looked up or defaulted
-here. The requests that a listener offers (`api_keys` of ApiVersions) tell its release; supported
-features do not, since 4.1 with unstable features looks like 4.2. scripts/record_api_keys.py
-measured release_apis.csv on real nodes: a row where a release line differs from the one before.
+CSV files and overlays have the same tables and columns. This module neither looks up nor defaults
+values. The requests that a listener offers (`api_keys` of ApiVersions) identify its release;
+supported features do not: 4.1 with unstable features looks like 4.2. scripts/record_api_keys.py
+measured release_apis.csv on real nodes: a row where a release differs from the one before.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class VersionRow(_Row, frozen=True, kw_only=True):
     KEY: ClassVar[tuple[str, ...]] = ("level",)
     level: Level
     name: Name  # 4.0-IV3
-    release: str  # the release this level belongs to
+    release: str  # the release that introduced the level
     loses_metadata_below: bool  # true: a downgrade from it may lose metadata (didMetadataChange)
     purpose: str = ""
     source: str = ""
@@ -44,7 +44,7 @@ class LevelRow(_Row, frozen=True, kw_only=True):
     KEY: ClassVar[tuple[str, ...]] = ("feature", "level")
     feature: Name
     level: Level
-    default_from: str  # the name of the metadata.version from which new clusters have it
+    default_from: str  # the name of the metadata.version from which new clusters have the level
     dependency: str = ""  # such as metadata.version=23; several separated by ;
     stable_since: str
     irreversible: bool = False
@@ -57,10 +57,10 @@ class ReleaseRow(_Row, frozen=True, kw_only=True):
     KEY: ClassVar[tuple[str, ...]] = ("release",)
     release: str
     oldest_metadata_version: Level
-    oldest_bootstrap: Level  # new clusters are never below it (BootstrapMetadata.java)
+    oldest_bootstrap: Level  # new clusters never start below this level (BootstrapMetadata.java)
     newest_stable: Level
     newest_unstable: Level
-    based_on: str = ""  # a vendor build's Apache release: it has its features and differences
+    based_on: str = ""  # a vendor build's Apache release, whose features and differences it has
     source: str = ""
 
 
@@ -88,17 +88,17 @@ class DifferenceRow(_Row, frozen=True, kw_only=True):
 
 
 class SideEffectRow(_Row, frozen=True, kw_only=True):
-    """The side effect of a level; such a level must be requested by name.
+    """The side effect of a level; a request must name such a level.
 
-    `from_controller`: the configuration `key` follows a rule: the active controller's own value
-    becomes the cluster's default if none, and values set per broker are deleted
+    `from_controller`: the configuration `key` follows a rule: without a cluster default, the active
+    controller's own value becomes the default, and values set per broker are deleted
     (ConfigurationControlManager.maybeGenerateElrSafetyRecords).
     """
 
     KEY: ClassVar[tuple[str, ...]] = ("feature", "level", "key")
     feature: Name
     level: Level
-    key: str = ""  # the configuration that it changes; empty = none
+    key: str = ""  # the configuration that the level changes; "" = none
     from_controller: bool = False
     what: str  # the effect, as a phrase
     afterwards: str = ""  # what is impossible while the level is finalized
@@ -107,7 +107,7 @@ class SideEffectRow(_Row, frozen=True, kw_only=True):
 
 
 Row = VersionRow | LevelRow | ReleaseRow | ReleaseFeatureRow | DifferenceRow | SideEffectRow
-# Name of a table in overlays → type of its rows; with an s, the file in this package.
+# Table name in overlays → type of its rows; with an s, the name of the file in this package.
 TABLES: dict[str, type[Row]] = {
     "metadata_version": VersionRow,
     "feature_level": LevelRow,
@@ -154,7 +154,7 @@ def pairs(dependency: str) -> list[tuple[str, int]]:
 def read_rows() -> Rows:
     """Return the rows of the CSV files in this package."""
     tables = {table: _read(kind, f"{table}s.csv") for table, kind in TABLES.items()}
-    return Rows(**tables)  # type: ignore[arg-type]  # each table holds rows of its own kind
+    return Rows(**tables)  # type: ignore[arg-type]  # each table has rows of its own type
 
 
 def newest_release() -> str:
@@ -183,11 +183,11 @@ ApiKeys = tuple[tuple[int, int, int], ...]  # (api_key, min_version, max_version
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """The versions of a request that nodes of one release offer; -1 if not offered.
+    """The versions of a request that nodes of one release offer; -1 = not offered.
 
     A node with `unstable.api.versions.enable` goes up to `newest_unstable`. `may_be_less`: a broker
-    offers what it forwards no further than the active controller does, which may be older, and
-    what a plug-in serves only with that plug-in.
+    offers a forwarded request only up to the active controller's version, which may be lower, and a
+    plug-in's request only with that plug-in.
     """
 
     min_version: int = 0
@@ -204,7 +204,7 @@ class Offer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfferRow(Offer):
-    """A line of release_apis.csv: a request that listeners offer from this release line on."""
+    """A line of release_apis.csv: a request that listeners offer from this release on."""
 
     release: str
     listener: str
@@ -214,8 +214,8 @@ class OfferRow(Offer):
 
 @cache
 def releases_offering(role: Role, offered: ApiKeys) -> tuple[str, ...]:
-    """Return the release lines whose listeners of `role` offer exactly this, oldest first. () = no
-    measured one: ZooKeeper mode, a vendor's build or a newer release."""
+    """Return the releases whose listeners of `role` offer exactly the requests `offered`, oldest
+    first. () = no measured release: ZooKeeper mode, a vendor's build or a newer release."""
     ranges = {key: (low, high) for key, low, high in offered}
     return tuple(release for release, known in _offers()[role.text].items() if _fits(known, ranges))
 
@@ -234,7 +234,7 @@ def read_release_apis() -> tuple[OfferRow, ...]:
 
 @cache
 def _offers() -> dict[str, dict[str, dict[int, OfferRow]]]:
-    """Return listener → release line, oldest first → offered versions by API key."""
+    """Return listener → release, oldest first → offered versions by API key."""
     offers: dict[str, dict[str, dict[int, OfferRow]]] = {BROKER: {}, CONTROLLER: {}}
     rows = read_release_apis()
     for release in sorted({row.release for row in rows}, key=release_number):

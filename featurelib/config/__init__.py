@@ -8,7 +8,7 @@ from importlib import resources
 
 from featurelib.words import some
 
-NEAR = 3  # Maximum number of names in an error
+NEAR = 3  # the maximum number of names in an error
 
 
 def example(name: str) -> str:

@@ -2,11 +2,11 @@
 or of one release.
 
 Each file is searched in this order: its option; the folder in the variable FEATURELIB_CONFIG;
-/etc/featurelib; conf/ of the current folder; conf/ of the checkout featurelib runs from. The first
-file found applies. The environment and the current folder never make the rules of approval weaker
-than the installed file, that of /etc/featurelib or of the checkout: the stricter rule applies, and
-only --config or the installed file decides which signatures count. A relative path in a file begins
-at that file's folder.
+/etc/featurelib; conf/ of the current folder; conf/ of the checkout that featurelib runs from. The
+first existing file applies. The environment and the current folder never weaken the approval rules
+of the installed file (in /etc/featurelib or the checkout): the stricter rule applies, and only
+--config or the installed file decides which signatures count. A relative path in a file begins at
+that file's folder.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ SYSTEM = Path("/etc/featurelib")
 HERE = Path("conf")
 CHECKOUT = Path(__file__).parents[2] / "conf"
 SETTINGS, INVENTORY, OVERLAY = "audit.toml", "fleet.toml", "catalogue-overlay.toml"
-PART = ".part"  # the ending of a file that is being written; its name begins with a dot
-LONGEST_FILE = 64 << 20  # the most bytes of a plan, approval, overlay, inventory or settings file
+PART = ".part"  # the ending of an unfinished file, whose name begins with a dot
+LONGEST_FILE = 64 << 20  # the maximum size of a plan, approval, overlay, inventory or settings file
 NO_FILE = "no settings file was found; built-in defaults"
 
 
 def open_settings(config: str | None) -> Settings:
-    """Return the settings in use; `allowed_signers` as a path from here. Raises ConfigError."""
+    """Return the settings in use, with `allowed_signers` relative to here. Raises ConfigError."""
     return find_settings(config)[0]
 
 
 def find_settings(config: str | None) -> tuple[Settings, str]:
-    """Return the settings in use and their file; without one the defaults. Raises ConfigError."""
+    """Return the settings in use and their file, or the defaults. Raises ConfigError."""
     path = find_file("--config", config, SETTINGS)
     if path is None:
         return Settings(), NO_FILE
@@ -58,7 +58,7 @@ def find_settings(config: str | None) -> tuple[Settings, str]:
 
 def find_place(name: str, option: str | None) -> tuple[str | None, str]:
     """Return a path, and where it was set: by the option, by the variable FEATURELIB_NAME, or in
-    the settings file; None and "" if not set. Raises ConfigError."""
+    the settings file; None and "" = not set. Raises ConfigError."""
     variable = f"FEATURELIB_{name.upper()}"
     if option is not None:
         return option, f"--{name}"
@@ -70,8 +70,8 @@ def find_place(name: str, option: str | None) -> tuple[str | None, str]:
 
 
 def find_file(option: str, given_path: str | None, name: str) -> Path | None:
-    """Return the file that an option names, else the first file `name` in the usual places; None =
-    none. Raises ConfigError if FEATURELIB_CONFIG is no folder, or if a place cannot be read: its
+    """Return the file that an option names, or the first file `name` in the usual places; None = no
+    file. Raises ConfigError if FEATURELIB_CONFIG is no folder, or if a place cannot be read: its
     file could have the stricter rule."""
     if given_path is not None:
         return Path(given_path)
@@ -134,7 +134,7 @@ def _parse(path: Path) -> Settings:
 
 def _stricter(file: Settings, installed: Settings, *, is_here: bool) -> Settings:
     """Return the settings `file`, with approval rules not weaker than the installed ones.
-    `is_here`: those of the current folder, which names no journal, inventory or output."""
+    `is_here`: a file of the current folder, which sets no journal, inventory or output."""
     places = msgspec.structs.replace(installed.places, tables=file.places.tables)
     return msgspec.structs.replace(
         file,
@@ -153,7 +153,7 @@ def named_journal(journal: str | None) -> str | None:
 
 
 def journal_path(journal: str | None) -> Path:
-    """Return the path of the journal that is set, or of this user's default. Raises ConfigError."""
+    """Return the path of the journal: the set one or the default. Raises ConfigError."""
     if (place := named_journal(journal)) is not None:
         return Path(place)
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
@@ -161,13 +161,13 @@ def journal_path(journal: str | None) -> Path:
 
 
 def quietly(text: str) -> None:
-    """Ignore a progress message; for callers that show none."""
+    """Ignore a progress message; for callers that show no progress."""
 
 
 def open_catalogue(overlay: str | None, say: Callable[[str], None] = quietly) -> Catalogue:
-    """Return the catalogue, with an overlay from a file or a shipped one by name (automq). `say`
-    gets the overlay's name, because the output looks like that of Kafka's own tools, which have no
-    overlay. Raises ConfigError."""
+    """Return the catalogue, with an overlay from a file or a shipped overlay by name (automq).
+    `say` gets the overlay's name, because the output looks like that of Kafka's own tools, which
+    have no overlay. Raises ConfigError."""
     if overlay is None:
         return load()
     path, shipped = Path(overlay), CHECKOUT.parent / example(f"overlays/{overlay}.toml")
@@ -184,7 +184,7 @@ def open_catalogue(overlay: str | None, say: Callable[[str], None] = quietly) ->
 
 
 def write_whole(path: str, content: bytes | Iterable[bytes], option: str = "--out FILE") -> int:
-    """Write a file, all or nothing, synced to the disk; return the number of parts in `content`.
+    """Write a whole file or none, synced to the disk; return the number of parts in `content`.
     Messages name `option`. Raises ConfigError."""
     target = Path(path)
     unfinished = target.with_name(f".{target.name}.{os.getpid()}{PART}")
@@ -198,7 +198,7 @@ def write_whole(path: str, content: bytes | Iterable[bytes], option: str = "--ou
         os.replace(unfinished, target)
         folder = os.open(target.parent, os.O_RDONLY)
         try:
-            os.fsync(folder)  # the new name is synced, too
+            os.fsync(folder)  # sync the new name, too
         finally:
             os.close(folder)
     except BaseException as error:
@@ -223,7 +223,7 @@ def read_bytes(path: str, kind: str, next_step: str = "", option: str = "") -> b
 
 
 def digest_code(package: str = "featurelib") -> str:
-    """Return a digest of the release and of the package's files, also in an archive; "" means the
+    """Return a digest of the release and of the package's files, also in an archive; "" = the
     modules are not available as source."""
     digests, folders = {"": __version__}, [resources.files(package)]
     for folder in folders:

@@ -1,9 +1,8 @@
-"""Read the inventory `conf/fleet.toml`: the expected clusters and nodes, their owners, and their
+"""Read the inventory `conf/fleet.toml`: the expected clusters and nodes, their owners, and
 addresses.
 
-An expected cluster or node without data is UNKNOWN, not absent. Unknown keys are refused: a
-misspelt `brokers` must not pass for an empty one. A secret stands elsewhere: the inventory has only
-a reference to it.
+An expected cluster or node without data is UNKNOWN, not absent. Unknown keys are refused, because a
+misspelt `brokers` must not count as an empty list. The inventory only refers to secrets.
 """
 
 from __future__ import annotations
@@ -33,10 +32,10 @@ from featurelib.landing.strimzi import KIND as STRIMZI
 from featurelib.landing.strimzi import RESOURCE
 from featurelib.words import clean, msgspec_fault, toml_line
 
-# Listeners in the inventory: HOST:PORT, a controller's also ID@HOST:PORT.
-# An IPv6 address is in brackets, with a zone if needed: [fe80::1%eth0]:9092.
+# Listeners in the inventory: HOST:PORT, a controller's also ID@HOST:PORT. An IPv6 address is in
+# brackets, with a zone if needed: [fe80::1%eth0]:9092.
 
-KAFKA_ID = re.compile("[A-Za-z0-9_-]{22}")  # a cluster id that Kafka generated
+KAFKA_ID = re.compile("[A-Za-z0-9_-]{22}")  # the form of the cluster ids that Kafka generates
 _ADDRESS = re.compile(r"(?:\[[0-9A-Fa-f:.]+(?:%[\w.~-]+)?\]|[^\s,/:@\[\]]+):(\d{1,5})", re.ASCII)
 _WITH_ID = re.compile(r"(?:(\d{1,10})@)?(.*)", re.ASCII | re.DOTALL)
 _CHROOT = re.compile(r"(?:/[^/\s,]+)*/?")
@@ -67,7 +66,7 @@ def is_ensemble(text: str) -> bool:
     return all(map(is_address, hosts.split(","))) and _CHROOT.fullmatch(slash + chroot) is not None
 
 
-_SHOWN = 5  # Maximum number of names in an error
+_SHOWN = 5  # the maximum number of names in an error
 ADDRESSES = "say how it is reached (--bootstrap HOST:PORT, --zookeeper HOST:PORT, --file PATH)"
 _SECURED = ("security", "controller_security", ZOOKEEPER)  # the keys with security settings
 _NO_ID = (
@@ -85,8 +84,8 @@ class FleetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """An entry [[cluster]] of the inventory: a cluster that is expected in the fleet."""
 
     id: Name  # the cluster id in the landing lines
-    name: str = ""  # the name for people; "" means the id
-    release: str = ""  # of the running software, such as 3.9 or 4.1.2; "" if unknown
+    name: str = ""  # the name for people; "" = the id
+    release: str = ""  # the release of the running software, such as 3.9 or 4.1.2; "" = unknown
     brokers: tuple[NodeId, ...] = ()  # the expected node ids
     controllers: tuple[NodeId, ...] = ()
     registrations_complete: bool = False  # the owner declares that no fenced broker is hidden
@@ -96,13 +95,13 @@ class FleetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     zookeeper: str = ""  # host:port,host:port/chroot
     file: str = ""  # a sandbox cluster
     security: Security = Security()
-    controller_security: Security | None = None  # of controllers' listeners, if different
-    zookeeper_security: Security = Security()  # of ZooKeeper's servers
+    controller_security: Security | None = None  # for controllers' listeners, if different
+    zookeeper_security: Security = Security()  # for ZooKeeper's servers
     owner: str = ""
     contact: str = ""
-    managed_by: str = ""  # who finalizes levels instead of us: strimzi, msk, …
-    managed_features: tuple[str, ...] | None = None  # its features; None means see `managed`
-    managed_as: str = ""  # its name for the cluster: NAMESPACE/NAME with strimzi, an ARN with msk
+    managed_by: str = ""  # the other system that finalizes levels: strimzi, msk, …
+    managed_features: tuple[str, ...] | None = None  # the manager's features; None = see `managed`
+    managed_as: str = ""  # the manager's name: NAMESPACE/NAME with strimzi, an ARN with msk
     labels: dict[str, str] = {}
     metrics: dict[str, str] = {}  # the labels of the cluster's series in Prometheus
 
@@ -137,10 +136,10 @@ class FleetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @property
     def managed(self) -> tuple[str, ...] | None:
-        """The features that `managed_by` finalizes, sorted; None means all features.
+        """The features that `managed_by` finalizes, sorted; None = all features.
 
-        Strimzi upgrades metadata.version and nothing else (its KRaftMetadataManager). For other
-        managers that is not known, so featurelib finalizes nothing unless the inventory says so.
+        Strimzi upgrades only metadata.version (its KRaftMetadataManager). For other managers the
+        features are unknown: featurelib finalizes a level only if the inventory permits it.
         """
         if not self.managed_by:
             return ()
@@ -160,11 +159,10 @@ class FleetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 # A part of the fleet: the choice of --owner, --label and --view, and of pages for owners and views.
-#
-# This is the only filter of clusters. A cluster with data that is not listed has neither owner
-# nor labels.
+# This is the only filter of clusters. A cluster with data that the inventory lacks has neither
+# owner nor labels.
 
-STRANGER = FleetEntry(id="")  # the entry of any cluster that is not listed
+STRANGER = FleetEntry(id="")  # the entry of any cluster that the inventory lacks
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -178,8 +176,8 @@ class View(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
     """The options that choose clusters. A cluster must match all of them; no option chooses all
-    clusters. `owner`: one of these, `""` = no owner. `label`: `key=value` or `key`; for each key
-    one of the given values. `view`: the name of a [[view]] of the inventory."""
+    clusters. `owner`: allowed owners, `""` = no owner. `label`: `key=value` or `key`; of several
+    values of a key one must match. `view`: the name of a [[view]] of the inventory."""
 
     owner: list[str] | None = None
     label: list[str] | None = None
@@ -188,13 +186,13 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetPart:
-    """The chosen clusters, a container of ids; `text` describes the choice, `options` are those of
+    """The chosen clusters, a container of ids. `text` describes the choice; `options` repeat it for
     a command, each after a blank."""
 
     text: str
     options: str
     ids: frozenset[str]
-    unlisted: Collection[str] | None  # None: listed clusters only; else also all but these
+    unlisted: Collection[str] | None  # None = only listed clusters; otherwise all but these, too
 
     def __contains__(self, cluster: object) -> bool:
         return cluster in self.ids or (self.unlisted is not None and cluster not in self.unlisted)
@@ -233,9 +231,9 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return tuple(sorted({entry.owner for entry in self.cluster if entry.owner}))
 
     def choose(self, choice: Choice, source: str, *, named: bool = False) -> FleetPart | None:
-        """Return the chosen clusters; None if no choice was made. Raises ConfigError, with
-        the nearest name, for an unknown owner, label or view, if no cluster matches all, and if a
-        cluster is `named`, too."""
+        """Return the chosen clusters; None = no choice was made. Raises ConfigError, with the
+        nearest name, for an unknown owner, label or view, if no cluster matches all options, and if
+        a cluster is `named`, too."""
         parts: list[str] = []
         rows: list[tuple[str, Sequence[str], Sequence[str]]]
         rows = [("--", choice.owner or (), choice.label or ())]
@@ -293,7 +291,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return next((entry for entry in self.cluster if entry.id == cluster_id), otherwise)
 
     def named(self, text: str | None, prefix: str = "") -> FleetEntry | None:
-        """Return the entry of the cluster with this id or name, if any. Raises ConfigError for a
+        """Return the entry of the cluster with this id or name, or None. Raises ConfigError for a
         name of several clusters; the message begins with `prefix`."""
         entries = [entry for entry in self.cluster if entry.id == text]
         entries = entries or [entry for entry in self.cluster if entry.name and entry.name == text]
@@ -305,8 +303,8 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return entries[0] if entries else None
 
     def find(self, text: str, source: str, *, advice: str = ADDRESSES) -> FleetEntry:
-        """Return the entry of the cluster with this id or name. Raises ConfigError for several, and
-        for none, with `advice` at the end."""
+        """Return the entry of the cluster with this id or name. Raises ConfigError for several
+        clusters, and for none, with `advice` at the end."""
         if (entry := self.named(text, f"{source}: ")) is not None:
             return entry
         titles = [entry.title for entry in self.cluster]
@@ -320,7 +318,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 def _expect_name(
     subject: str, fault: str, name: str, names: Collection[str], hint: str = ""
 ) -> None:
-    """Raise ConfigError for an unknown name, with the nearest known one, or else `hint`."""
+    """Raise ConfigError for an unknown name, with the nearest known name, or otherwise `hint`."""
     if name not in names:
         near = nearest(name, names, _SHOWN) if names else hint
         raise ConfigError(f"{subject}: {fault} {name!r}. {near}")
@@ -340,8 +338,8 @@ def _is_of(entry: FleetEntry, owners: Sequence[str], labels: Sequence[str]) -> b
 def parse_fleet(text: str, source: str, catalogue: Catalogue | None = None) -> Fleet:
     """Parse the inventory in `text`; relative paths begin at the folder of `source`.
 
-    With a `catalogue`, releases it does not know are refused. ConfigError names `source`, the
-    cluster and the key, what was expected and found; never a secret.
+    With a `catalogue`, unknown releases are refused. ConfigError has `source`, the cluster and the
+    key, the expected and the actual value; never a secret.
     """
     try:
         fleet = msgspec.toml.decode(text, type=Fleet)
@@ -480,5 +478,5 @@ def _anchored(entry: FleetEntry, folder: str) -> FleetEntry:
 
 
 def _repeated(values: Sequence[Value]) -> Value | None:
-    """Return the first value that occurs twice; None means all are distinct."""
+    """Return the first value that occurs twice; None = all values are distinct."""
     return next((value for i, value in enumerate(values) if value in values[:i]), None)

@@ -19,7 +19,7 @@ Mechanism = Literal[
     "", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI", "DIGEST-MD5"
 ]
 ZOOKEEPER = "zookeeper_security"  # the key with ZooKeeper's settings
-DIGEST = "DIGEST-MD5"  # the SASL mechanism of ZooKeeper; Kafka's listeners do not have it
+DIGEST = "DIGEST-MD5"  # the SASL mechanism of ZooKeeper, which Kafka's listeners lack
 
 REFERENCE = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*|file:.+")
 _FILE_KEYS = ("ca_file", "certificate_file", "key_file")
@@ -48,7 +48,7 @@ class Security(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     key_password: str = ""  # env:NAME or file:PATH
     check_hostname: bool = True
     kerberos_service_name: str = ""  # GSSAPI: the service in the brokers' principals, usually kafka
-    kerberos_domain_name: str = ""  # the brokers' host, if it differs from the address
+    kerberos_domain_name: str = ""  # the brokers' host, if different from the address
     oauth_token: str = ""  # env:NAME or file:PATH; read for each connection
     oauth_token_url: str = ""  # or: the token endpoint for the client below
     oauth_client_id: str = ""
@@ -71,7 +71,7 @@ def security_faults(security: Security, key: str) -> Iterator[str]:
             yield f"{key}.{name}: {text}"
 
 
-Check = tuple[str, bool, str]  # (key, true if it is wrong, sentence about that)
+Check = tuple[str, bool, str]  # (key, true if its value is wrong, sentence about the fault)
 
 
 def _checks(security: Security, *, is_zookeeper: bool) -> Iterator[Check]:

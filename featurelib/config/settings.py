@@ -1,5 +1,5 @@
-"""The settings of the audit, `conf/audit.toml`: ages, severities, mutes, retention. All keys have
-defaults. Unknown keys are refused: a misspelt one must not pass for a default."""
+"""Read the settings of the audit, `conf/audit.toml`: ages, severities, mutes, retention. Every key
+has a default. Unknown keys are refused, because a misspelt key must not count as a default."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from featurelib.errors import ConfigError
 from featurelib.feature import Name, NodeId, Severity
 from featurelib.words import msgspec_fault, toml_line
 
-# A mute needs a reason and a last day. A code without findings is refused, because such a mute
-# would silently have no effect.
+# A mute needs a reason and a last day. A code without findings is refused, because the mute would
+# silently have no effect.
 
 
 class MuteEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -55,7 +55,7 @@ def mutes_of(entries: Iterable[MuteEntry], fleet: Fleet, source: str) -> tuple[M
             code=entry.code,
             reason=entry.reason.strip() + (f" ({entry.by.strip()})" if entry.by.strip() else ""),
             until=entry.until,
-            # A cluster outside the inventory may have data, so the text may be an id.
+            # A cluster that the inventory lacks may have data, so the text may be an id.
             cluster=entry_named.id if entry_named else entry.cluster,
             feature=entry.feature,
             node=entry.node,
@@ -74,7 +74,7 @@ MICROSECONDS_AN_HOUR = 3_600_000_000
 class NamedPlaces(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The default places, [places]. A relative path begins at the folder of the settings file."""
 
-    tables: str | None = None  # for commands that read; a job writes to the place in its options
+    tables: str | None = None  # for commands that read; a job writes to the folder in its options
     journal: str | None = None  # ignored in a settings file of the current folder
 
 
@@ -85,7 +85,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     retention_days: Annotated[int, Meta(ge=7)] = 90  # how long old versions of tables stay readable
     vacuum: bool = False  # true: delete older files, and join small ones
     require_signature: bool = False  # true: approvals need a signature
-    allowed_signers: Name = "allowed_signers"  # accepted signers; beside the settings' file
+    allowed_signers: Name = "allowed_signers"  # the file with accepted signers, near the settings
     longest_approval_hours: Hours = 168.0  # the longest validity; a week has 168 hours
     forgotten_nights: Nights = 14  # days of READY until an upgrade counts as forgotten; 0 if never
     min_ready_days: Nights = 0  # days of READY before a plan is offered; 0 means at once

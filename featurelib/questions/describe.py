@@ -1,7 +1,7 @@
 """Describe one cluster: every node, its ranges, and the sources of finalized levels.
 
-The input is one ClusterView, so a live reading, a capture and the nightly's tables give the same
-description. The module judges nothing: remarks about a node come from the audit's findings.
+The input is one ClusterView, so live data, landing files and tables give equal descriptions. The
+module judges nothing: remarks about a node come from the audit's findings.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ Ranges = dict[str, Ends]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeShown:
-    """A broker or controller half in a description. `profile`: position of its ranges in the
-    description, None if unknown; `seen_at`: when they were read. `is_voter` is None if there is no
-    quorum was read. `epoch`: of its finalized features."""
+    """A node in one role in a description. `profile`: position of its ranges in the description,
+    None = unknown; `seen_at`: when they were read. `is_voter` None = the quorum was not read.
+    `epoch`: of the node's finalized features."""
 
     role: str
     node_id: int
@@ -64,7 +64,7 @@ class LevelShown:
     min_level: int | None
     text: str  # the level with its name; also a level that only kafka-features.sh printed
     is_disputed: bool
-    offended: tuple[int, ...]  # profiles of the nodes that do not support it
+    offended: tuple[int, ...]  # profiles of the nodes that do not support the level
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +91,7 @@ class FindingShown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Description:
-    """The description of a cluster. `controller` is None if unknown active controller.
+    """The description of a cluster. `controller` None = the active controller is unknown.
     `configured_voters`: the ids in its controller.quorum.voters, if they differ from the voters."""
 
     cluster_id: str
@@ -132,11 +132,11 @@ def describe(view: ClusterView, catalogue: Catalogue) -> Description:
     findings: list[Row] = view.judged.findings.to_pylist()
     # The most common ranges come first.
     used = Counter(p for p in subjects.profile.tolist() if p >= 0)
-    order = {p: i for i, p in enumerate(sorted(used, key=lambda p: (-used[p], p)))}
+    order = {p: index for index, p in enumerate(sorted(used, key=lambda p: (-used[p], p)))}
     ranges = (ranges_of(evidence.snapshots, position) for position in order)
     profiles = tuple({name: Ends(*ends) for name, ends in r.items()} for r in ranges)
-    newer = _newer_software(order, profiles, catalogue)
-    nodes = tuple(_nodes(view, evidence, order, findings, newer))
+    newer_software = _newer_software(order, profiles, catalogue)
+    nodes = tuple(_nodes(view, evidence, order, findings, newer_software))
     is_known = evidence.controller[0] >= 0 or any(node.is_active for node in nodes)
     return Description(
         cluster_id=view.cluster_id,
@@ -203,14 +203,14 @@ def _states_of(findings: Sequence[Row]) -> dict[tuple[str, int], str]:
     """Return (role, node id) → state, for nodes with a finding whose row has a state."""
     return {
         (row["role"], row["node_id"]): known.state
-        for code, known in reversed(finding_rows().items())  # the first wins
+        for code, known in reversed(finding_rows().items())  # the first finding wins
         for row in findings
         if known.state and row["code"] == code
     }
 
 
 def _leading_role(evidence: Evidence) -> Role | None:
-    """Return the role of the node that leads the cluster; None if unknown mode."""
+    """Return the role of the node that leads the cluster; None = the mode is unknown."""
     if evidence.membership.kraft[0]:
         return Role.CONTROLLER
     return Role.BROKER if evidence.membership.zookeeper[0] else None
@@ -218,7 +218,7 @@ def _leading_role(evidence: Evidence) -> Role | None:
 
 class _Answer(NamedTuple):
     """The newest response of a node: the epoch of its finalized features, its last error, and the
-    releases that offer its requests, as another tool listed them."""
+    releases with the supported requests that another tool listed."""
 
     epoch: int | None = None
     error: str = ""
@@ -226,7 +226,7 @@ class _Answer(NamedTuple):
 
 
 def _answer(evidence: Evidence, subject: int) -> _Answer:
-    """Return the newest response of the node `subject`; empty if it was never queried."""
+    """Return the newest response of the node `subject`; empty = the node was never queried."""
     nodes = evidence.subjects
     listener = int(nodes.listener[subject])
     if listener < 0:

@@ -1,6 +1,6 @@
-"""Find the reasons in an answer that conf/audit.toml mutes.
+"""Find the reasons in a result that conf/audit.toml mutes.
 
-A mute applies to a finding only: a muted reason still blocks, and is marked as muted.
+A mute applies to a finding only: a muted reason still blocks, and is shown as muted.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from featurelib.planning.goal import GOAL
 
 
 def over_reason(mutes: InForce, reason: Reason) -> SetAside | None:
-    """Return the mute of the finding behind a reason; None if none."""
+    """Return the mute of the finding behind a reason, or None."""
     if reason.judge == GOAL:  # an invalid request is no finding
         return None
     if reason.judge in GENERATIONS:
@@ -25,7 +25,7 @@ def over_reason(mutes: InForce, reason: Reason) -> SetAside | None:
 
 
 def over_row(mutes: InForce, row: Mapping[str, Any]) -> SetAside | None:
-    """Return the mute of a row of featurelib.schema.FINDING; None if none."""
+    """Return the mute of a row of featurelib.schema.FINDING, or None."""
     values = {name: row[name] for name in ("role", "node_id", "feature")}
     return mutes.over(row["code"], **values)
 

@@ -26,7 +26,7 @@ def warn_lowered(
     planned: Planned, lake: Lake | None, run: int | None, catalogue: Catalogue
 ) -> Planned:
     """Return the plan with a warning about levels that it upgrades and whose last change was a
-    downgrade; by the runs up to `run`, None means all."""
+    downgrade; by the runs up to `run`, None = all runs."""
     if lake is None or planned.plan is None:
         return planned
     cluster, moves = planned.plan.cluster, planned.plan.moves
@@ -37,14 +37,14 @@ def warn_lowered(
 
 def find_lowered(read: Read, run: int, raised: Set[tuple[str, str]]) -> dict[str, Lowered]:
     """Return cluster → levels in `raised` whose last change up to `run` was a downgrade."""
-    nights = remembered_runs(read, run)
-    if not raised or len(nights) == 1:
+    runs = remembered_runs(read, run)
+    if not raised or len(runs) == 1:
         return {}
     clusters, features = (sorted(set(names)) for names in zip(*raised, strict=True))
     lowered = defaultdict[str, Lowered](list)
     conditions = ("cluster", "in", clusters), ("feature", "in", features)
-    for cluster, moved in moved_levels(read, nights, *conditions).items():
-        for move, at in went_down(moved, nights):
+    for cluster, moves_by_cluster in moved_levels(read, runs, *conditions).items():
+        for move, at in went_down(moves_by_cluster, runs):
             if (cluster, move.feature) in raised:
                 lowered[cluster].append((move, at))
     return lowered

@@ -1,7 +1,7 @@
-"""Explain why a level of a feature cannot be finalized now: all proofs, and what unlocks it.
+"""Explain why a level of a feature cannot be finalized now: all proofs, and what unlocks the level.
 
-Dependencies rise with the level. A known refusal decides; else missing data decides; else nothing
-blocks it, and `featurelib plan` plans it.
+The dependencies of the level count, too. A known refusal decides; otherwise missing data decides;
+otherwise no reason blocks the level, and `featurelib plan` plans it.
 
 Proofs come from the policy and from each possible controller. A controller names only the first
 node. To find the others, the rules are applied again for one node at a time, with all other nodes
@@ -58,23 +58,23 @@ Moves = dict[str, int]
 
 
 class LevelStatus(StrEnum):
-    """The status of a level in `why-not`; `nothing` = nothing blocks it."""
+    """The status of a level in `why-not`; `nothing` = no reason blocks the level."""
 
     NOTHING = "nothing"
-    FINALIZED = "finalized"  # it is finalized at this level
+    FINALIZED = "finalized"  # the feature is finalized at this level
     BLOCKED = "blocked"
     UNKNOWN = "unknown"
 
 
 class LevelOf(NamedTuple):
-    """A feature and a level of it."""
+    """A feature and one of its levels."""
 
     feature: str
     level: int
 
 
 class NodeOf(NamedTuple):
-    """A broker or controller half of a node."""
+    """A node in one of its roles."""
 
     role: Role
     node_id: int
@@ -84,8 +84,8 @@ class NodeOf(NamedTuple):
 class Proof(Reason):
     """A reason with its evidence: the `source` of its rule, and its landing line.
 
-    `needed`: the range that the node must support, None if only the level matters, or if its start
-    is unknown. `seen_at`: microseconds, 0 if never. `line`: place of the line `line_id`.
+    `needed`: the range that the node must support, None = only the level matters, or the start is
+    unknown. `seen_at`: microseconds, 0 = never. `line`: file and number of the line `line_id`.
     """
 
     level: int = 0
@@ -113,8 +113,8 @@ class Proof(Reason):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WayOut:
     """The smallest change that makes a level possible: nodes to fix, nodes that only the
-    controllers' own rules refuse, and rules that refuse it anyway. `release`: the first that
-    supports it, None if unknown."""
+    controllers' own rules refuse, and rules that still refuse the level. `release`: the first that
+    supports it, None = unknown."""
 
     release: str | None
     fixes: tuple[Fix, ...]
@@ -124,7 +124,7 @@ class WayOut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhyNot:
-    """The answer of `why-not`. `current` is None if unknown; 0 if not finalized.
+    """The result of `why-not`. `current` None = unknown; 0 = not finalized.
 
     `moves`: all levels of the request, with dependencies; `words`: the arguments that plan them,
     after `featurelib plan CLUSTER`.
@@ -140,14 +140,14 @@ class WhyNot:
     proofs: tuple[Proof, ...] = ()
     unknown: tuple[Proof, ...] = ()
     agreed: Proof | None = None  # the controller accepted all moves in a probe
-    unlock: WayOut | None = None  # None: nothing blocks it, or a downgrade
+    unlock: WayOut | None = None  # None = no reason blocks the level, or a downgrade
     words: str | None = None
-    ahead: tuple[StepOutlook, ...] = ()  # the effects of the plan if nothing blocks it
+    ahead: tuple[StepOutlook, ...] = ()  # the effects of the plan if no reason blocks the level
 
 
 def why_not(view: ClusterView, feature: str, level: int, catalogue: Catalogue) -> WhyNot:
-    """Return the answer about `level` of `feature` on a cluster: all that blocks it (KIP-584,
-    KIP-778, KIP-1022).
+    """Return the result about `level` of `feature` on a cluster: all blockers (KIP-584, KIP-778,
+    KIP-1022).
 
     A level below the finalized one is judged as a lossless downgrade. For the finalized level the
     proofs are the nodes that do not support it.
@@ -211,7 +211,7 @@ def _unlock(
 
 
 def _moves(view: ClusterView, feature: str, level: int, catalogue: Catalogue) -> Moves:
-    """Return the level together with the lowest levels it needs: of its dependencies, and of
+    """Return the level together with the lowest necessary levels: of its dependencies, and of
     metadata.version in a controller's release (KIP-1022)."""
     moves = {feature: level}
     needs = unlock(known_cluster(view, moves), catalogue, feature, level).needs
@@ -311,14 +311,14 @@ def _evidence_of(view: ClusterView) -> _Seen:
 
 
 def _dated(proof: Proof, times: _Seen) -> Proof:
-    """Return the proof with its time and line: those of the finding, else of the node or levels."""
+    """Return the proof with the time and line of its finding, or of the node or levels."""
     half = proof.role, proof.node_id
     at, line = times.get((proof.code, *half, proof.feature or None)) or times.get(half, (0, 0))
     return replace(proof, seen_at=at, line_id=line)
 
 
 def _own_proofs(view: ClusterView, moves: Sequence[Move], catalogue: Catalogue) -> Iterator[Proof]:
-    """Yield the refusals by controllers of each possible release, naming all blocking nodes."""
+    """Yield the refusals by controllers of each possible release, with all blocking nodes."""
     cluster, mode = view.cluster, mode_of(view)
     levels = {update.feature: update.to_level for update in moves}
     supported = {NodeOf(n.role, n.node_id): n.supported for n in cluster.nodes}
@@ -347,11 +347,11 @@ def _own_proofs(view: ClusterView, moves: Sequence[Move], catalogue: Catalogue) 
 
 
 def _possible_leaders(cluster: Cluster, release: str, mode: str) -> Iterator[tuple[Cluster, bool]]:
-    """Yield the cluster led by each possible controller of `release`, one of equal nodes; and
-    whether that controller may respond now.
+    """Yield the cluster led by each possible controller of `release` (one of several equal nodes),
+    and true if that controller may respond now.
 
     The active controller leads, unless it is known to run another release and a controller of
-    `release` exists; that one would respond only after it is elected.
+    `release` exists; such a controller responds only after its election.
     """
     controllers = {node.node_id: node for node in cluster.nodes if node.role is Role.CONTROLLER}
     leads = controllers.get(cluster.active)
@@ -370,7 +370,7 @@ def _possible_leaders(cluster: Cluster, release: str, mode: str) -> Iterator[tup
 
 def _needed(refusal: Reason, dialect: Dialect, cluster: Cluster) -> Range | None:
     """Return the range that nodes must support if a rule requires more than the level: from the
-    active controller's lowest level on; None if unknown, or only the level."""
+    active controller's lowest level on. None = unknown, or only the level."""
     rules = {row.code: row.rule for row in dialect.rules}
     if refusal.code not in rules or "lowest" not in rules[refusal.code].columns:
         return None
@@ -427,7 +427,7 @@ def _refusals_by_cluster(
 
 
 def _steps(updates: Sequence[Move], dialect: Dialect) -> list[Step]:
-    """Return updates as requests: one for all but kraft.version if atomic, else one each."""
+    """Return updates as requests: if atomic, one for all but kraft.version; else one each."""
     order = sorted(updates, key=request_order)
     together = [move for move in order if dialect.can.atomic and move.feature != KRAFT_VERSION]
     groups = [together, *([move] for move in order if move not in together)]
@@ -435,7 +435,7 @@ def _steps(updates: Sequence[Move], dialect: Dialect) -> list[Step]:
 
 
 def highest_known(feature: str, cluster: Cluster, catalogue: Catalogue) -> int:
-    """Return the highest level that a node or a release has; the highest possible level for a
+    """Return the highest level that a node or a release has, or the highest possible level for a
     feature that its owner defines."""
     if feature not in catalogue.features:
         return HIGHEST_LEVEL

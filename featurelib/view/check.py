@@ -1,6 +1,6 @@
 """Show the result of `check`: possible levels, blockers of the others, and the next command.
 
-The values are those of the nightly's report; only the most important ones are shown.
+The values are those of the report; the page shows only the most important ones.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from featurelib.words import count, time_text
 
 POINT = "point of no return"
 MOST_NOTES = 3
-NextStep = tuple[str, tuple[str, ...]]  # the next step in words, and its commands
+NextStep = tuple[str, tuple[str, ...]]  # (the next step in words, its commands)
 
 
 def next_step(cluster: ReportedCluster, name: str, ways: str, *, is_live: bool) -> NextStep:
@@ -43,7 +43,7 @@ def next_step(cluster: ReportedCluster, name: str, ways: str, *, is_live: bool) 
 
 
 def _first_blocked(cluster: ReportedCluster) -> str:
-    """Return `FEATURE=LEVEL` of the first blocked ceiling; "" if none."""
+    """Return `FEATURE=LEVEL` of the first blocked maximum level; "" = none is blocked."""
     blocked = (row for row in cluster.readiness if row.verdict is Verdict.BLOCKED)
     levels = (f"{row.feature}={row.ceiling.number}" for row in blocked if row.ceiling)
     return next(levels, "") if cluster.verdict is Verdict.BLOCKED else ""

@@ -23,7 +23,7 @@ from featurelib.words import clean, code_text, count, metadata_first, nodes, som
 
 HOLDS_BACK = frozenset({Severity.BLOCKER, Severity.UNKNOWN})
 WARNS = frozenset({Severity.CRITICAL, Severity.UNKNOWN, Severity.WARNING})
-# These need a person, even if conf/audit.toml lowers their severities.
+# These findings need a person, even if conf/audit.toml lowers their severities.
 OPEN = frozenset({Verdict.UNKNOWN, Verdict.BLOCKED})
 IDLE = "nothing to do"
 TAKE_OUT = "take it out of the settings file"
@@ -37,7 +37,7 @@ Findings = Sequence[model.ReportedFinding]
 
 def fill_in(command: str | None) -> str:
     """Return advice for a command with a placeholder for the address: fill in the address, or set
-    the inventory's key; "" if there is no placeholder."""
+    the inventory's key; "" = there is no placeholder."""
     text = (
         f"Put a broker's address for {ANY_ADDRESS}: fleet.toml has no bootstrap for this cluster."
     )
@@ -270,7 +270,7 @@ def nodes_of(findings: Collection[model.ReportedFinding | SetAside]) -> str:
 
 
 def has_landed(findings: Findings) -> bool:
-    """Return true if the findings of a cluster do not say that it never had data."""
+    """Return true unless the findings show that the cluster never had data."""
     return all(finding.code not in tagged("no_data") for finding in findings)
 
 
@@ -380,7 +380,7 @@ def _remedy(finding: model.ReportedFinding) -> tuple[str, str]:
 
 
 def _fact(row: model.ReportedFinding) -> Hashable:
-    # A finding without a node differs from another one by all of its facts.
+    # A finding without a node differs from another by all of its facts.
     if row.node_id is None:
         return row
     values = (row.role, row.feature, row.finalized, row.level, row.supported, *row.facts.items())

@@ -13,9 +13,9 @@ from featurelib.view.model import Ingest
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFacts:
     """The facts of a run that its tables lack. `newest`: the time of the newest line, and
-    `max_age`: the age from which data does not count; microseconds, 0 if unknown. `release`:
-    featurelib's. `quarantine`: the number of lines left out, and place, reason and cluster of the
-    first."""
+    `max_age`: the age from which data does not count; microseconds, 0 = unknown. `release`:
+    featurelib's. `quarantine`: the number of quarantined lines, and place, reason and cluster of
+    the first ones."""
 
     release: str = ""
     ingest: Ingest | None = None

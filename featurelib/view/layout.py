@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 WIDEST, NARROWEST = 100, 40
 UNWRAPPED = 1_000_000  # a width for scripts: a paragraph is one line
-ROOM = 24  # the least columns for the last column of a table; with less each row is a paragraph
+ROOM = 24  # the least width of a table's last column; with less each row is a paragraph
 _STYLES = {
     "bold": "1", "dim": "2", "underline": "4", "red": "31", "green": "32", "yellow": "33",
     "magenta": "35", "cyan": "36",
@@ -148,11 +148,11 @@ class Page:
         self._lines += wrap(text, self.width, " " * indent + start, margin, parts=self._parts)
 
     def item(self, text: str, indent: int = 0) -> None:
-        """Add a paragraph. Its second and further lines are indented by two more columns."""
+        """Add a paragraph; indent its second and further lines by two more columns."""
         self.text(text, indent, indent + 2)
 
     def line(self, text: str = "") -> None:
-        """Add a line unchanged, such as a command; an empty line without a text."""
+        """Add a line unchanged, such as a command, or an empty line without a text."""
         self._lines.append(text)
 
     def head(self, text: str) -> None:

@@ -127,7 +127,7 @@ def named(cluster: str, name: str) -> str:
 
 
 def name_of(entry: JournalEntry, names: Mapping[str, str]) -> str:
-    """Return an entry's cluster name: the inventory's, or the name when it was sent."""
+    """Return the cluster name of a journal entry: the inventory's, or the name at sending."""
     intent = entry.intent
     return names.get(intent.cluster) or intent.name or intent.cluster
 
@@ -287,14 +287,14 @@ def _next_command(ending: Ending, args: ClusterArgs | None, again: str, approve:
     codes = {u.code for u in updates if u.fate in {Fate.REJECTED, Fate.OVERTAKEN}}
     if codes == {NOT_AUTHORIZED}:
         return f" Run the same plan and approval again, as a user with ALTER: {again}"
-    if codes:  # no part of it can still be applied
+    if codes:  # no update of it can still be applied
         return f" Make a new plan: {args.plan}" if args else ""
     again = f" Go on with the same plan: {again}" if again else ""
     return f" Approve the plan again: {approve}" if approve else again
 
 
 def before_return(ending: Ending, plan: Plan) -> str:
-    """Return what controllers need before older software; "" means nothing was downgraded."""
+    """Return what controllers need before older software; "" = no level was downgraded."""
     is_lower = any(move.to_level < move.from_level for move in plan.moves)
     is_kraft = plan.requirements.features_node_version is None
     is_over = ending.kind is EndingKind.APPLIED and is_lower and is_kraft
@@ -326,7 +326,7 @@ def _outcomes(step: StepOutcome) -> Iterator[str]:
 
 
 def _proof(step: StepOutcome) -> str:
-    """Return why a request cannot be applied any more, or still can; "" without such a proof."""
+    """Return why a request cannot be applied any more, or still can be; "" without this proof."""
     if not step.unproven:
         return clean(step.proof, 2000) if step.proof else ""
     is_accepted = all(outcome.code == NO_ERROR for outcome in step.updates)

@@ -23,12 +23,12 @@ from featurelib.view.model import Level, Readiness, ReportedCluster, ReportedRet
 from featurelib.words import brokers_and_controllers, count
 
 NOT_LISTED = (0, 0)
-LABEL = 24  # Maximum length of a bar's label, in characters
+LABEL = 24  # the maximum length of a bar's label, in characters
 BARS = 30  # Maximum number of bars in one plot, and in all plots of a cluster's page
 STATES = {"unfit": "does not fit", "holds": "in the way", "fits": "", "silent": "not known"}
 Node = tuple[str, int]  # the role and the id of a node
 Ends = tuple[int, int]
-Seen = Sequence[tuple[list[Node], dict[str, Ends] | None]]  # None if unknown ranges
+Seen = Sequence[tuple[list[Node], dict[str, Ends] | None]]  # (nodes, their ranges; None = unknown)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +68,7 @@ class Plot:
     marks: tuple[Mark, ...]
     levels: tuple[int, ...]  # the levels at the ends of bars and at the marks
     words: str
-    troubled: bool  # true if a node blocks the target or is incompatible with the finalized level
+    troubled: bool  # true if a node blocks the target or lacks the finalized level
     quiet: bool  # true if the feature needs no action
 
 
@@ -135,7 +135,7 @@ def _bar(nodes: Sequence[Node], state: str, ends: Ends | None) -> Bar:
         [number for role, number in nodes if role == half.text]
         for half in (Role.BROKER, Role.CONTROLLER)
     )
-    ids = {number for _, number in nodes}  # two halves of one process are one node
+    ids = {number for _, number in nodes}  # a combined node counts once
     parts = [STATES[state]]
     if ends is not None:
         low, high = ends

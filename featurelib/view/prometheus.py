@@ -1,8 +1,7 @@
 """Render the report in Prometheus' text format, for a node exporter's textfile collector.
 
-The same values as in the other reports; a label's value is escaped as the format asks. A metric has
-no sample if its value is unknown; no level is ever guessed. Alerts and the dashboard in `conf/` use
-these names.
+The values are those of the other reports; a label's value is escaped as the format requires. A
+metric has no sample if its value is unknown. Alerts and the dashboard in `conf/` use these names.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from featurelib.view.model import Report, ReportedCluster
 
 PREFIX = "featurelib_"
 EPOCH = date(1970, 1, 1)
-Sample = tuple[str, float | None]  # the labels of a metric's sample, and its value; None if unknown
+Sample = tuple[str, float | None]  # (labels, value) of a sample; value None = unknown
 
 
 def render_prometheus(report: Report) -> str:
-    """Return the metrics of one run as text; a metric without samples is left out."""
+    """Return the metrics of one run as text; omit metrics without samples."""
     lines = []
     for name, text, samples in (*_of_fleet(report), *_of_clusters(report), *_of_features(report)):
         values = {labels: value for labels, value in samples if value is not None}
@@ -107,7 +106,7 @@ def _of_features(report: Report) -> Iterator[tuple[str, str, list[Sample]]]:
         ("ceiling", "Highest level that the audit aims at."),
         ("downgrade_floor", "Lowest level that can be had again without losing metadata."),
     ):
-        # The ceiling of an UNKNOWN feature is unknown.
+        # The maximum level of an UNKNOWN feature is unknown.
         rows_known = [row for row in rows if (name, row[1].verdict) != ("ceiling", Verdict.UNKNOWN)]
         levels = [(_labels(**about), getattr(ready, name)) for about, ready in rows_known]
         numbers = [(labels, None if level is None else level.number) for labels, level in levels]

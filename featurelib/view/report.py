@@ -65,7 +65,7 @@ MOST = 5000  # Maximum number of clusters with details and a page; the worst clu
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LONGEST_REASON = 250
 _LEVEL = model.Level, model.Level | None
-LEVELS: dict[type, list[str]] = {  # type → its fields that hold levels
+LEVELS: dict[type, list[str]] = {  # type → its fields that contain levels
     kind: [name for name, hint in get_type_hints(kind).items() if hint in _LEVEL]
     for kind in (
         model.ReportedFinding,
@@ -229,9 +229,9 @@ def add_details(
 
 
 def narrow(report: model.Report, part: FleetPart) -> model.Report:
-    """Return the report on the clusters of a part, counted and ranked as if there were no others.
+    """Return the report on the clusters of a part, counted and ranked without other clusters.
 
-    Mutes without a match there are left out, and so are counts over the whole fleet.
+    The result omits mutes without a match in the part, and counts over the whole fleet.
     """
     clusters = [cluster for cluster in report.clusters if cluster.key in part]
     causes, fleet = digest.rank_causes(clusters), _count_fleet(clusters)
@@ -346,8 +346,8 @@ class _Reader:
     def _commands(
         self, entry: Entry, plan_file: str | None, steps: Sequence[model.ReportedStep]
     ) -> tuple[str, ...]:
-        """Return the command that shows a cluster's plan before anything is sent or, without a plan
-        file, the command that makes the plan; () if no step is ours now."""
+        """Return the command that shows a cluster's plan before a request is sent or, without a
+        plan file, the command that makes the plan; () = no step is ours now."""
         if all(step.managed_by is not None or step.waits for step in steps):
             return ()
         plan = f"featurelib plan {shlex.quote(entry.argument)} upgrade-all{self._ways(entry)}"

@@ -1,10 +1,9 @@
 """List the tasks of the day, as groups of findings and plans, most urgent first.
 
 Input: the clusters of a report. Output: a `Task` for each group; views show the first `MOST` and
-link to the rest. A group has the findings with the same rank, verb and code, by the row of the
-finding. Every cluster that needs action is in a group, and no other cluster.
-
-A plan waits if a level was downgraded, or if this run has no data of the cluster.
+link to the others. A group has the findings with equal rank, verb and code, by the row of the
+finding. Every cluster that needs action is in a group, and no other cluster. A plan waits if a
+level was downgraded, or if this run has no data of the cluster.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from featurelib.words import count, some, time_text
 
 MOST = 7  # Maximum number of groups that are shown
 NAMES = 3  # Maximum number of names of clusters in one line
-# The rank of a finding without a rank of its own, or with a changed severity.
+# The rank of a finding without its own rank, or with a changed severity.
 USUAL = {
     Severity.CRITICAL: Todo(verb="Fix", rank=10),
     Severity.UNKNOWN: Todo(verb="Fix", rank=50),
@@ -49,7 +48,7 @@ def plan_day(clusters: Clusters, run: ReportedRun, change: Change | None) -> tup
             rows[todo_for(finding), finding.code].append((cluster, finding))
     groups = [(todo, _fix(todo, code, f)) for (todo, code), f in rows.items()]
     fallen = setbacks(clusters, change)
-    # Findings of each kind, also if settings lowered their severity.
+    # Findings of each kind, even if settings lowered their severity.
     keys = {cluster.key for clusters_fallen in fallen.values() for cluster in clusters_fallen}
     ready = [c for c in clusters if c.steps and c.key not in keys and not _has_no_data(c, run)]
     groups += [*_ask(fallen, change), *_without_new_data(clusters, run), *_waiting(ready)]
@@ -79,8 +78,8 @@ def todo_for(finding: ReportedFinding) -> Todo:
 
 
 def _to_do(cluster: ReportedCluster) -> list[ReportedFinding]:
-    """Return the findings to act on, without findings that follow from others: the range of a stale
-    node, others of a node with a critical finding, silent nodes and unread voters of a quorum
+    """Return the findings to act on. Omit findings that follow from others: the range of a stale
+    node, others of a node with a critical finding, unreachable nodes and unread voters of a quorum
     without a majority, and repeated findings about old data."""
     serious = [f for f in digest.unmuted(cluster.findings) if f.severity is not Severity.INFO]
     follow, critical = _consequences(serious), Severity.CRITICAL
@@ -134,7 +133,7 @@ def _fix(kind: Todo, code: str, rows: Rows) -> Task:
     elif how:
         is_urgent = kind.rank < USUAL[Severity.UNKNOWN].rank
         how = digest.remedy_of_several(rows, f"{group.messages[0]} " * is_urgent)
-    # Commands that unregister stand only in the cluster's details, with their conditions.
+    # Only the cluster's details show commands that unregister, with their conditions.
     is_told = kind.verb == COLLECT.verb or not (clusters[1:] or code in tagged("stale", "removes"))
     commands = group.commands * is_told
     how = f"{how} {digest.fill_in(group.first.command) * bool(commands)}".strip()

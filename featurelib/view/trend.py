@@ -1,7 +1,7 @@
 """Compute the changes since the previous run, and the trends over all kept runs.
 
-A trend is a row of numbers, one per run, drawn on the page as a line beside its first and last. A
-run without a count has no number.
+A trend is a row of numbers, one per run, drawn on the page as a line between its first and last
+value. A run without the count has no number.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ def _changed_level(
 
 
 def changed(change: model.Change, verdict: Verdict) -> int:
-    """Return how many more clusters have this verdict than in the previous run."""
+    """Return the increase of the number of clusters with this verdict since the previous run."""
     moved = change.verdicts
     return sum(c.after is verdict for c in moved) - sum(c.before is verdict for c in moved)
 

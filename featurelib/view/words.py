@@ -38,7 +38,7 @@ _KINDS = {
     UpgradeType.SAFE_DOWNGRADE.name: "SAFE DOWNGRADE",
     UpgradeType.UNSAFE_DOWNGRADE.name: "UNSAFE DOWNGRADE, METADATA MAY BE LOST",
 }
-# Tried on real nodes: tests/backends/test_return_to_older_real.py, tests/walk/returning.py.
+# Measured on real nodes: tests/backends/test_return_to_older_real.py, tests/walk/returning.py.
 SNAPSHOT_FIRST = (
     "A controller or combined node ends at start while its metadata log replays a level that its "
     "software does not support. Each of them first needs a metadata snapshot written after the "
@@ -170,13 +170,13 @@ def after_ours(managed: Sequence[model.ReportedCluster]) -> str:
     return f"Apply our plan{names} first. " if with_ours else ""
 
 
-def one_way(points: Mapping[str, Sequence[str]]) -> str:
+def one_way(levels_by_cluster: Mapping[str, Sequence[str]]) -> str:
     """Return the sentence about points of no return: cluster name → levels; "" if none."""
-    features = [name for name, levels in points.items() if levels]
+    features = [name for name, levels in levels_by_cluster.items() if levels]
     if len(features) != 1:
         return f"Some levels of {some(features, 2)} cannot be taken back. " if features else ""
-    suffix = f" of {features[0]}" if len(points) > 1 else ""
-    return f"Point of no return{suffix}: {some(points[features[0]], FEATURES)}. "
+    suffix = f" of {features[0]}" if len(levels_by_cluster) > 1 else ""
+    return f"Point of no return{suffix}: {some(levels_by_cluster[features[0]], FEATURES)}. "
 
 
 def warns_besides(cluster: model.ReportedCluster) -> bool:
