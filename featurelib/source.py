@@ -259,17 +259,17 @@ def choose_entries(
         meant = [choose(replace(options, cluster=name), inventory, source) for name in chosen]
     else:
         meant = [entry for entry in inventory.cluster if part is None or entry.id in part]
-    missing, keys = (
+    lack, keys = (
         "does not say how it is reached",
         "a way to reach them (bootstrap, zookeeper or file)",
     )
     if by_metrics:
-        missing = "does not say which labels its series have (metrics)"
+        lack = "does not say which labels its series have (metrics)"
         keys = 'metrics, the labels of their series, as metrics = { namespace = "kafka" }'
     entries = [e for e in meant if (e.metrics if by_metrics else is_named or e.is_reachable)]
     for entry in meant:
         if entry not in entries:
-            say(f"{entry.title}: left out, {source} {missing}")
+            say(f"{entry.title}: left out, {source} {lack}")
     if not inventory.cluster and not entries:
         raise ConfigError(lists_none(source))
     if not entries:
