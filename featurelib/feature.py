@@ -61,7 +61,7 @@ class Witness(IntEnum):
 
     FEATURES_NODE = 0  # the znode /feature; epoch = data version of the znode
     BROKER = 1  # epoch = last applied offset, in ZooKeeper mode the znode's version
-    METADATA_LOG = 2  # epoch = offset
+    METADATA_LOG = 2  # the epoch is the log's offset
     CONTROLLER = 3  # ApiVersions of a controller; epoch = offset of its last feature record
     TOOL = 4  # kafka-features.sh describe: it names no node, so its output is only a hint
     SCRAPE = 5  # metrics of nodes (KIP-1180): feature names are changed, and there is no epoch
@@ -109,6 +109,6 @@ class Severity(StrEnum):
 
     CRITICAL = "critical"  # a cluster is broken, or will be at the next restart
     BLOCKER = "blocker"  # a level cannot be finalized
-    UNKNOWN = "unknown"  # evidence is missing
+    UNKNOWN = "unknown"  # evidence for a verdict is missing
     WARNING = "warning"  # a person should check it
     INFO = "info"

@@ -147,7 +147,7 @@ class Reason(Advice):
     code: str
     feature: str = ""
     level: int | None = None
-    node: str = ""  # such as `broker 3`
+    node: str = ""  # the node's title, such as `broker 3`
     supported: tuple[int, int] | None = None  # None: not listed, or no node
     # True if the controller would return this reason. A controller returns only its first reason.
     is_answer: bool = False
@@ -176,7 +176,7 @@ class Recipient:
     `leader` led the quorum in `leader_epoch` at the last query.
     """
 
-    role: str  # controller, broker
+    role: str  # the node's role: controller or broker
     node: int
     address: str
     leader: int

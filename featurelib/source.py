@@ -331,8 +331,8 @@ class Source:
     made_from: str
     wanted: Wanted  # the options that chose the cluster
     inputs: Inputs  # the inputs of the judgement
-    guards: Guards  # for plans from this data
-    mutes: tuple[Mute, ...] = ()  # mutes in conf/audit.toml
+    guards: Guards  # the guards of plans from this data
+    mutes: tuple[Mute, ...] = ()  # the mutes in conf/audit.toml
     lake: Lake | None = None  # the tables, if the data comes from tables
 
     @property

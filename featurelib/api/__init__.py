@@ -45,4 +45,4 @@ from featurelib.controller.apply import UpdateResult as UpdateResult
 from featurelib.feature import UpgradeType as UpgradeType
 from featurelib.planning.goal import RequestedLevels as RequestedLevels
 
-Tables = NightTables  # the public name
+Tables = NightTables  # the public name of NightTables

@@ -304,7 +304,7 @@ def _apply_file(
             if opened.is_new:
                 chosen.say(f"new journal: {opened.path}")
             ending = controller.apply(order, watcher, opened)
-            with suppress(ApprovalError):  # withdrawn or expired since
+            with suppress(ApprovalError):  # the approval was withdrawn or expired since
                 controller.check_clearance(order, opened)
                 again = ""
     except FeatureLibError as error:

@@ -65,7 +65,7 @@ def check(
     several = [clusters] if isinstance(clusters, str | Chosen) else clusters
     if not (chosen := [choose(cluster) for cluster in several]):
         raise ConfigError("check: No cluster is named. Name a cluster of the inventory.")
-    find_settings(chosen[0].wanted.config)  # report faulty settings first
+    find_settings(chosen[0].wanted.config)  # report invalid settings first
     if html is not None:
         with needing("--html needs the package jinja2", "kafka"):
             from featurelib.view.html import pages_of

@@ -38,7 +38,7 @@ class Answer(Generic[Value]):
     make_rows: Callable[[], Iterable[dict[str, object]]]
     make_document: Callable[[], object]
     page: Callable[[int | None], Page]
-    exit_code: int = 0  # of the command of this name
+    exit_code: int = 0  # the exit code of the command with this name
 
     @property
     def rows(self) -> tuple[dict[str, object], ...]:
@@ -53,7 +53,7 @@ class Answer(Generic[Value]):
     def __str__(self) -> str:
         return self.text
 
-    def __repr__(self) -> str:  # for notebooks
+    def __repr__(self) -> str:  # notebooks show this text
         return self.text
 
     def json(self) -> str:
@@ -115,7 +115,7 @@ def to_frame(rows: Iterable[dict[str, object]]) -> Any:
         import pyarrow as pa
 
         table = pa.Table.from_pylist(list(rows))
-        return table.to_pandas(integer_object_nulls=True)  # otherwise a level becomes 27.0
+        return table.to_pandas(integer_object_nulls=True)  # pandas turns 27 into 27.0 otherwise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

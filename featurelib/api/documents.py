@@ -83,7 +83,7 @@ def keys_of(kind: type) -> dict[str, str] | None:
     """Return JSON key → attribute of a type; None if the type is no JSON object."""
     if is_dataclass(kind):
         return KEYS.get(kind) or {field.name: field.name for field in fields(kind)}
-    names = getattr(kind, "_fields", None)  # of a named tuple
+    names = getattr(kind, "_fields", None)  # the fields of a named tuple
     return names and dict(zip(names, names, strict=True))
 
 

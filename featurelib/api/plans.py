@@ -40,7 +40,7 @@ class PlanAnswer(Answer[Planned]):
     neither."""
 
     file: PlanFile | None
-    path: str | None = None  # of the plan's file
+    path: str | None = None  # the path of the plan's file
 
     @property
     def is_made(self) -> bool:
@@ -124,7 +124,7 @@ def _plan(chosen: Chosen, intent: Intent, *, probe: bool, out: str | None) -> Pl
         source, planned = _plan_by_probe(chosen, intent)
     else:
         source = chosen.source()
-        words = map(quote, intent.text.split())  # for the remedies of a refusal
+        words = map(quote, intent.text.split())  # words for the remedies of a refusal
         site = replace(source.view.site, change=" ".join(words))
         source = replace(source, view=replace(source.view, site=site))
         planned = make_plan(source.view, intent, catalogue, guards=source.guards)

@@ -14,7 +14,7 @@ from featurelib.rows import Bool, Int, pick
 
 _CLUSTER, _ROLE = 32, 31  # the bit positions of the parts in a node key
 _CONTROLLER = 1 << _ROLE
-_DENSE = 16  # up to 16 possible keys per key a table is faster than a search
+_DENSE = 16  # for up to 16 possible keys per key, a table is faster than a search
 
 
 def node_key(cluster: Int, role: Int | int, node_id: Int) -> Int:

@@ -227,7 +227,7 @@ class Software:
         for release in ZOOKEEPER_RELEASES:
             name = generation_of(release, "zk")
             mask = zookeeper & np.array([line in ("", name) for line in generations], dtype=bool)
-            if release == ZOOKEEPER_RELEASES[0]:  # too old to have these levels
+            if release == ZOOKEEPER_RELEASES[0]:  # this software is too old to have these levels
                 mask[self._evidence.levels.modern] = False
             if mask.any():
                 spoken[name, release] = mask

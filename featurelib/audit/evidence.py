@@ -216,7 +216,7 @@ class Evidence:
     """The evidence about a batch of clusters as columns, ready to be judged."""
 
     clusters: list[str]
-    as_of: int  # microseconds, like max_age
+    as_of: int  # the time of the judgement, microseconds; so is max_age
     max_age: int
     landed: Bool
     snapshots: Snapshots  # the snapshot rows from which the columns are made

@@ -53,7 +53,7 @@ class Questions:
     """
 
     cluster: Int
-    feature: Int  # a position in `names`
+    feature: Int  # the feature's position in `names`
     names: list[str]
     current: Int
     finalized_min: Int

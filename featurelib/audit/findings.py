@@ -309,7 +309,7 @@ def without_blanks(row: Mapping[str, Any]) -> dict[str, Any]:
 # A row of featurelib.schema.FINDING, or the columns of the row that the texts use.
 FindingColumns = Mapping[str, Any]
 _OF_WORDS = "code role node_id feature finalized_level level min_version max_version observed_at"
-_DENSE = 4  # up to 4 possible kinds per row a table is faster than a sort
+_DENSE = 4  # for up to 4 possible kinds per row, a table is faster than a sort
 
 
 class FindingWords:

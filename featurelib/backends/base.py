@@ -28,7 +28,7 @@ from featurelib.words import OTHER_CLUSTER, clean, some
 Say = Callable[[str], None]
 Check = Callable[[], None] | None  # raises an error if the request must not be sent
 SHOWN = 3  # the maximum number of clusters in an error message
-OF_A_FILE = "featurelib.extras.sandbox.backend:open_embedded"  # opens sandbox clusters
+OF_A_FILE = "featurelib.extras.sandbox.backend:open_embedded"  # the opener of sandbox clusters
 TIMEOUT_SECONDS = 10.0  # seconds to connect to a node, and again for its response
 
 
@@ -36,7 +36,7 @@ TIMEOUT_SECONDS = 10.0  # seconds to connect to a node, and again for its respon
 class Abilities:
     """The guarantees of a backend. `validate_only`: no request that only validates is applied."""
 
-    mode: str  # kraft or zk
+    mode: str  # the cluster's mode: kraft or zk
     validate_only: bool
 
 

@@ -162,11 +162,11 @@ class Tables:
     releases: tuple[str, ...]
     features: tuple[str, ...]  # metadata.version first, then in the order Kafka lists them
     width: int
-    level_known: Bools  # [release, feature, level]
+    level_known: Bools  # [release, feature, level] true if the release knows the level
     changes: Levels  # [release, level, 0 to width] number of lossy levels up to a metadata.version
-    oldest: Levels  # [release, feature]
-    newest_stable: Levels  # [release, feature]
-    newest_unstable: Levels  # [release, feature]
+    oldest: Levels  # [release, feature] the oldest level
+    newest_stable: Levels  # [release, feature] the newest stable level
+    newest_unstable: Levels  # [release, feature] the newest level, stable or not
     # One row per dependency: in RELEASE, FEATURE at LEVEL requires OTHER at LEAST or higher.
     dependencies: Levels
 

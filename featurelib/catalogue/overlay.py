@@ -59,7 +59,7 @@ def contradictions(rows: Rows) -> Iterator[Contradiction]:
             if not fits:
                 is_whole = False
                 yield Contradiction(row=row, column=column, expected=expected, found=str(value))
-    if is_whole:  # otherwise a release cannot be built
+    if is_whole:  # if rows are missing, a release cannot be built
         by_release = {software.release: software for software in release_catalogues(rows)}
         for row in rows.release:
             yield from _of_release(by_release[row.release], row, rows)

@@ -31,7 +31,7 @@ class VersionRow(_Row, frozen=True, kw_only=True):
 
     KEY: ClassVar[tuple[str, ...]] = ("level",)
     level: Level
-    name: Name  # 4.0-IV3
+    name: Name  # the level's name, such as 4.0-IV3
     release: str  # the release that introduced the level
     loses_metadata_below: bool  # true: a downgrade from it may lose metadata (didMetadataChange)
     purpose: str = ""
@@ -45,7 +45,7 @@ class LevelRow(_Row, frozen=True, kw_only=True):
     feature: Name
     level: Level
     default_from: str  # the name of the metadata.version from which new clusters have the level
-    dependency: str = ""  # such as metadata.version=23; several separated by ;
+    dependency: str = ""  # the dependency, such as metadata.version=23; several are separated by ;
     stable_since: str
     irreversible: bool = False
     source: str = ""

@@ -70,7 +70,7 @@ def _end(command: Any, args: tuple[Any, ...], options: dict[str, Any], whole: bo
 
 def _show(error: typer.TyperException) -> None:
     """Print a usage error: its text, the command's usage, and the page about options."""
-    context = getattr(error, "ctx", None)  # of an invalid command line
+    context = getattr(error, "ctx", None)  # click's context of an invalid command line
     if context is not None and error.format_message() == context.get_help():
         print(context.get_help(), file=sys.stderr)  # a call without arguments is no error
         return

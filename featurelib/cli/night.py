@@ -71,7 +71,7 @@ class Places:
     out: str | None
     fleet: Fleet
     listed_in: str  # the file of the inventory
-    wanted: Wanted  # for commands in messages
+    wanted: Wanted  # the options that messages repeat in commands
     settings: Settings
     mutes: tuple[Mute, ...]
     as_of: int | None
@@ -236,7 +236,7 @@ def judge_and_publish(
         listed_in=places.listed_in,
         find_line=find_places(store.rows, lines_of(audited.judged.findings)).get,
     )
-    if places.out is not None or limit == 0:  # for a caller that shows every row
+    if places.out is not None or limit == 0:  # without a limit the caller shows every row
         max_age, inventory = places.settings.max_age, places.fleet.inventory
         report = detail_worst(
             report,

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from featurelib.spark.store import Store
 
 NAME = ".featurelib.run.json"
-DAY = 86_400_000_000  # microseconds
+DAY = 86_400_000_000  # the length of a day in microseconds
 Stamps = dict[str, tuple[int, int]]  # file → size, and time of its last change in nanoseconds
 
 

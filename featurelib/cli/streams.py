@@ -23,8 +23,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, NoReturn
 
-OUTPUT, ERRORS = 1, 2  # numbers of file descriptors
-OUTPUT_LOST = 74  # EX_IOERR of sysexits.h
+OUTPUT, ERRORS = 1, 2  # the file descriptors of stdout and stderr
+OUTPUT_LOST = 74  # the exit code EX_IOERR of sysexits.h
 READER_GONE = 141  # the shell's exit code for SIGPIPE
 INTERRUPTED = 130
 MESSAGE = "error: interrupted; run the command again, nothing is done twice"
@@ -102,7 +102,7 @@ def take_over(*, is_json: bool = False) -> None:
     """Replace standard output and standard error by streams that escape control characters;
     `is_json`: standard output will be JSON."""
     closed = [number for number in (0, OUTPUT, ERRORS) if not _is_open(number)]
-    for _ in closed:  # in this order, so that no opened file gets a descriptor from 0 to 2
+    for _ in closed:  # the order ensures that no opened file gets a descriptor from 0 to 2
         os.open(os.devnull, os.O_RDWR)
     fault = OSError(errno.EBADF, os.strerror(errno.EBADF)) if OUTPUT in closed else None
     codecs.register_error(_ESCAPED, _escape_what_is_lacking)

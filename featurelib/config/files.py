@@ -191,7 +191,7 @@ def write_whole(path: str, content: bytes | Iterable[bytes], option: str = "--ou
     parts = [content] if isinstance(content, bytes) else content
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with open(unfinished, "wb") as file:  # with the permissions of the caller's umask
+        with open(unfinished, "wb") as file:  # the file gets the permissions of the caller's umask
             number = sum(1 for part in parts if file.write(part))
             file.flush()
             os.fsync(file.fileno())

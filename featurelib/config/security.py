@@ -40,19 +40,19 @@ class Security(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     protocol: Protocol = "PLAINTEXT"
     mechanism: Mechanism = ""
-    username: str = ""  # for PLAIN, SCRAM and DIGEST-MD5
-    password: str = ""  # env:NAME or file:PATH
+    username: str = ""  # the user for PLAIN, SCRAM and DIGEST-MD5
+    password: str = ""  # where the password is: env:NAME or file:PATH
     ca_file: str = ""  # PEM; empty: the system's authorities
     certificate_file: str = ""  # PEM, for listeners with client authentication
     key_file: str = ""
-    key_password: str = ""  # env:NAME or file:PATH
+    key_password: str = ""  # where the key's password is: env:NAME or file:PATH
     check_hostname: bool = True
     kerberos_service_name: str = ""  # GSSAPI: the service in the brokers' principals, usually kafka
     kerberos_domain_name: str = ""  # the brokers' host, if different from the address
     oauth_token: str = ""  # env:NAME or file:PATH; read for each connection
     oauth_token_url: str = ""  # or: the token endpoint for the client below
     oauth_client_id: str = ""
-    oauth_client_secret: str = ""  # env:NAME or file:PATH
+    oauth_client_secret: str = ""  # where the client's secret is: env:NAME or file:PATH
     oauth_scope: str = ""
 
     @property

@@ -27,8 +27,8 @@ class MuteEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """An entry [[mute]] of the settings. An empty key matches any value."""
 
     code: str  # the code of the muted findings
-    reason: str  # shown with muted findings
-    by: str = ""  # the person to ask
+    reason: str  # the reason that reports show with muted findings
+    by: str = ""  # the person to ask about the mute
     until: date  # the last day of the mute, in UTC
     cluster: str = ""  # an id, or a name of the inventory
     feature: str = ""
@@ -67,7 +67,7 @@ def mutes_of(entries: Iterable[MuteEntry], fleet: Fleet, source: str) -> tuple[M
 
 LONGEST_WAIT_NIGHTS = 366 * 100
 Nights = Annotated[int, Meta(ge=0, le=LONGEST_WAIT_NIGHTS)]
-Hours = Annotated[float, Meta(gt=0, le=24 * LONGEST_WAIT_NIGHTS)]  # rejects NaN and infinity
+Hours = Annotated[float, Meta(gt=0, le=24 * LONGEST_WAIT_NIGHTS)]  # bounds reject NaN and infinity
 MICROSECONDS_AN_HOUR = 3_600_000_000
 
 

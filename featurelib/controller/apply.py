@@ -46,7 +46,7 @@ from featurelib.planning.owners import expect_ours
 from featurelib.planning.requirements import plan_faults
 
 NO_PLAN = "none"  # the journal's text for a missing plan digest or approval
-TIMEOUT_MS = 60_000  # UpdateFeaturesRequest's default
+TIMEOUT_MS = 60_000  # Kafka's default timeout of an UpdateFeatures request
 
 _DECIDES = (
     "some nodes that the controller checks are unknown here, and nothing else is missing: the "
@@ -60,7 +60,7 @@ class Mode(Enum):
 
     SEND = "send"
     VALIDATE = "validate"  # let the controller validate, but only if it then writes no record
-    REHEARSE = "rehearse"  # send no request
+    REHEARSE = "rehearse"  # a dry run: send no request
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +161,7 @@ class _Run:
                 result = self._sender.send(step, position, reading, clearance)
             except OutcomeUnknownError:
                 raise
-            except (KeyboardInterrupt, FeatureLibError) as error:  # no request was sent
+            except (KeyboardInterrupt, FeatureLibError) as error:  # no request was sent yet
                 if not self._steps:
                     raise
                 is_told = isinstance(error, FeatureLibError)

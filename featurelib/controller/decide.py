@@ -72,7 +72,7 @@ def decide(plan: Plan, done: int, now: Situation) -> Decision:
         *_state(after(plan, done), now),
         *_unseen(plan, done, now),
     ]
-    if not mismatches:  # otherwise the rules would report this difference again
+    if not mismatches:  # the rules would report a known difference again
         mismatches = [
             Mismatch("judged again", "nothing against the plan", text) for text in now.against
         ]

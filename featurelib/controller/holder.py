@@ -94,7 +94,7 @@ def _namespace() -> str:
     """Return the name of this process's process-id namespace; "" = unknown."""
     try:
         return os.readlink("/proc/self/ns/pid")
-    except OSError:  # not Linux
+    except OSError:  # only Linux has namespaces
         return ""
 
 
@@ -103,7 +103,7 @@ def _started(pid: int) -> str:
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8")
-    except OSError:  # only Linux shows the time, while the process runs
+    except OSError:  # Linux shows the start time only while the process runs
         return ""
     # The program's name is in brackets and may contain any character. Field 22 is the start time.
     state, *fields = stat.rpartition(")")[2].split()

@@ -127,7 +127,7 @@ class Dispatch:
     """
 
     cluster: str
-    where: str  # the cluster's address
+    where: str  # the cluster's address, for messages
     reach: str  # the options that reach the cluster
     plan: str  # the digest of the plan
     approval: str

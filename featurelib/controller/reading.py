@@ -83,7 +83,7 @@ class Watcher:
     backend: Backend
     catalogue: Catalogue
     fleet: Fleet
-    max_age: int  # microseconds
+    max_age: int  # the maximum age of data, in microseconds
     say: Say
 
     def read(self, cluster: str | None = None, *, say: Say | None = None) -> Reading:
@@ -93,7 +93,7 @@ class Watcher:
         try:
             lines = self.backend.describe(texts.append)
         finally:
-            at = elapsed()  # before any output, which may block
+            at = elapsed()  # the time must be taken before any output, which may block
             for text in texts:
                 (say or self.say)(text)
         view = self._terms().see_lines(lines)

@@ -43,8 +43,8 @@ from featurelib.words import reporting
 
 NODES_SECONDS = 60.0  # seconds to wait until nodes report a level
 LOCK_SECONDS = 300.0  # seconds after its holder's last action when a lock expires
-OLDEST_READING_S = 30.0  # from the query to the request, with a validation in between
-LONGEST_PAUSE_S = 5.0  # from the checks to the request; a longer pause repeats the checks
+OLDEST_READING_S = 30.0  # the longest time from the data to the request, with a validation
+LONGEST_PAUSE_S = 5.0  # the longest time from the checks to the request, before new checks
 _ANSWER_SAID_S = 10  # seconds between two progress lines while waiting for a response
 _QUIET = 1.0  # seconds between two lines of other progress
 

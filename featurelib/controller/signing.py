@@ -223,7 +223,7 @@ def _run(
             stderr=None if terminal else subprocess.PIPE,  # ssh-keygen's questions must be visible
             timeout=seconds,
             env=environment,
-            start_new_session=not terminal,  # otherwise ssh-keygen finds a terminal
+            start_new_session=not terminal,  # a new session hides the terminal from ssh-keygen
             check=False,
         )
     except FileNotFoundError as error:

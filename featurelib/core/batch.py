@@ -31,9 +31,9 @@ class Ranges:
     `lists` is False if the profile lacks the feature; both ends are 0 then.
     """
 
-    min_version: Levels  # [P + 1, F]
-    max_version: Levels  # [P + 1, F]
-    lists: Flags  # [P + 1, F]
+    min_version: Levels  # [P + 1, F] the lowest supported level
+    max_version: Levels  # [P + 1, F] the highest supported level
+    lists: Flags  # [P + 1, F] true if the profile lists the feature
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,11 +45,11 @@ class NodePairs:
     """
 
     start: Ints  # [R] the first pair of each request
-    size: Ints  # [R] number of pairs
+    size: Ints  # [R] the number of pairs of each request
     profile: Ints  # [pairs] the profile's position in Ranges
     node: Ints  # [pairs] id of the first node that the controller checks
-    count: Ints  # [pairs] number of nodes
-    registered: Flags  # [pairs]
+    count: Ints  # [pairs] the number of nodes of each pair
+    registered: Flags  # [pairs] true if the nodes are registered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,15 +60,15 @@ class ClusterColumns:
     finalized: Levels  # [R, F] 0 if not finalized
     minimum: Levels  # [R, F] finalized minimum, 0 if no minimum is stored
     cached: Levels  # [R, F] the levels in the controller's cache (ZooKeeper mode)
-    cached_min: Levels  # [R, F]
+    cached_min: Levels  # [R, F] the minimum levels in the controller's cache
     kraft_record: Levels  # [R] the level in the controller's own record of kraft.version
     raft_level: Levels  # [R] the raft layer's own level of kraft.version, if it differs
     # [R] a node's software calls levels above this metadata.version unstable
     stable_metadata: Levels
     raft_ready: Flags  # [R] every voter reported its range of kraft.version to the raft leader
-    migrating: Flags  # [R]
+    migrating: Flags  # [R] true if the cluster migrates from ZooKeeper
     off: Flags  # [R] the feature system is off
-    unauthorized: Flags  # [R]
+    unauthorized: Flags  # [R] true if the user may not alter the cluster
     elsewhere: Flags  # [R] the receiver is not the active controller
     node_missing: Flags  # [R] the `/feature` znode does not exist
     blind: Flags  # [R] the controller would not see its own write in time
@@ -79,10 +79,10 @@ class ClusterColumns:
 class Updates:
     """The updates to judge, one row each; the updates of a request lie together."""
 
-    request: Ints  # [U]
-    feature: Ints  # [U]
-    level: Levels  # [U]
-    kind: Levels  # [U] upgrade type
+    request: Ints  # [U] the position of the update's request
+    feature: Ints  # [U] the position of the update's feature
+    level: Levels  # [U] the requested level
+    kind: Levels  # [U] the upgrade type
     rank: Ints  # [U] the update's position in the controller's order within the request
 
 
@@ -90,7 +90,7 @@ class Updates:
 class Batch:
     """The columns from which a dialect judges R requests."""
 
-    names: tuple[str, ...]  # [F]
+    names: tuple[str, ...]  # [F] the names of the features
     catalogued: Ints  # [F] the feature's position in the catalogue's tables; -1 = no position
     ranges: Ranges
     groups: dict[Asks, NodePairs]
@@ -328,7 +328,7 @@ class NodeColumns:
         self, updates: UpdateColumns, batch: Batch, asks: Asks, absence: Absence = Absence.ZERO
     ) -> None:
         self.group = batch.groups[asks]
-        self.size = self.group.size[updates.request]  # [U]
+        self.size = self.group.size[updates.request]  # [U] the number of pairs of each update
         before = self.group.start[updates.request] - (np.cumsum(self.size) - self.size)
         self.update: Ints = np.repeat(np.arange(len(self.size)), self.size)
         self.pair: Ints = np.arange(len(self.update)) + np.repeat(before, self.size)

@@ -123,13 +123,13 @@ class _LevelsAndNode:
     node: Node
     own: Dialect  # the dialect of the node's own generation
     guarded: bool  # true if the node checks levels (ZooKeeper mode: protocol 2.7 or later)
-    names: tuple[str, ...]  # [F]
+    names: tuple[str, ...]  # [F] the names of the features
     level: Levels  # [F] 0 if not finalized
     minimum: Levels  # [F] the finalized minimum, or the level if no minimum is stored
     stored: Flags  # [F] true if the level is finalized, and the feature system is on
     low: Levels  # [F] the minimum that the node advertises
-    high: Levels  # [F]
-    lists: Flags  # [F]
+    high: Levels  # [F] the maximum that the node advertises
+    lists: Flags  # [F] true if the node lists the feature
 
     @property
     def of_controller(self) -> bool:
@@ -311,7 +311,7 @@ def join(cluster: Cluster, newcomer: Newcomer, dialect: Dialect, tables: Tables)
     """
     node, guarded = newcomer.node, not newcomer.unguarded
     if is_before(newcomer.protocol_version, dialect.election.system_from):
-        node, guarded = replace(node, supported={}), False  # it lists no ranges and never checks
+        node, guarded = replace(node, supported={}), False  # such a broker lists no ranges
     at = replace(_levels_and_node(cluster, node, dialect), guarded=guarded)
     return _registration(cluster, at, dialect, tables)
 
@@ -380,7 +380,7 @@ def _order(cluster: Cluster, node: Node) -> list[str]:
     metadata.version, then other finalized features in the order of a copied hash map."""
     names = (name for name, (_, level) in cluster.finalized.items() if level)
     finalized = sorted({METADATA_VERSION, KRAFT_VERSION, *names})
-    size = 1 << int(len(finalized) / 0.75).bit_length()  # like Java's HashMap(Map)
+    size = 1 << int(len(finalized) / 0.75).bit_length()  # the capacity of Java's HashMap(Map)
     walk = (finalized[i] for i in name_order(finalized, size))
     in_order = (*node.supported, METADATA_VERSION, *walk, *cluster.finalized)
     return list(dict.fromkeys(in_order))
@@ -392,8 +392,8 @@ class Advertised:
 
     releases: tuple[str, ...]
     names: tuple[str, ...]
-    min_version: Levels  # [L, F]
-    max_version: Levels  # [L, F]
+    min_version: Levels  # [L, F] the lowest advertised level
+    max_version: Levels  # [L, F] the highest advertised level
 
 
 def advertised(catalogue: Catalogue, names: Sequence[str], *, unstable: bool = False) -> Advertised:

@@ -39,7 +39,7 @@ from featurelib.model import Move, Plan, Step
 class Position:
     """The input of a downgrade: metadata.version, node ranges and other levels of R clusters."""
 
-    level: Levels  # [R] the finalized level
+    level: Levels  # [R] the finalized metadata.version
     min_version: Levels  # [R] the highest minimum of all nodes
     max_version: Levels  # [R] the lowest maximum of all nodes
     others: Levels  # [R, features of the tables] finalized levels; 0 for metadata.version itself

@@ -49,7 +49,7 @@ from featurelib.feature import UpgradeType
 class Offences:
     """The refusals of a batch: every rule for every update; K rules in order, U updates."""
 
-    offends: Flags  # [K, U]
+    offends: Flags  # [K, U] true if the update violates the rule
     named: Ints  # [K, U] the pair of the first offending node; -1 = the rule names no node
     columns: UpdateColumns
     rejecting_check: Ints  # [R] the first check that refuses the whole request; -1 = no check does
@@ -68,9 +68,9 @@ class Consequences:
     failed_by: Ints  # [R] the update that refuses the whole request; -1 = no update does
     applied: Flags  # [U] update and request are accepted, and the request does not only validate
     failed_write: Flags  # [R] the response reports a failure: the write came too late
-    after: Levels  # [R, F]
-    after_min: Levels  # [R, F]
-    kraft_record: Levels  # [R]
+    after: Levels  # [R, F] the finalized levels after the request
+    after_min: Levels  # [R, F] the minimum levels after the request
+    kraft_record: Levels  # [R] the controller's record of kraft.version after the request
     writes: Flags  # [R] the request writes a record, so the epoch increases
     unsure: Flags  # [R] an unspecified order decides whether kraft.version changes
 

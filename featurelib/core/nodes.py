@@ -63,7 +63,7 @@ def are_asked(nodes: Nodes, asks: Asks) -> Flags:
             return controllers & (nodes.configured >= 0)
         case Asks.CONFIGURED_ONLY:
             return controllers & (nodes.configured >= 0) & ~nodes.voter & ~nodes.registered
-    return nodes.controller & nodes.voter  # Asks.QUORUM
+    return nodes.controller & nodes.voter  # the last case is Asks.QUORUM
 
 
 def are_walked(nodes: Nodes, asks: Asks) -> Flags:

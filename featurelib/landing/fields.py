@@ -48,14 +48,14 @@ Text = Annotated[str, Meta(description="a text")]
 FilledText = Annotated[str, Meta(min_length=1, description="a text that is not empty")]
 Truth = Annotated[bool, Meta(description="true or false")]
 NodeId = Annotated[int, _from(0, INT32_MAX)]
-NodeIdOrNone = Annotated[int, _from(-1, INT32_MAX)]  # -1 if none
+NodeIdOrNone = Annotated[int, _from(-1, INT32_MAX)]  # -1 means that there is no node
 Level = Annotated[int, _from(0, INT16_MAX)]
 LevelOrNone = Annotated[int, _from(-1, INT16_MAX)]
 Int8 = Annotated[int, _from(-INT8_MAX - 1, INT8_MAX)]
 Int16 = Annotated[int, _from(-INT16_MAX - 1, INT16_MAX)]
 Int32 = Annotated[int, _from(-INT32_MAX - 1, INT32_MAX)]
 Int64 = Annotated[int, _from(-INT64_MAX - 1, INT64_MAX)]
-Epoch = Annotated[int, _from(-1, INT64_MAX)]  # -1 if unknown
+Epoch = Annotated[int, _from(-1, INT64_MAX)]  # -1 means that the epoch is unknown
 Count = Annotated[int, _from(0, INT64_MAX)]
 LineNumber = Annotated[int, _from(1, INT64_MAX)]
 ApiVersionsVersion = Annotated[int, _from(0, 5, "a version of ApiVersions")]
@@ -66,8 +66,8 @@ Listener = Annotated[Literal["broker", "controller"], Meta(description="broker o
 EndpointType = Annotated[Literal[1, 2], Meta(description="1 (brokers) or 2 (controllers)")]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_FIRST = 946_684_800_000_000  # 2000-01-01, microseconds
-_END = 7_289_654_400_000_000  # 2201-01-01
+_FIRST = 946_684_800_000_000  # the year 2000, in microseconds since 1970
+_END = 7_289_654_400_000_000  # the year 2201, in microseconds since 1970
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 

@@ -99,7 +99,7 @@ class ApiVersionsLine(Timed, tag="api_versions", frozen=True, gc=False, kw_only=
     endpoint: FilledText
     asked_version: ApiVersionsVersion
     answered_version: ApiVersionsVersion | None = None
-    error_code: Int16 | msgspec.UnsetType = UNSET  # missing in ZooKeeper mode
+    error_code: Int16 | msgspec.UnsetType = UNSET  # a response in ZooKeeper mode lacks the code
     supported_features: Raw = _ABSENT
     finalized_features_epoch: Epoch | None = None
     finalized_features: Raw = _ABSENT

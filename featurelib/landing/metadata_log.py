@@ -60,7 +60,7 @@ class Record(Struct, frozen=True, gc=False):
 
 LogItem = Start | RecordBatch | Record | LeftOut
 _Reader = Callable[[bytes, int | None], Record]
-_CHANGE = Annotated[int, Meta(ge=-1, le=1)]  # Kafka omits a 0
+_CHANGE = Annotated[int, Meta(ge=-1, le=1)]  # the change of fencing; Kafka omits a 0
 
 
 class _Feature(Struct, frozen=True, gc=False, rename="camel"):
@@ -109,7 +109,7 @@ _RECORDS = {
         "controller", number=("controllerId", NodeId), features=_FEATURES
     ),
     "UNREGISTER_BROKER_RECORD": _reader("unregister", number=("brokerId", NodeId)),
-    "UNREGISTER_CONTROLLER_RECORD": _reader(  # KIP-1312, Kafka 4.4
+    "UNREGISTER_CONTROLLER_RECORD": _reader(  # a record of KIP-1312, from Kafka 4.4 on
         "unregister controller", number=("controllerId", NodeId)
     ),
     "BROKER_REGISTRATION_CHANGE_RECORD": _reader(

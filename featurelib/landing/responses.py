@@ -36,7 +36,7 @@ DESCRIBE, ALTER, DESCRIBE_CONFIGS = "DESCRIBE", "ALTER", "DESCRIBE_CONFIGS"
 QUORUM, MEMBERS, PROBE = "describe_quorum", "describe_cluster", "probe"
 CONFIGS = "describe_configs"
 UNLISTED = "unlisted"  # the kind in a refusal of the list of controllers
-BROKERS, CONTROLLERS = 1, 2  # endpoint types
+BROKERS, CONTROLLERS = 1, 2  # the endpoint types of DescribeCluster
 METADATA_TOPIC = "__cluster_metadata"
 SHOWS_FENCED_FROM = 2  # the first version of DescribeCluster that lists fenced brokers
 NOT_OFFERED = "the listener does not offer {}"  # the reason for a missing response
@@ -110,7 +110,7 @@ class ListedNode(Part, frozen=True, gc=False):
     """A broker, or a controller if controllers were requested, in DescribeCluster."""
 
     broker_id: NodeId
-    is_fenced: Truth | UnsetType | None = UNSET  # not in the response before version 2
+    is_fenced: Truth | UnsetType | None = UNSET  # responses before version 2 lack the field
     host: Unused = UNSET
     port: Unused = UNSET
     rack: Unused = UNSET

@@ -85,7 +85,7 @@ class _Target:
     """A scraped process: its samples, and the labels that they share."""
 
     labels: Mapping[str, str]
-    values: dict[tuple[str, str], int] = field(default_factory=dict)  # (metric, feature)
+    values: dict[tuple[str, str], int] = field(default_factory=dict)  # (metric, feature) → value
     ids: set[int] = field(default_factory=set)
     times: list[int] = field(default_factory=list)
 

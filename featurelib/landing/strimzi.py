@@ -110,7 +110,7 @@ class _Listener(msgspec.Struct, frozen=True):
 class _KafkaOfSpec(msgspec.Struct, frozen=True, rename="camel"):
     version: str | None = None
     metadata_version: str | None = None
-    listeners: list[_Listener] | None = None  # before v1beta2 an object
+    listeners: list[_Listener] | None = None  # before v1beta2 the listeners are an object
 
 
 class _KafkaSpec(msgspec.Struct, frozen=True):
@@ -130,7 +130,7 @@ class _Pool(msgspec.Struct, frozen=True):
 
 class _ListenerStatus(msgspec.Struct, frozen=True, rename="camel"):
     name: str | None = None
-    type: str | None = None  # before 0.34 the listener's name
+    type: str | None = None  # before 0.34 the type is the listener's name
     bootstrap_servers: str | None = None
 
 

@@ -249,7 +249,7 @@ _NODE = re.compile(r"(\S+:\d{1,5}) \(id: (\d{1,10}) rack: .*\) -> (?:(\()|ERROR:
 _OFFERED = re.compile(
     r"\s+\w+\((\d{1,5})\): (?:(\d{1,5})(?: to (\d{1,5}))?(?: \[[^\]]*\])?|UNSUPPORTED),?", re.ASCII
 )
-_PRODUCE = 0  # only brokers offer this API key
+_PRODUCE = 0  # the API key of Produce, which only brokers offer
 Offers = list[dict[str, int]]
 
 
@@ -545,7 +545,7 @@ def _lines_in(kind: str, read_text: Reader, texts: Numbered, source: ToolOutput)
         if text.strip():
             break
     else:
-        return  # an empty file
+        return  # the file is empty
     keys = _object(header[-1][1])
     # JSON in a znode is not a landing line.
     is_json = keys is not None and (kind != "znode" or "path" in keys)

@@ -202,7 +202,7 @@ def _ready(
             stays.append(stay_at_ceiling(view.cluster, catalogue, name, row["ceiling"]))
         elif target != row["ceiling"]:
             left_out += reasons.of_findings(name, unknown=verdict == Verdict.UNKNOWN)
-    if not len(view.judged.readiness):  # no feature is listed or finalized
+    if not len(view.judged.readiness):  # no feature of the cluster is listed or finalized
         left_out += reasons.of_missing_evidence([])
     stays.sort(key=lambda stay: stay.feature)
     return Goal(moves=tuple(moves), stays=tuple(stays)), tuple(dict.fromkeys(left_out))
@@ -256,7 +256,7 @@ def _route(
         catalogue=catalogue,
         timeout_ms=timeout_ms,
         stepwise=stepwise,
-        vendors=True,  # as in the audit
+        vendors=True,  # the audit accepts vendors' features, too
     )
     route = router.route(goal.moves)
     if not route.refusals:

@@ -227,7 +227,7 @@ def _epochs_by_source(rows: Iterable[Row]) -> _EpochsBySource:
         if row["epoch"] is not None and row["role"] not in (LOG, TOOL):
             pair_set = pairs[row["role"], row["node_id"]]
             pair_set.add((row["observed_at"], row["epoch"]))
-            if (before := row.get("epoch_before")) is not None:  # it has no row of its own
+            if (before := row.get("epoch_before")) is not None:  # the previous response has no row
                 pair_set.add((row["observed_at"] - _INSTANT, before))
     return {source: sorted(epochs) for source, epochs in pairs.items()}
 

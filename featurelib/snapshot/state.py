@@ -101,7 +101,7 @@ class Members(msgspec.Struct, array_like=True, gc=False):
     line: int
     members: tuple[tuple[int, int], ...]  # (node id, 1 fenced · 0 unfenced · -1 unknown), sorted
     asked_node: int = NOTHING
-    end: int = -1  # its log end, if the quorum's was reached; 0 = no; -1 = unknown
+    end: int = -1  # the broker's log end, if the quorum's was reached; 0 = no; -1 = unknown
     may_lack_brokers: bool = False  # true if requested over another listener than the brokers'
 
 

@@ -15,8 +15,8 @@ from featurelib.words import clean, nodes, time_text
 WHO_WIDTH = 36
 MOST = 20  # Maximum number of findings shown
 NOTHING = "-"
-ZOOKEEPER_MODE = "ZooKeeper mode"  # featurelib.questions.describe.Description.mode
-RUNNING = "running"  # NodeShown.state
+ZOOKEEPER_MODE = "ZooKeeper mode"  # the value of questions.describe.Description.mode
+RUNNING = "running"  # the value of NodeShown.state for a running node
 
 
 def describe_page(

@@ -363,7 +363,7 @@ def remedy_of_several(
     first_cluster, finding = rows[0]
     helped = defaultdict[str, list[model.ReportedFinding]](
         list
-    )  # in the order of the first clusters
+    )  # the groups are in the order of their first clusters
     for cluster, f in rows:
         if f.remedy_key == finding.remedy_key:
             helped[cluster.name].append(f)

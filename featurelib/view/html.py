@@ -44,7 +44,7 @@ HOME = f"{UP}{PAGE}"  # the link from the page of a cluster or of a part to the 
 # Widths of a plot and of the part with bars: as wide as a phone, so that texts stay legible.
 WIDTH, LEFT, RIGHT = 360, 14, 346
 DIGIT = 7.5  # the width of a digit on the axis
-LINEAR = 40  # with more levels than this only the ends of bars are marked
+LINEAR = 40  # with more levels than this, a plot marks only the ends of bars
 COLUMNS = 10  # Maximum number of features with a column in the table of clusters
 FEW = 4  # Maximum number of clusters that a cause or a change names; a filter shows all
 
@@ -186,8 +186,8 @@ def pages_of(
         yield page.name, render_html(page.report, whole=report)
 
 
-OWNERS, VIEWS = "owners", "views"  # folders of pages
-NOBODY = "\0"  # not the name of any owner
+OWNERS, VIEWS = "owners", "views"  # the folders of pages for owners and views
+NOBODY = "\0"  # the name of no owner
 
 
 def part_pages(

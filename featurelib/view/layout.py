@@ -186,7 +186,7 @@ class Page:
         paragraph: its first cell, then `head cell` for the others. `most`: the maximum width of
         each column, 0 means as wide as its cells; wider words are split."""
         full = [i for i, cells in enumerate(zip(*rows, strict=True)) if any(cells[head:])]
-        if not full:  # a head without rows
+        if not full:  # the table has a head and no rows
             return
         kept = [[_toned(row[i]) for i in full] for row in rows]
         kept[:head] = [[cell if "\x1b" in cell else paint(cell, "dim") for cell in kept[0]]] * head

@@ -24,7 +24,7 @@ from featurelib.view.words import SNAPSHOT_FIRST, danger_lines, update_text
 from featurelib.words import clean, count, level_text, reporting, some, time_text
 
 _SHOWN = 5  # Maximum number of nodes named in one sentence
-_SHORT = len("sha256:") + 12  # characters of a digest
+_SHORT = len("sha256:") + 12  # the shown characters of a digest
 
 
 def operation(update: Move) -> str:

@@ -59,7 +59,7 @@ from featurelib.words import (
     releases_text,
 )
 
-HOUR = 3_600_000_000  # microseconds
+HOUR = 3_600_000_000  # an hour in microseconds
 IN_FULL = 100  # Maximum number of clusters that the fleet's page shows in full
 MOST = 5000  # Maximum number of clusters with details and a page; the worst clusters come first
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -64,7 +64,7 @@ def report_page(report: model.Report, width: int | None = None, limit: int = LIM
     page.line()
     sentence, command = next_step(report)
     page.text(f"{paint('Next', 'bold')}  {sentence}", below=0)
-    page.lines([paint(line, "bold") for line in command.splitlines()])  # unchanged, for copying
+    page.lines([paint(line, "bold") for line in command.splitlines()])  # commands stay unchanged
     return page
 
 

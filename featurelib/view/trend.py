@@ -21,7 +21,7 @@ from featurelib.view import model
 from featurelib.view.digest import IDLE, late_since, nodes_of, unmuted
 
 Night = Mapping[str, Any]  # a row of gold.audit_run
-Node = tuple[str, str | None, int | None]  # cluster, role, id
+Node = tuple[str, str | None, int | None]  # (cluster, role, node id)
 METADATA_FELL = "metadata.version was downgraded"
 CRITICAL = Severity.CRITICAL
 WIDTH, HEIGHT = 240, 28  # the size of one trend line on the page

@@ -44,7 +44,7 @@ LONGEST_ANSWER_BYTES = {
 }
 LONGEST_OTHER_ANSWER_BYTES = MEGABYTE
 LONGEST_OF_ALL = max(LONGEST_ANSWER_BYTES.values())
-MOST_BYTES = 64 * MEGABYTE  # of all responses of a cluster; parsing takes up to half a minute
+MOST_BYTES = 64 * MEGABYTE  # for all responses of a cluster; parsing them takes up to half a minute
 MOST_NODES = 5_000  # the maximum number of nodes per role
 MOST_ADDRESSES = 8  # the maximum number of addresses per node
 TIME_LIMITS = 30  # a cluster's query may take this many timeouts …
@@ -152,7 +152,7 @@ def _other_security(error: Exception, credentials: Credentials) -> str:
 
 
 _PAUSE_MS = 50
-_RESET = struct.pack("ii", 1, 0)  # SO_LINGER of zero seconds
+_RESET = struct.pack("ii", 1, 0)  # the value of SO_LINGER for zero seconds
 _LEAST_SECONDS = 0.001  # 0 would mean no wait
 
 _CLIENT = {"client_id": "featurelib", "receive_message_max_bytes": LONGEST_OF_ALL}

@@ -42,9 +42,9 @@ from featurelib.feature import KRAFT_VERSION, Role
 from featurelib.landing.responses import NO_ERROR, NOT_CONTROLLER
 from featurelib.model import Move, NotPassed, Passed, Recipient, Step
 
-CONNECTIONS = 32  # to one node, whose num.network.threads is 3 by default
+CONNECTIONS = 32  # connections to one node, whose num.network.threads is 3 by default
 TIMES = 2  # the number of requests on each connection
-LONGEST_WAIT_S = 5.0  # for another committed record; an idle cluster writes two per second
+LONGEST_WAIT_S = 5.0  # wait for another committed record; an idle cluster writes two per second
 _PAUSE_S = 0.1
 
 _UNKNOWN_FEATURE = Move(

@@ -54,7 +54,7 @@ AGAIN_PART, AGAIN_AT_LEAST_MS = 5, 1000
 _LIST_MS = 30_000  # milliseconds: a controller that lags needs time
 FULL_SHARE = 0.9  # tolerates small differences between clocks
 _T = TypeVar("_T")
-NOT_KNOWN = -1  # an unknown offset
+NOT_KNOWN = -1  # replaces an unknown offset
 LONGEST_HOST = 255  # the maximum length of a host name, in characters
 RESULTS_UP_TO = 1  # UpdateFeatures version 2 has no results (KIP-1022)
 # The error of a node that is queried for another node's configuration (ConfigHelper, 3.3 to 4.4).
@@ -78,7 +78,8 @@ class ListenerAnswer:
     version: int
     at: datetime
     body: dict[str, object]
-    line_keys: dict[str, int | str | None] = field(default_factory=dict)  # for its landing line
+    # keys for the landing line
+    line_keys: dict[str, int | str | None] = field(default_factory=dict)
 
     def read(self, shape: type[_T], part: object = None) -> _T:
         """Return the response, or `part` of it, as a typed value. Raises ProtocolError."""
@@ -255,7 +256,7 @@ class Wire:
         self._credentials, self._timeout_ms = credentials, max(1, round(timeout * 1000))
         again_ms = max(AGAIN_AT_LEAST_MS, self._timeout_ms // AGAIN_PART)
         self._again_ms = min(self._timeout_ms, again_ms)
-        self._silent: set[str] = set()  # addresses that timed out
+        self._silent: set[str] = set()  # addresses of listeners that timed out
         self._allowance: Allowance | None = None
 
     def in_one_reading(self, allowance: Allowance) -> Wire:
@@ -475,7 +476,7 @@ class NodeAnswers:
     answers: tuple[ListenerAnswer, ...] = ()  # the responses without an error
     silent: tuple[Silence, ...] = ()
     principal: str = ""
-    own_id: int | None = None  # for a controller that no other response identifies
+    own_id: int | None = None  # the id of a controller that no other response identifies
 
     @property
     def configured_voters(self) -> list[tuple[int | None, str]]:

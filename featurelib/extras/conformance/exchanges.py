@@ -116,7 +116,7 @@ class Exchange:
     """A recorded request: the state before, the request, the response, the state after."""
 
     id: str
-    mode: str  # zk or kraft
+    mode: str  # the mode of the cluster: zk or kraft
     cluster: Cluster
     request: Request
     reply: Reply

@@ -96,8 +96,8 @@ class _Walk:
     def __init__(self) -> None:
         self._records: set[int] = {0, 1}  # possible levels in the hidden kraft.version record
         self._due = 0  # expected records of nodes that register again
-        self._levels: Levels = {}  # after the previous step
-        self._epoch: int | None = None  # after the previous step
+        self._levels: Levels = {}  # the levels after the previous step
+        self._epoch: int | None = None  # the epoch after the previous step
 
     def step(
         self, exchange: Exchange, dialect: Dialect, tables: Tables, report: ReplayReport
@@ -259,7 +259,7 @@ def _level(levels: Levels, feature: str) -> int:
 
 MOST_DIFFERENCES = 20  # differences that are printed without --all
 PACK = "conformance_pack.jsonl.gz"
-NOT_READ = 2  # exit code
+NOT_READ = 2  # the exit code if files could not be read
 _OPENERS = {b"\x1f\x8b": gzip.decompress, b"\xfd7": lzma.decompress}
 
 

@@ -78,9 +78,9 @@ def is_protocol_version(text: str) -> bool:
 class Doubt(StrEnum):
     """The reason why the effect of an election is not known."""
 
-    MALFORMED = "malformed"  # its snapshot row is damaged
-    NOT_ZOOKEEPER = "not_zookeeper"  # no controller of ZooKeeper mode is elected there
-    NOT_READ = "not_read"  # it was not read if `/feature` exists
+    MALFORMED = "malformed"  # the cluster's snapshot row is damaged
+    NOT_ZOOKEEPER = "not_zookeeper"  # the cluster elects no controller of ZooKeeper mode
+    NOT_READ = "not_read"  # no data shows whether `/feature` exists
     TOO_OLD = "too_old"  # the last read of the znode is too old
     NO_DIALECT = "no_dialect"  # no possible release knows the protocol version
     NO_BROKER = "no_broker"  # no broker can be elected
@@ -104,7 +104,7 @@ class Foreseen:
     """The next election under a protocol version; no outcome if there is a `doubt`."""
 
     protocol_version: str
-    version: int | None  # of `/feature` now; None if the znode does not exist, or was not read
+    version: int | None  # the present version of `/feature`; None = no znode, or not read
     before: ZnodeContent | None  # as the first dialect reads it; None if there is no readable znode
     outcomes: tuple[ElectionOutcome, ...]
     doubt: Doubt | None

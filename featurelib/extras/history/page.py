@@ -62,7 +62,7 @@ def _who_is_not_known(line: Timeline) -> str:
 
 
 def _level_row(change: LevelChange, line: Timeline, catalogue: Catalogue) -> tuple[str, ...]:
-    is_first, moves = change is line.levels[0], list[str]()  # earlier levels are unknown
+    is_first, moves = change is line.levels[0], list[str]()  # levels before the first are unknown
     for name, old, new in change.changes:
         before = "" if is_first or old == new else f"{level_text(catalogue, name, old)} → "
         moves.append(f"{clean(name, 60)} {before}{level_text(catalogue, name, new)}")

@@ -145,7 +145,7 @@ def read_timeline(lake: Lake, cluster_id: str, run: int | None = None) -> Timeli
 def find_senders(levels: Sequence[LevelChange], entries: Sequence[JournalEntry]) -> list[SentLevel]:
     """Return the sender of each level: of the last request that set it, sent between the last
     reading of another level and the first of this one. `entries`: the cluster's."""
-    senders, since = [], dict[str, tuple[datetime, datetime]]()  # the last two times
+    senders, since = [], dict[str, tuple[datetime, datetime]]()  # times of the last two readings
     for change in levels:
         for name, _, level in change.changes:
             earlier, last = since.get(name, (_EPOCH, _EPOCH))

@@ -29,8 +29,8 @@ class FormatRequest:
     features: Mapping[str, int] = field(default_factory=dict)
     dynamic_quorum: bool = False  # --standalone, --initial-controllers, --no-initial-controllers
     static_voters: bool = True  # controller.quorum.voters is set; it is empty in a dynamic quorum
-    unstable: bool = False  # unstable.feature.versions.enable
-    migration: bool = False  # zookeeper.metadata.migration.enable
+    unstable: bool = False  # the setting unstable.feature.versions.enable
+    migration: bool = False  # the setting zookeeper.metadata.migration.enable
     patch: str = ""  # the tool's release, such as 4.1.0: patch releases differ
 
 
@@ -47,7 +47,7 @@ class Initial:
     """The levels of a new cluster, or why there are none. Not listed = level 0."""
 
     levels: dict[str, int]  # metadata.version first, then levels above 0 by feature name
-    refusals: tuple[FormatRefusal, ...]  # in the tool's order; the tool prints the first
+    refusals: tuple[FormatRefusal, ...]  # refusals in the tool's order; the tool prints the first
 
     @property
     def records(self) -> dict[str, int]:
@@ -159,7 +159,7 @@ class _Format:
         needed = {"feature": KRAFT_VERSION, "level": DYNAMIC, "other": METADATA_VERSION}
         yield "dependency", is_below, {**needed, "least": least}
         too_old = version is not None and version < software.oldest_bootstrap
-        yield "bootstrap", too_old, {}  # BootstrapMetadata.java
+        yield "bootstrap", too_old, {}  # the check is in BootstrapMetadata.java
         least = _DATA["migration"]["needs"].get(software.based_on)
         yield "no_migration", request.migration and not least, {"release": software.release}
         if request.migration and least and version is not None:

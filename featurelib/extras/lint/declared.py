@@ -173,7 +173,7 @@ class Declared:
     scopes: dict[tuple[str, str, str], Scope] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
-    unmatched: list[str] = field(default_factory=list)  # globs without a file
+    unmatched: list[str] = field(default_factory=list)  # patterns that match no file
     charts: set[str] = field(default_factory=set)
 
     def scope(self, path: str, new: Scope) -> Scope:

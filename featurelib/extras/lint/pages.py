@@ -42,7 +42,7 @@ class LintDocument(Document):
 
     files: list[str]  # the judged files
     skipped: list[str]  # files that are not Kafka's
-    unmatched: list[str]  # globs without a file
+    unmatched: list[str]  # patterns that match no file
     before: str | None  # the file or revision of the comparison
     clusters: list[str]  # the clusters with evidence
     findings: list[LintFinding]

@@ -26,7 +26,7 @@ from featurelib.words import clean, level_text, nodes
 ANY = "template"  # any setting that a template fills in
 FILE, TABLES = "rules.toml", ("facts", "forms", "texts")
 ROWS = tomllib.loads(resources.files(__package__).joinpath(FILE).read_text(encoding="utf-8"))
-NAMED = {*of.WATCHED, *ROWS["texts"]["settings"]["others"]}  # settings in conditions
+NAMED = {*of.WATCHED, *ROWS["texts"]["settings"]["others"]}  # the settings that conditions name
 _NO_WORD = re.compile(r"\W")
 _CANDIDATE = re.compile(r"\d-(rc|alpha|beta|snapshot)", re.IGNORECASE)
 REMOVED = "declaration_removed"

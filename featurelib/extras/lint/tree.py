@@ -66,7 +66,7 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]
             keys, pairs = Counter[str](), [(str(at), item) for at, item in enumerate(node.value)]
         else:
             keys = Counter(key.value for key, item in node.value if isinstance(item, ScalarNode))
-            self.flatten_mapping(node)  # merge keys (<<)
+            self.flatten_mapping(node)  # apply the merge keys (<<) of YAML
             pairs = [(str(key.value), item) for key, item in node.value]
         parts = {key: self.construct_object(item) for key, item in pairs}
         for key in (key for key, number in keys.items() if number > 1):

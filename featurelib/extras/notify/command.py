@@ -30,7 +30,7 @@ from featurelib.view.report import narrow
 from featurelib.words import clean
 
 TARGETS = "notify.toml"
-NOBODY = "\0"  # not the name of any owner
+NOBODY = "\0"  # the name of no owner
 LONGEST_FAULT = 400  # Maximum length of an error, in characters
 State = Literal["sent", "failed", "waits", "dry_run"]
 
@@ -97,7 +97,7 @@ def notify(
         history = History(lake, night.run, now)
         sender = None if dry_run else MessageSender(chosen, timeout)
         if not dry_run:
-            history.write()  # before a message that could not be recorded
+            history.write()  # a message is sent only after the history can be written
         try:
             messages = list(send_due(night, chosen, history, sender, now))
         finally:
@@ -141,7 +141,7 @@ def due(
         if owned.today and not receivers:
             clusters = f"owner {clean(owner)!r}" if owner else "clusters without an owner"
             say(f"warning: {clusters} have no target, so their messages are not sent.")
-        places = dict[str, tuple[NotifyTarget, str]]()  # each address once
+        places = dict[str, tuple[NotifyTarget, str]]()  # name → each address once
         for target, name, at in ((t, *pair) for t in receivers for pair in t.addresses.items()):
             places.setdefault(sender.place_of(target, at) if sender else at, (target, name))
         for target, address in places.values():

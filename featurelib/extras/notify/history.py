@@ -49,7 +49,7 @@ class History:
         self._sent = dict[tuple[str, str], Sent]()
         try:
             rows = lake.read(NOTIFICATION).to_pylist()
-        except NoEvidenceError:  # no message was ever sent
+        except NoEvidenceError:  # no message was ever sent before
             rows = []
         for row in sorted(rows, key=lambda row: (row["sent_at"], not row["resolved"])):
             self._remember(row)

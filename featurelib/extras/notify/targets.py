@@ -43,7 +43,7 @@ class Smtp(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     port: int = 587
     encryption: Literal["starttls", "tls", "none"] = "starttls"
     username: str = ""
-    password: str = ""  # env:NAME or file:PATH
+    password: str = ""  # where the password is: env:NAME or file:PATH
 
 
 class NotifyTarget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -51,7 +51,7 @@ class NotifyTarget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     name: str
     owner: tuple[str, ...] = ()  # empty: all owners without a target of their own
-    slack: str = ""  # env:NAME or file:PATH
+    slack: str = ""  # where the URL is: env:NAME or file:PATH
     teams: str = ""
     webhook: str = ""
     token: str = ""  # env:NAME or file:PATH of the bearer token for `webhook`
@@ -146,7 +146,7 @@ class MessageSender:
         try:
             return address.casefold() if target.mail else _secret(address, target.name)
         except CredentialsError:
-            return address  # `send` reports the reason
+            return address  # `send` reports the reason of an invalid address
 
     def _post(self, message: Message, target: NotifyTarget, address: str) -> None:
         kind = next(kind for kind in WEBHOOKS if getattr(target, kind))

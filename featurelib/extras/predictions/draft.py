@@ -87,7 +87,7 @@ class Draft:
             if self._scalars["zookeeper"]:  # a registration ends with its broker
                 for r in registered:
                     self._parts["registrations"].remove(r)
-            else:  # its registration still counts
+            else:  # the registration of a stopped node still counts
                 for r in registered or [self._add_registration(node_id)]:
                     r |= {"profile": self._newest(r), "at": self._at, "fenced": FENCED}
             self._fence(node_id, FENCED)

@@ -101,7 +101,7 @@ class WhatIf:
     resolved: tuple[Row, ...]
     critical: tuple[Row, ...]
     refused: tuple[Refused, ...] = ()
-    joined: tuple[int, ...] = ()  # nodes that could register
+    joined: tuple[int, ...] = ()  # the ids of nodes that could register
     off: tuple[int, ...] = ()
     silent: tuple[int, ...] = ()
     runs: tuple[int, ...] = ()
@@ -275,7 +275,7 @@ def with_entry(inputs: Inputs, entry: Entry, **changes: object) -> Inputs:
 def _expect_nodes(view: ClusterView, changes: Changes) -> None:
     node_ids = sorted(set(view.evidence.subjects.node_id.tolist()))
     known_text = ", ".join(map(str, node_ids)) or "none"
-    counted = {node.node_id for node in view.cluster.nodes}  # not only in the inventory
+    counted = {node.node_id for node in view.cluster.nodes}  # nodes with data or a registration
     for option, ids in (("--node", changes.nodes), ("--remove", changes.removed)):
         for node_id in ids:
             if option == "--node" and node_id in set(node_ids) - counted:

@@ -37,12 +37,12 @@ from featurelib.landing.fields import write_line
 from featurelib.landing.kinds import BROKER_IDS
 from featurelib.model import NotPassed, Passed, Recipient, Step
 
-ASKED_VERSION = 4  # of ApiVersions; version 3 leaves out ranges from 0 (KAFKA-17011)
+ASKED_VERSION = 4  # the version of ApiVersions; version 3 omits ranges from 0 (KAFKA-17011)
 KNOWS_ALL_RANGES = (3, 9)
 CONTROLLERS_SHOW_LEVELS = (3, 6)  # earlier controllers return epoch -1 and no levels
 DESCRIBE_CLUSTER = ((4, 0), 2), ((3, 7), 1), ((0, 0), 0)  # (first release, version of the request)
 CONTROLLERS_DESCRIBE = (3, 7)
-NAMES_DIRECTORIES = (3, 9)  # DescribeQuorum version 2
+NAMES_DIRECTORIES = (3, 9)  # the first release with DescribeQuorum version 2
 TOO_EARLY = "Direct-to-controller communication is not supported with the current MetadataVersion."
 NOT_LEADER = 6
 _REGISTRATION = 5  # the first schema of /brokers/ids with features (KIP-584)
@@ -278,7 +278,7 @@ def _quorum(state: EmbeddedState, node: Node) -> Keys:
         error_code=wire.NO_ERROR if leads else NOT_LEADER,
         error_message=no_words,
         leader_id=state.cluster.active,
-        leader_epoch=0,  # its only election
+        leader_epoch=0,  # a sandbox cluster has had one election
         high_watermark=state.epoch + 1 if leads else -1,
         current_voters=replicas(voters),
         observers=replicas(observers[at] for at in sorted(observers)),
@@ -372,7 +372,7 @@ def _znodes(state: EmbeddedState, cluster_id: str) -> Iterator[Keys]:
 class Made(NamedTuple):
     """The content of a new sandbox file."""
 
-    mode: str  # kraft, zk
+    mode: str  # the cluster's mode: kraft or zk
     cluster_id: str
     cluster: Cluster
 
@@ -402,7 +402,7 @@ def formatted(own: ReleaseCatalogue, metadata: str | None, brokers: int, control
         release=own.release, nodes=nodes, active=FIRST_CONTROLLER, finalized=finalized
     )
     made_up = "-"
-    while made_up.startswith("-"):  # like Kafka's ids, which are no options (Uuid.randomUuid)
+    while made_up.startswith("-"):  # Kafka's own ids never look like options (Uuid.randomUuid)
         made_up = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[:22]
     return Made("kraft", made_up, cluster)
 

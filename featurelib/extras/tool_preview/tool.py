@@ -59,10 +59,10 @@ _TIMEOUT_MS = 60_000
 class ToolCommand:
     """A kafka-features.sh command that changes levels, without addresses."""
 
-    does: str  # upgrade, downgrade or disable
+    does: str  # the tool's action: upgrade, downgrade or disable
     release_version: str | None = None
     metadata: str | None = None
-    features: tuple[str, ...] = ()  # NAME=LEVEL; to disable, NAME
+    features: tuple[str, ...] = ()  # the values of --feature: NAME=LEVEL; to disable, NAME
     dry_run: bool = False
     unsafe: bool = False
 

@@ -57,7 +57,7 @@ from featurelib.words import clean, level_text, levels_text, time_text
 Row = dict[str, Any]
 SHOWN = 3  # obstacles of a cluster that are listed
 _HOLDING = (Severity.CRITICAL, Severity.BLOCKER, Severity.UNKNOWN)
-_TEXTS = ("message", "consequence", "action", "command")  # of a finding
+_TEXTS = ("message", "consequence", "action", "command")  # the texts of a finding
 _LONGEST_COMMAND = 400
 
 
