@@ -1,11 +1,10 @@
-"""Find lists of nodes that are older than other responses of the same reading.
+"""Find node lists that are older than other responses of about the same time.
 
-Input: a list of DescribeCluster, and the state of its cluster. A node lists the nodes that its own
-copy of the metadata has, and a copy may lag behind. A broker's epoch in ApiVersions is the end of
-its copy. A controller's epoch is not, so only the list of the quorum's leader counts.
-
-`collect` asks a broker for its list again once its copy has the quorum's high watermark, and writes
-both into the line. For other lines epochs are compared. In between a busy cluster may write many
+Input: a DescribeCluster list, and the state of its cluster. A node lists the nodes in its own copy
+of the metadata, and the copy may lag. A broker's epoch in ApiVersions is the end of its copy. A
+controller's epoch is not, so only the list of the quorum's leader counts. `collect` queries a
+broker for its list again once the copy has the quorum's high watermark, and writes both offsets
+into the line. For other lines the epochs are compared. In between a busy cluster may write many
 records, so the high watermark then counts only if a node that reads the log is in no list.
 """
 
@@ -22,13 +21,13 @@ from featurelib.snapshot.state import (
     Members,
 )
 
-BUSY_RECORD_INTERVAL = 20_000  # microseconds: a busy cluster writes up to 50 records a second
-ON_THE_WAY = 1_000_000  # microseconds: a record reaches all nodes that run in less time
+BUSY_RECORD_INTERVAL = 20_000  # microseconds: a busy cluster writes up to 50 records per second
+ON_THE_WAY = 1_000_000  # microseconds: a record reaches all running nodes in less time
 
 
 def is_outdated(listed: Members, state: ClusterState) -> bool:
-    """Return true if other responses of the reading are newer than this list, and than each equal
-    list of another node. Lists of brokers whose copies `collect` compared come before others."""
+    """Return true if other responses of its time are newer than this list, and than each equal list
+    of another node. Lists of brokers whose copies `collect` compared come before others."""
     equal = [
         other
         for other in state.members
@@ -77,11 +76,11 @@ def _asked_at(of: Listener) -> int:
 
 
 def _lags(own: Listener, listed: Members, state: ClusterState) -> bool:
-    """Return true if a broker lacks records of the metadata log that other brokers or the quorum
-    had in its reading."""
+    """Return true if a broker lacks metadata records that other brokers or the quorum had at about
+    that time."""
     has_unlisted, quorum = _has_unlisted(state), state.quorum
     if has_unlisted and own.levels_at > listed.at + FASTEST_RESTART:
-        return True  # its copy at the time of the list is unknown
+        return True  # the end of its copy at that time is unknown
     interval = IDLE_RECORD_INTERVAL if has_unlisted else BUSY_RECORD_INTERVAL
     ends = [(of.levels_at, of.epoch) for of in state.listeners if of.role == Role.BROKER]
     ends += [(quorum.at, quorum.high_watermark - 1)] * has_unlisted
@@ -93,7 +92,7 @@ def _lags(own: Listener, listed: Members, state: ClusterState) -> bool:
 
 
 def _written(later: int, interval: int) -> int:
-    """Return the most records that are written in `later` microseconds, or are on their way."""
+    """Return the maximum number of records that are written in `later` µs or are on their way."""
     return ON_THE_WAY // IDLE_RECORD_INTERVAL + -(-max(0, later) // interval)
 
 

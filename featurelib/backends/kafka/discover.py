@@ -2,8 +2,8 @@
 
 Responses name further nodes: Metadata and DescribeCluster name brokers, DescribeQuorum names voters
 and controllers, and registrations in ZooKeeper name brokers. The search ends when no response names
-a new node. It takes one timeout, even if many nodes do not respond. Nodes of two clusters are never
-put on one map.
+a new node. It takes one timeout, even if many nodes do not respond. A map never has nodes of two
+clusters.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ NOBODY = -1
 class Map:
     """The nodes of a cluster that a search has found so far: node id → addresses.
 
-    `leader` is (epoch, node) of the quorum, `active` the controller broker of ZooKeeper mode;
+    `leader` is (epoch, node id) of the quorum, `active` the controller broker of ZooKeeper mode;
     `nameless` are addresses of controllers whose node id is unknown.
     """
 
@@ -67,7 +67,7 @@ class Map:
     active: int = NOBODY
     voters: set[int] = field(default_factory=set)
     nameless: list[str] = field(default_factory=list)
-    modes: set[str] = field(default_factory=set)  # of the nodes that responded
+    modes: set[str] = field(default_factory=set)  # the modes of the nodes that responded
 
     @property
     def mode(self) -> str:
@@ -93,8 +93,8 @@ class Map:
         ]
 
     def learn_id(self, cluster_id: str) -> None:
-        """Record the cluster's id; "" = a node did not return it. Raises ConfigError if it
-        differs."""
+        """Record the cluster's id; "" = a node did not return an id. Raises ConfigError for a
+        second id."""
         if self.cluster_id and cluster_id not in ("", self.cluster_id):
             first, second = sorted((clean(self.cluster_id), clean(cluster_id)))  # in a fixed order
             raise ConfigError(
@@ -150,9 +150,9 @@ def add_addresses(known: dict[int, tuple[str, ...]], node: int, new: Iterable[st
         known[node] = tuple(islice(addresses, MOST_ADDRESSES))
 
 
-def _ask_members(role: Role, address: str, wire: Wire, who_leads: bool) -> NodeAnswers:
-    """Return one address's list of members and, with `who_leads`, the leader; a controller of
-    unknown id is also asked for its id.
+def _ask_members(role: Role, address: str, wire: Wire, with_leader: bool) -> NodeAnswers:
+    """Return one address's list of members and, with `with_leader`, the leader; query a controller
+    with an unknown id also for the id.
 
     Raises UnreachableError without a response or without a broker's list, ConfigError.
     """
@@ -163,7 +163,7 @@ def _ask_members(role: Role, address: str, wire: Wire, who_leads: bool) -> NodeA
             is_kraft=client.is_kraft,
             answers=(*_list(client, role),),
         )
-        if who_leads or (role is Role.CONTROLLER and _node_of(answers) is None):
+        if with_leader or (role is Role.CONTROLLER and _node_of(answers) is None):
             answers = replace(answers, answers=(*answers.answers, *_leader(client)))
         if role is Role.CONTROLLER and _node_of(answers) is None:
             with suppress(BackendError):
@@ -172,8 +172,8 @@ def _ask_members(role: Role, address: str, wire: Wire, who_leads: bool) -> NodeA
 
 
 def _node_of(answers: NodeAnswers) -> int | None:
-    """Return the node id of the controller at an address: the node that advertises the address;
-    else the leader (only the leader responds on a controller's listener); else its own id."""
+    """Return the node id of the controller at an address: the node that advertises it; else the
+    leader (only the leader responds on a controller's listener); else its own id."""
     for node, advertised in answers.members.addresses.items() if answers.members else ():
         if advertised == answers.address:
             return node
@@ -203,7 +203,7 @@ def _list(client: Client, role: Role) -> Iterator[ListenerAnswer]:
 
 
 def _leader(client: Client) -> Iterator[ListenerAnswer]:
-    """Yield the response with the quorum, if there is one; else the full query has the reason."""
+    """Yield the response with the quorum, or none: the full query has the reason."""
     with suppress(BackendError):
         if client.version_of(Api.DESCRIBE_QUORUM) is not None:
             answer = client.describe_quorum()
@@ -211,10 +211,10 @@ def _leader(client: Client) -> Iterator[ListenerAnswer]:
                 yield answer
 
 
-AT_ONCE = 64  # the most listeners that are queried at the same time
-TOLD_EVERY = 25  # listeners between two progress lines
-FURTHER = 5  # the most brokers to try if no given one responds
-PAUSE_SECONDS = 0.5  # seconds to wait for nodes that list others
+AT_ONCE = 64  # the maximum number of listeners that are queried at once
+TOLD_EVERY = 25  # the number of listeners between two progress lines
+FURTHER = 5  # the maximum number of known brokers to try if no given one responds
+PAUSE_SECONDS = 0.5  # the wait for nodes that list others, in seconds
 
 _T = TypeVar("_T")
 Key = tuple[Role, int]
@@ -232,12 +232,12 @@ class Reach:
     znodes: Callable[[], Znodes] | None
 
     def after(self, node_map: Map | None) -> Reach:
-        """Return these addresses, then a few brokers of an earlier reading, as a last resort."""
+        """Return these addresses, then a few brokers of an earlier map, as a last resort."""
         known_at = islice((at[0] for at in node_map.brokers.values()), FURTHER) if node_map else ()
         return replace(self, bootstrap=tuple(dict.fromkeys((*self.bootstrap, *known_at))))
 
 
-CATCH_UP_PAUSE = 0.05  # seconds between two requests to a broker whose copy lags behind
+CATCH_UP_PAUSE = 0.05  # seconds between two requests to a broker whose metadata lags
 
 
 class _End(msgspec.Struct, frozen=True):
@@ -251,8 +251,8 @@ _OF_BROKERS = "inter.broker.listener.name", "security.inter.broker.protocol"
 
 
 def _listener_names(client: Client, node: int, response: ListenerAnswer) -> dict[str, str]:
-    """Return the names of the listener over which a broker was asked for its list, and of the
-    listener between brokers; {} = unknown. Raises ProtocolError, UnreachableError."""
+    """Return the names of the listener over which a broker sent its list, and of the listener
+    between brokers; {} = unknown. Raises ProtocolError, UnreachableError."""
     if client.version_of(Api.DESCRIBE_CONFIGS) is None:
         return {}
     answer = client.describe_configs([str(node)], (*_ADDRESSES, *_OF_BROKERS))
@@ -269,9 +269,9 @@ def _listener_names(client: Client, node: int, response: ListenerAnswer) -> dict
 
 
 def _list_again(node: NodeAnswers, wire: Wire) -> tuple[NodeAnswers, bool]:
-    """Ask a broker for its list again, once its copy of the metadata log has the quorum's end: then
-    its list has every registration until then (featurelib.snapshot.lists). Return all its
-    responses, and true if its copy has that end."""
+    """Query a broker for its list again, once its copy of the metadata log has the quorum's end:
+    then the list has every registration until then (featurelib.snapshot.lists). Return all
+    responses of the broker, and true if its copy has that end."""
     deadline, epoch, end = time.monotonic() + wire.timeout, 0, None
     try:
         with wire.connect(node.address) as client:
@@ -295,9 +295,9 @@ def _list_again(node: NodeAnswers, wire: Wire) -> tuple[NodeAnswers, bool]:
 
 
 class Search:
-    """A search for nodes. Many threads query nodes; one adds the responses to the map. With `asks`,
-    ZooKeeper is read and every node is queried in full; else only given addresses list members.
-    `failures`: texts about the given addresses that failed."""
+    """A search for nodes. Many threads query nodes; one thread adds the responses to the map. With
+    `asks`, ZooKeeper is read and every node is queried in full; otherwise only given addresses list
+    members. `failures`: texts about the given addresses that failed."""
 
     def __init__(self, reach: Reach, node_map: Map, say: Say, *, asks: bool) -> None:
         self.known, self.failures, self._asks = node_map, list[str](), asks
@@ -308,7 +308,7 @@ class Search:
         self._running, self._done = 0, SimpleQueue[Callable[[], None]]()
         self._may_be_new = True  # true if a node may still have to be queried
         self._tried: dict[Key, set[str]] = {}
-        self._given: set[str] = set()  # brokers that are asked for their lists
+        self._given: set[str] = set()  # brokers that must send their lists
         self._introducing, self._has_list = 0, False
         self._began = self._next_broker_at = time.monotonic()
         allowance = Allowance(max(wire.timeout for wire in reach.wires.values()))
@@ -357,10 +357,10 @@ class Search:
         job = self._pool.submit(work)
         job.add_done_callback(lambda done: self._done.put(partial(then, done)))
 
-    # Asking given addresses for other nodes
+    # Query given addresses for other nodes.
 
     def _introduce_next_broker(self) -> None:
-        """Ask the next given broker for its list, if the previous one failed or is slow."""
+        """Query the next given broker for its list, if the previous broker failed or is slow."""
         waiting = self._brokers_left()
         if waiting and time.monotonic() >= self._next_broker_at:
             self._given.add(waiting[0])
@@ -381,7 +381,7 @@ class Search:
     def _learn_from(
         self, work: Callable[[], _T], learn: Callable[[_T], None], role: Role | None = None
     ) -> None:
-        """Ask a broker, a controller or ZooKeeper in a thread; pass its response to `learn`."""
+        """Query a broker, a controller or ZooKeeper in a thread; pass the response to `learn`."""
 
         def learned(job: Future[_T]) -> None:
             self._introducing -= 1
@@ -404,14 +404,14 @@ class Search:
         for node, addresses in znodes.brokers.items():
             add_addresses(self.known.brokers, node, addresses)
 
-    # Waiting
+    # Wait for nodes.
 
     def _is_patient(self) -> bool:
         """Return true while the search waits for nodes that can list other nodes."""
         return bool(self._introducing) and time.monotonic() < self._began + PAUSE_SECONDS
 
     def _may_be_given(self, target: Target) -> bool:
-        """Return true if a given address, which has priority, may turn out to be this node's."""
+        """Return true if a given address, which has priority, may belong to this node."""
         is_given = not {*target.addresses}.isdisjoint(self._reach.controllers)
         return target.role is Role.CONTROLLER and not is_given and self._is_patient()
 
@@ -422,7 +422,7 @@ class Search:
         return max(0.0, min(moments) - time.monotonic()) if moments else None
 
     def list_again(self) -> None:
-        """Ask a broker that listed nodes for its list again, unless no node showed the quorum."""
+        """Query a broker that listed nodes for its list again, unless no node showed the quorum."""
         if all(node.quorum is None for node in self.answers):
             return
         for node in [node for node in self.answers if node.shows_fenced][:WITNESSES]:
@@ -430,7 +430,7 @@ class Search:
             if is_proven:
                 return
 
-    # Querying found nodes
+    # Query the found nodes.
 
     def _ask_new(self) -> None:
         """Query nodes that were not queried, and silent nodes for which a new address is known."""
@@ -458,7 +458,7 @@ class Search:
         self.asked[answer.target.key] = answer
         before = self.known.size
         self.known.learn(answer)
-        for node, address in answer.configured_voters:  # for an address given without its node id
+        for node, address in answer.configured_voters:  # the voter gives an address its node id
             if node is not None and address in self._reach.controllers:
                 self.known.place(node, address)
         self._may_be_new |= self.known.size > before or answer.error is not None

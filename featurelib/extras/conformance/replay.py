@@ -1,8 +1,8 @@
 """Replay recorded exchanges on the sandbox cluster, and list every difference by kind.
 
 Some differences cannot be decided by a recording: an offender chosen by Java's hash order or by the
-order of registration; a hidden record of kraft.version, and whether a refused request moved it; an
-epoch that something else may have moved. Each is counted, by reason.
+order of registration; a hidden record of kraft.version, and whether a refused request changed it;
+an epoch that another change may have increased. The report counts them by reason.
 """
 
 from __future__ import annotations
@@ -232,8 +232,8 @@ def _hides_record(exchange: Exchange) -> bool:
 
 
 def _moved_by_nodes(exchange: Exchange) -> bool:
-    """Return true if, by its own response, the request wrote nothing, and the epoch rose at most by
-    the records of nodes that register again: unrecorded requests before decide that."""
+    """Return true if, by its response, the request wrote no record, and the epoch increased at most
+    by the records of nodes that register again: unrecorded earlier requests decide that."""
     request, reply, nodes = exchange.request, exchange.reply, exchange.cluster.nodes
     good = any(result.code == 0 for result in reply.results or ())
     wrote = good or (reply.code == 0 and reply.results is None)

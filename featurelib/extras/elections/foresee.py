@@ -66,8 +66,8 @@ _SHAPE: Final = re.compile(r"(0\.\d+\.\d+|[1-9]\d*\.\d+)((?:\.\d+)*)(?:-IV(\d+))
 def is_protocol_version(text: str) -> bool:
     """Return true if some release in ZooKeeper mode accepts the version: `2.6`, `2.7-IV2`, `2.8.1`.
 
-    Source: ApiVersion.apply, MetadataVersion.fromVersionString: text after the release is cut off,
-    but a step (-IV2) must be one of that release.
+    Source: ApiVersion.apply, MetadataVersion.fromVersionString: text after the release is ignored,
+    but a step (-IV2) must belong to that release.
     """
     match = _SHAPE.fullmatch(text)
     if match is None or match[1] not in STEPS:
@@ -89,7 +89,7 @@ class Doubt(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElectionOutcome:
     """The effect of one election, in the named dialects; `leaders` are the brokers whose election
-    has this effect. `version` is the znode's afterwards, the epoch."""
+    has this effect. `version`: the znode's version (epoch) afterwards."""
 
     dialects: tuple[str, ...]
     leaders: tuple[int, ...]
@@ -112,8 +112,8 @@ class Foreseen:
 
     @property
     def settled(self) -> ElectionOutcome | None:
-        """The one outcome if all possible winners write the same content, with all nodes that may
-        stop; None if it depends on the winner, or no broker can be elected."""
+        """The outcome if all possible winners write equal content, with all nodes that may stop;
+        None = the winner decides, or no broker can be elected."""
         ends_of = {(o.election.text, o.version) for o in self.outcomes}
         if len(ends_of) != 1 or not all(o.certain for o in self.outcomes):
             return None
@@ -217,11 +217,11 @@ def _read(text: str | None, dialect: str) -> ZnodeContent | None:
 
 
 def _brokers(view: ClusterView, evidence: Evidence) -> tuple[dict[int, Features], tuple[int, ...]]:
-    """Return the ranges of brokers that may be alive, and those with unknown ranges. Brokers that
-    only the inventory names are left out.
+    """Return the ranges of brokers that may be alive, and the brokers with unknown ranges, without
+    brokers that only the inventory names.
 
     A registration without features shows a protocol version below 2.7, not the software: only the
-    broker's own response shows that.
+    broker's own response shows the software.
     """
     node, profile = evidence.subjects, evidence.answering.of_subject
     is_off = evidence.levels.system_off[node.cluster]

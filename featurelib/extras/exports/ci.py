@@ -47,7 +47,7 @@ class CiForm(StrEnum):
 
 
 class Case(NamedTuple):
-    """A test case of JUnit: its result ("" means passed), and the findings that explain it."""
+    """A test case of JUnit: its result ("" = passed), and the findings that explain the result."""
 
     name: str
     end: str
@@ -129,7 +129,7 @@ def _add_case(suite: Element, case: Case, cluster: ReportedCluster) -> None:
 
 
 def _lines(item: ReportedFinding) -> str:
-    """Return a finding as text, a line for each of its parts."""
+    """Return a finding as text, with a line for each part."""
     source = f"read from {item.line}" if item.line else ""
     muted = f"muted until {item.muted_until}: {item.muted}" if item.muted else ""
     texts = (f"{item.severity}: {item.statement}", item.action, item.command, source, muted)

@@ -1,7 +1,7 @@
-"""Compare two runs of the nightly, from its tables.
+"""Compare two runs of the nightly, from the tables.
 
-A finding of one run counts as new or resolved only if the other run could have found it: with the
-same catalogue and policy, of a cluster that was judged then, on evidence that was known then.
+A finding of one run counts as new or resolved only if the other run could have found it: with equal
+catalogue and policy, in a judged cluster, with known data.
 """
 
 from __future__ import annotations
@@ -69,12 +69,12 @@ class LevelOfNights:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterDiff:
-    """A cluster, and its name in the inventory. `before` and `after` are its verdicts, None if it
-    was not judged; `critical`: whether the later run has a critical, unmuted finding of it. An
+    """A cluster, and its name in the inventory. `before` and `after` are its verdicts, None = not
+    judged; `critical`: the later run has a critical, unmuted finding in the cluster. An
     `incomparable` row has a further key, `why`. `levels`: changed finalized levels that both runs
-    knew; 0 if not finalized. `ceilings`: the highest possible levels that fell although the level
-    stayed, because software was rolled back. `silent_since`: the time of its newest line, if it
-    fell silent between the runs."""
+    knew; 0 = not finalized. `ceilings`: maximum levels that fell although the level stayed, because
+    software was rolled back. `silent_since`: the time of the newest line, if no data came between
+    the runs."""
 
     cluster: str
     name: str | None
@@ -92,9 +92,9 @@ class ClusterDiff:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diff:
-    """The difference of two runs. `clusters` are those with anything new, resolved or incomparable,
-    another verdict or another level, or that fell silent, by id; `same` counts the others. Rows are
-    of featurelib.schema.FINDING."""
+    """The difference of two runs. `clusters` are those with a new, resolved or incomparable
+    finding, another verdict or level, or without new data; `same` counts the others. Rows are of
+    featurelib.schema.FINDING."""
 
     before: int
     after: int
@@ -232,8 +232,8 @@ class _Night:
             yield from map(without_blanks, rows.take(np.array(at, dtype=np.int64)).to_pylist())
 
     def why_silent(self, row: Row, *, is_new: bool) -> Why | None:
-        """Return why this run may lack a finding of the other; None if the lack is proof. `is_new`:
-        this is the earlier run; no run has a target before some node supports it."""
+        """Return why this run may lack a finding of the other; None = the lack is proof. `is_new`:
+        this is the earlier run, which has no target before some node supports it."""
         cluster, feature = row["cluster"], row["feature"]
         if cluster not in self.verdicts:
             return Why.NOT_JUDGED

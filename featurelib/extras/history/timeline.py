@@ -1,7 +1,7 @@
 """Read the timeline of one cluster from the nightly's histories.
 
-A timeline shows what each node said itself. A range that ends lower, a missing feature, a lower
-level and a smaller epoch are regressions; a range that begins higher is what newer software does.
+A timeline shows the responses of each node. A lower maximum, a missing feature, a lower level and a
+smaller epoch are regressions; a higher minimum is normal for newer software.
 """
 
 from __future__ import annotations
@@ -143,8 +143,8 @@ def read_timeline(lake: Lake, cluster_id: str, run: int | None = None) -> Timeli
 
 
 def find_senders(levels: Sequence[LevelChange], entries: Sequence[JournalEntry]) -> list[SentLevel]:
-    """Return the sender of each level: of the last request that set it, sent between the last
-    reading of another level and the first of this one. `entries`: the cluster's."""
+    """Return the sender of each level: the last request that set the level, sent between the last
+    reading with another level and the first with this one. `entries`: the cluster's."""
     senders, since = [], dict[str, tuple[datetime, datetime]]()  # times of the last two readings
     for change in levels:
         for name, _, level in change.changes:

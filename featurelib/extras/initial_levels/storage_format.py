@@ -105,8 +105,8 @@ _Asked = tuple[str, bool, dict[str, object]]  # code, true if it refuses, values
 
 
 class _Format:
-    """A format request to one tool. Without a valid metadata.version, checks that need it are
-    skipped; its refusal comes first anyway."""
+    """A format request to one tool. Without a valid metadata.version, checks that need a version
+    are skipped; the refusal of the version comes first anyway."""
 
     def __init__(self, software: ReleaseCatalogue, request: FormatRequest, tool: _Tool) -> None:
         self.software, self.request, self.tool = software, request, tool

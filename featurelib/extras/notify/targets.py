@@ -127,8 +127,8 @@ class MessageSender:
         self._down = dict[str, str]()  # webhook ("" means the mail server) → why it failed
 
     def send(self, message: Message, target: NotifyTarget, address: str) -> None:
-        """Send a message to one address of a target. Raises UnreachableError, CredentialsError.
-        After a target was unreachable it is not tried again."""
+        """Send a message to one address of a target. Raises UnreachableError, CredentialsError. An
+        unreachable target is not tried again."""
         host = "" if target.mail else target.name
         if (reason := self._down.get(host)) is not None:
             raise UnreachableError(reason)
@@ -142,7 +142,7 @@ class MessageSender:
             raise
 
     def place_of(self, target: NotifyTarget, address: str) -> str:
-        """Return what identifies an address: the URL of its webhook, or the mail address."""
+        """Return the identity of an address: the URL of its webhook, or the mail address."""
         try:
             return address.casefold() if target.mail else _secret(address, target.name)
         except CredentialsError:

@@ -1,7 +1,7 @@
-"""Change one snapshot row as if nodes had other software, were gone, or were new.
+"""Change one snapshot row as if nodes had other software, were stopped, or were new.
 
-Only facts that landing lines would show are changed, and the same core judges the row afterwards.
-The parts are those of featurelib.schema.LAYOUT; a list or a map has its content in `entries`.
+Only facts that landing lines would show are changed, and the core judges the row afterwards. The
+parts are those of featurelib.schema.LAYOUT; the content of a list or map is in `entries`.
 """
 
 from __future__ import annotations
@@ -63,10 +63,10 @@ class Draft:
         return write_rows([self._row])
 
     def run(self, node_id: int, role: Role, ranges: Ranges) -> None:
-        """Let this half of a node run software that supports `ranges`, and register it."""
+        """Let a node in one role run software that supports `ranges`, and register it."""
         profile = self._map("profiles", {name: ranges[name] for name in sorted(ranges)})
         answered = dict.fromkeys(("partial_at", "partial_line", "failed_at", "failed_line"), 0)
-        # Its offered requests identify the old software.
+        # The supported requests in the row identify the old software.
         answered |= dict.fromkeys(("partial", "error", "scraped", "releases"), NOTHING)
         answered |= {"full": profile, "full_at": self._at}
         for r in self._of("listeners", node_id, role) or [self._add_listener(node_id, role)]:
@@ -78,7 +78,7 @@ class Draft:
             operated["status_version"] = NOTHING
 
     def stop(self, node_id: int, role: Role) -> None:
-        """Let this half of a node stop; its registration stays."""
+        """Stop a node in one role; its registration stays."""
         error = self._row.text_code("it would not start")
         for r in self._of("listeners", node_id, role):
             r |= {"failed_at": self._at, "error": error, "scraped": NOTHING}
@@ -178,7 +178,7 @@ class Draft:
         return maps.index(entries)
 
     def _of(self, part: str, node_id: int, role: int) -> list[Record]:
-        """Return the records of a part about one half of a node."""
+        """Return the records of a part about a node in one role."""
         half = node_id, role
         return [r for r in self._parts[part] if (r["node_id"], r["role"]) == half]
 

@@ -57,7 +57,7 @@ class ReplayProof(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Misfit:
-    """A finalized level that the release does not support; `supported` is None if there is no such
+    """A finalized level that the release does not support; `supported` None = the release lacks the
     feature."""
 
     feature: str
@@ -67,7 +67,7 @@ class Misfit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replayed(Misfit):
-    """An unsupported level that a start may replay; `seen`: last seen, microseconds."""
+    """An unsupported level that a start may replay; `seen`: last seen, in µs."""
 
     proof: ReplayProof
     seen: int
@@ -114,12 +114,12 @@ class WayBack:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roll:
-    """The answer of `can-roll`. `mend_first`: critical findings, and a silent majority of voters.
+    """The result of `can-roll`. `mend_first`: critical findings, and a missing majority of voters.
     `misfits`: refusals of the policy, `refused`: those of the controllers.
 
-    `then`: the state when every running node is of that release. `way_back` is None in ZooKeeper
-    mode, where software finalizes nothing. `format_with`: the release whose tool formats new
-    storage while nodes may run the old software or the new; None: any of their tools does.
+    `then`: the state when every running node has that release. `way_back` None = ZooKeeper mode,
+    where software finalizes no level. `format_with`: the release whose tool formats new storage
+    while nodes may run the old or the new software; None = any of their tools can.
     """
 
     cluster_id: str
@@ -336,7 +336,7 @@ def _earlier(
     return proofs
 
 
-READS_BOOTSTRAP = frozenset({"4.0"})  # at each start; 4.0.1 does not (KAFKA-19192)
+READS_BOOTSTRAP = frozenset({"4.0"})  # read at each start; not by 4.0.1 (KAFKA-19192)
 
 
 def _is_dumped(cluster: Cluster, state: ClusterState) -> bool:

@@ -1,7 +1,7 @@
-"""Judge a cluster with other nodes or levels, by the same core and the same inputs.
+"""Judge a cluster with other nodes or levels, by the same core and inputs.
 
-A node that cannot register is left out. The controller checks the range of a broker that
-registers. A controller reads the finalized levels, and ends over one that it does not support.
+A node that cannot register is left out. The controller checks the range of a broker that registers.
+A controller that reads an unsupported finalized level exits.
 """
 
 from __future__ import annotations
@@ -89,9 +89,9 @@ class Standing:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhatIf:
     """The differences. `turns`: features with another row; `unchanged` counts the others. `new` and
-    `resolved`: findings; none is resolved because its node cannot register. `critical`: findings
-    that stay. `refused`: nodes that cannot register, or would end over a level. `off`: nodes that
-    are down. `silent`: nodes that did not respond. `runs`: nodes to be removed that run."""
+    `resolved`: findings; no finding is resolved because its node cannot register. `critical`:
+    findings that stay. `refused`: nodes that cannot register, or would exit. `off`: stopped nodes.
+    `silent`: nodes without a response. `runs`: running nodes to be removed."""
 
     before: ClusterView
     after: ClusterView
@@ -226,8 +226,8 @@ def _drafted(view: ClusterView, changes: Changes) -> tuple[Draft, Cluster]:
 def _wanted(
     view: ClusterView, changes: Changes, inputs: Inputs
 ) -> tuple[list[Node], tuple[int, ...], tuple[int, ...]]:
-    """Return the halves of nodes that get other software; the nodes that are off, as Kafka reports;
-    and those that only did not respond."""
+    """Return the nodes (by role) that get other software, the nodes that Kafka reports as stopped,
+    and the nodes that only did not respond."""
     options = {node_id: ("--node", text) for node_id, text in changes.nodes.items()}
     stopped, silent = set[int](), set[int]()
     nodes = [node for node in view.cluster.nodes if node.node_id not in changes.removed]
@@ -342,7 +342,7 @@ def refusals_of(
     mode: str,
     catalogue: Catalogue,
 ) -> Iterator[Refused]:
-    """Yield every reason why one of `nodes` cannot register, by each generation that may lead.
+    """Yield every reason why one of `nodes` cannot register, by each possible controller.
 
     Source: ClusterControlManager.registerBroker, FeatureControlManager.replay; KIP-584, Broker
     protections.

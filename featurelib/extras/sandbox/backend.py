@@ -1,9 +1,9 @@
-"""A backend for a sandbox cluster: it is read and updated like a real cluster.
+"""Provide a backend for a sandbox cluster, which is read and updated like a real cluster.
 
-It returns only what real nodes of its release return, not everything in the file. Fenced brokers
-before 4.0 stay hidden, and a stopped node does not respond. Request versions and their fields are
-as recorded. It also has the znodes of ZooKeeper mode: a registration ends with its broker;
-`/feature` has the text as written.
+The backend returns only data that real nodes of the release return. Fenced brokers before 4.0 stay
+hidden, and a stopped node does not respond. Request versions and their fields are as recorded. In
+ZooKeeper mode it has the znodes, too: a registration ends with its broker; `/feature` has the text
+as written.
 """
 
 from __future__ import annotations
@@ -126,9 +126,9 @@ class EmbeddedBackend:
         self._cluster.close()
 
     def _answers(self, nodes: list[Node]) -> Iterator[tuple[str, Keys]]:
-        """Yield (kind, keys) of landing lines: every listener's ApiVersions or silence; the members
-        as one running node of each role returns them, and the configuration of running nodes; or
-        the znodes."""
+        """Yield (kind, keys) of landing lines: every listener's ApiVersions response or failure;
+        the members by one running node of each role, and the configuration of running nodes; or the
+        znodes."""
         cluster, running = self._cluster, [node for node in nodes if node.running]
         states = {node.node_id: cluster.seen_by(node.node_id) for node in running}
         spoken = {node_id: cluster.dialect(state) for node_id, state in states.items()}

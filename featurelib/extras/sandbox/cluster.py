@@ -1,9 +1,9 @@
-"""A cluster in one file: it has no rules, the core decides.
+"""Keep a sandbox cluster in one file; the core has all rules.
 
-Every operation is one transaction that reads the newest state and appends the next one; a crash
-leaves the state before or after. Nodes protect themselves like real ones: a finalized level may end
-some. The core decides which nodes stop or can register, and how brokers of each generation read
-`/feature`; the result becomes the next state.
+Every operation is one transaction that reads the newest state and appends the next; after a crash
+the file has the state before or after. Nodes protect themselves like real nodes: a finalized level
+may stop some nodes. The core decides which nodes stop or can register, and how brokers of each
+generation read `/feature`; the result becomes the next state.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ NOBODY = -1  # the cluster has no leader
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddedState:
-    """The state of a sandbox cluster at one moment. `node`: the bytes of `/feature`, None means no
-    znode.
+    """The state of a sandbox cluster at one moment. `node`: the bytes of `/feature`, None = there
+    is no znode.
 
     `epoch`: the log's end, or the znode's version; `features_at`: the offset of the last feature
     record.

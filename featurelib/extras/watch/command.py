@@ -44,8 +44,8 @@ KEYS[Watched] = row_of("mode started at error until ready nodes features missing
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ClusterReading(Answer[Watched]):
-    """A reading of one watched cluster. `position`: among the watched clusters; `name`: for people;
-    `line`: a summary."""
+    """A result for one watched cluster. `position`: its number among the watched clusters; `name`:
+    the cluster's name for people; `line`: a summary."""
 
     position: int
     name: str
