@@ -71,8 +71,8 @@ class Numbers:
         if self.of is DATE:
             return [None if v == NONE else date.fromordinal(v + _FIRST_DAY) for v in values]
         if self.of is BOOL:
-            return [None if v == NONE else v > 0 for v in values]
-        return [None if v == NONE else v for v in values]
+            return [None if value == NONE else value > 0 for value in values]
+        return [None if value == NONE else value for value in values]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

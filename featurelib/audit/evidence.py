@@ -320,7 +320,7 @@ class Evidence:
         ranges = [dict[str, tuple[int, int]]() for _ in self.answering.cluster]
         feature = query.feature[query.pair_question[pairs]]
         columns = (query.pair_profile[pairs], feature, query.pair_min[pairs], query.pair_max[pairs])
-        for profile, name, low, high in zip(*(c.tolist() for c in columns), strict=True):
+        for profile, name, low, high in zip(*(column.tolist() for column in columns), strict=True):
             ranges[profile][query.names[name]] = (low, high)
         return ranges
 

@@ -203,7 +203,7 @@ def covered(mute: Mute, findings: TableRows) -> Bool:
 def _mutes_of(findings: TableRows, mutes: Sequence[Mute], as_of: int) -> dict[str, Column | Int]:
     """Return the columns `muted` and `muted_until` of findings, null without a mute; of several
     mutes the one with the latest last day counts."""
-    active = sorted((m for m in mutes if m.ends > as_of), key=lambda m: m.ends)
+    active = sorted((mute for mute in mutes if mute.ends > as_of), key=lambda m: m.ends)
     mute_at = np.full(len(findings), -1, dtype=np.int64)
     for at, mute in enumerate(active):
         mute_at[covered(mute, findings)] = at
@@ -223,7 +223,7 @@ def set_aside(
     if not mutes:
         return rows
     rows = rows.replace(**_mutes_of(rows, mutes, as_of))
-    _add_expired(columns, clusters, [m for m in mutes if m.ends <= as_of], rows)
+    _add_expired(columns, clusters, [mute for mute in mutes if mute.ends <= as_of], rows)
     return join_rows([rows, columns.rows(EXPIRED)])
 
 

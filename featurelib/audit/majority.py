@@ -148,8 +148,8 @@ def report_static_voters(report: BatchFindings) -> None:
     dynamic, may_be_dynamic = evidence.dynamic()
     static = evidence.membership.kraft & ~may_be_dynamic
     static[[at for at, name, _ in evidence.levels.disputed if name == KRAFT_VERSION]] = False
-    wrong_lists = [v for v in voters if dynamic[v.cluster] and v.ids]
-    empty_lists = [v for v in voters if static[v.cluster] and not v.ids]
+    wrong_lists = [voter for voter in voters if dynamic[voter.cluster] and voter.ids]
+    empty_lists = [voter for voter in voters if static[voter.cluster] and not voter.ids]
     for code, voter_lists, text in (
         ("dynamic_quorum_with_static_voters", wrong_lists, [*_voter_texts(evidence, wrong_lists)]),
         ("static_quorum_without_voters", empty_lists, None),

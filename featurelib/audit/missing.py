@@ -307,7 +307,7 @@ def _missing_permissions(report: BatchFindings) -> tuple[Int, Bool]:
     for (cluster, request), refusals in sorted(by_request.items()):
         is_settled = any(r.elsewhere for r in refusals) or evidence.controllers_vouched[cluster]
         code = "right_missing" if request == QUORUM and not is_settled else "right_withheld"
-        newest = max((r.at, r.line) for r in refusals)
+        newest = max((refusal.at, refusal.line) for refusal in refusals)
         rows_by[code].append((cluster, *newest, _detail(refusals), refusals[0].principal or None))
     count_by_code = {}
     for code, rows in rows_by.items():

@@ -128,7 +128,7 @@ def first_command(effect: SideEffect) -> str:
     """Return the command that keeps the present values and must run before the update; "" if no
     value would change, or no configuration can keep the values."""
     before = {change.before for change in effect.values}
-    if not effect.key or (_is_known(effect) and before == {c.after for c in effect.values}):
+    if not effect.key or (_is_known(effect) and before == {value.after for value in effect.values}):
         return ""
     [value] = before if len(before) == 1 else [None]
     return _SET_DEFAULT.format(effect.key, value or "N")

@@ -466,4 +466,4 @@ def _answers(
 def agreed_levels(evidence: Evidence) -> set[tuple[str, int]]:
     """Return the (feature, level) pairs that a controller agreed to in a probe."""
     updates = evidence.snapshots["probe"].structs(Validated)
-    return {(a.feature, a.to_level) for a in updates if a.code == 0}
+    return {(update.feature, update.to_level) for update in updates if update.code == 0}

@@ -83,8 +83,8 @@ class ReleaseCatalogue:
     def known_levels(self, feature: str, *, unstable: bool = True) -> tuple[int, ...]:
         """Return the levels of `feature`, ascending; without `unstable` only production levels."""
         if feature == METADATA_VERSION:
-            return tuple(n for n in self.names if unstable or n <= self.newest_stable)
-        rows = (v for v in self.levels if v.feature == feature)
+            return tuple(level for level in self.names if unstable or level <= self.newest_stable)
+        rows = (level for level in self.levels if level.feature == feature)
         return tuple(v.level for v in rows if unstable or v.stable)
 
     def ranges(self, *, unstable: bool = False) -> dict[str, tuple[int, int]]:
@@ -173,7 +173,7 @@ class Tables:
     def release_code(self, release: str) -> int:
         """Return the position of a version's release (`4.1.2` is 4.1); -1 if unknown."""
         names = [text for text in (release, release_line(release)) if text]
-        return next((self.releases.index(n) for n in names if n in self.releases), UNKNOWN)
+        return next((self.releases.index(name) for name in names if name in self.releases), UNKNOWN)
 
     def feature_code(self, feature: str) -> int:
         """Return the position of a feature; -1 for an unknown feature."""
@@ -447,18 +447,18 @@ def _release(rows: Rows, row: ReleaseRow, ends: Mapping[str, tuple[int, int]]) -
         features=tuple(listed),
         levels=tuple(
             FeatureLevel(
-                feature=v.feature,
-                level=v.level,
-                default_from=numbers[says(v, "default_from")],
-                stable=v.level <= ends[v.feature][0],
-                irreversible=v.irreversible,
+                feature=level.feature,
+                level=level.level,
+                default_from=numbers[says(level, "default_from")],
+                stable=level.level <= ends[level.feature][0],
+                irreversible=level.irreversible,
             )
-            for v in levels
+            for level in levels
         ),
         dependencies=tuple(
-            Dependency(feature=v.feature, level=v.level, other=other, least=least)
-            for v in levels
-            for other, least in pairs(says(v, "dependency"))
+            Dependency(feature=level.feature, level=level.level, other=other, least=least)
+            for level in levels
+            for other, least in pairs(says(level, "dependency"))
         ),
         _by_text={
             **{v.release: v.level for v in known if v.level <= row.newest_stable},
@@ -469,7 +469,7 @@ def _release(rows: Rows, row: ReleaseRow, ends: Mapping[str, tuple[int, int]]) -
 
 def _union(all_of: Sequence[ReleaseCatalogue]) -> ReleaseCatalogue:
     """Return the levels of all releases; where releases differ, the newest release's."""
-    last = {(v.feature, v.level): c for c in all_of for v in c.levels}
+    last = {(level.feature, level.level): c for c in all_of for level in c.levels}
     last |= {(METADATA_VERSION, level): c for c in all_of for level in c.names}
     names = {level: name for c in all_of for level, name in c.names.items()}
     return replace(
@@ -478,7 +478,7 @@ def _union(all_of: Sequence[ReleaseCatalogue]) -> ReleaseCatalogue:
         oldest=min(names),
         names=dict(sorted(names.items())),
         loses_metadata_below=frozenset(
-            n for n in names if n in last[METADATA_VERSION, n].loses_metadata_below
+            level for level in names if level in last[METADATA_VERSION, level].loses_metadata_below
         ),
         features=tuple(dict.fromkeys(name for c in all_of for name in c.features)),
         levels=tuple(v for c in all_of for v in c.levels if last[v.feature, v.level] is c),

@@ -248,7 +248,7 @@ def _configured(cluster: Cluster) -> dict[int, int]:
     ids: Iterable[int] | None = cluster.configured_voters
     if ids is None:
         static = cluster.raft_level == 0
-        ids = (n.node_id for n in cluster.nodes if static and n.voter)
+        ids = (node.node_id for node in cluster.nodes if static and node.voter)
     return {node_id: position for position, node_id in enumerate(dict.fromkeys(ids))}
 
 
@@ -295,13 +295,13 @@ def _state(cases: Sequence[Case], at: dict[str, int], tables: Tables) -> Cluster
         return np.array([condition(cluster) for cluster in clusters], dtype=bool)
 
     return ClusterColumns(
-        release=np.array([tables.release_code(c.release) for c in clusters]),
+        release=np.array([tables.release_code(cluster.release) for cluster in clusters]),
         finalized=finalized,
         minimum=minimum,
         cached=cached,
         cached_min=cached_min,
-        kraft_record=np.array([c.kraft_record for c in clusters], dtype=np.int32),
-        raft_level=np.array([c.raft_level for c in clusters], dtype=np.int32),
+        kraft_record=np.array([cluster.kraft_record for cluster in clusters], dtype=np.int32),
+        raft_level=np.array([cluster.raft_level for cluster in clusters], dtype=np.int32),
         stable_metadata=np.array([_stable_metadata(c, tables) for c in clusters], dtype=np.int32),
         raft_ready=flags(_is_raft_ready),
         migrating=flags(lambda c: c.migrating),

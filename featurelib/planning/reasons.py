@@ -405,7 +405,7 @@ def _remedy_problem(cluster: Cluster, node: Node, codes: frozenset[str]) -> Issu
 def action_for(cluster: Cluster, node: Node, moves: Moves, codes: frozenset[str]) -> Action:
     """Return the action for a node that blocks `moves`; `codes`: the refusing rules."""
     level = cluster.level(METADATA_VERSION)
-    brokers = [n for n in cluster.nodes if n.registered and n.role is Role.BROKER]
+    brokers = [node for node in cluster.nodes if node.registered and node.role is Role.BROKER]
     is_known = (level or cluster.has_quorum) and brokers != [node]
     levels = np.array(list(moves.values()), dtype=np.int32)
     lowest = np.array([node.range_of(name)[0] for name in moves], dtype=np.int32)

@@ -251,7 +251,7 @@ def _side_effects(plan: Plan) -> Iterator[str]:
     """Yield faults of a plan's side effects: level, description or brokers are wrong."""
     for index, effect in enumerate(plan.side_effects):
         at, moves = f"side_effects[{index}]", [m for m in plan.moves if m.feature == effect.feature]
-        if not any(m.from_level < effect.level <= m.to_level for m in moves):
+        if not any(move.from_level < effect.level <= move.to_level for move in moves):
             name = f"{effect.feature} {effect.level}"
             yield f"{at}: the plan does not upgrade to or past {name}"
         if not effect.what.strip():

@@ -172,7 +172,7 @@ def _nodes(
     newer: Mapping[int, str],
 ) -> Iterator[NodeShown]:
     nodes, member = evidence.subjects, evidence.membership
-    releases = {(n.role, n.node_id): n.release for n in view.cluster.nodes}
+    releases = {(node.role, node.node_id): node.release for node in view.cluster.nodes}
     called, leader = _states_of(findings), (_leading_role(evidence), view.cluster.active)
     # A node leads if it is the only candidate and responds.
     is_named = bool(evidence.controller[0] >= 0)

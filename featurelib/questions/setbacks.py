@@ -30,7 +30,7 @@ def warn_lowered(
     if lake is None or planned.plan is None:
         return planned
     cluster, moves = planned.plan.cluster, planned.plan.moves
-    raised = {(cluster, m.feature) for m in moves if m.from_level < m.to_level}
+    raised = {(cluster, move.feature) for move in moves if move.from_level < move.to_level}
     went = find_lowered(lake.read, lake.run(run), raised).get(cluster, [])
     return replace(planned, warnings=(*planned.warnings, *filter(None, [ask_why(went, catalogue)])))
 

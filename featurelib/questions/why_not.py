@@ -321,7 +321,7 @@ def _own_proofs(view: ClusterView, moves: Sequence[Move], catalogue: Catalogue) 
     """Yield the refusals by controllers of each possible release, with all blocking nodes."""
     cluster, mode = view.cluster, mode_of(view)
     levels = {update.feature: update.to_level for update in moves}
-    supported = {NodeOf(n.role, n.node_id): n.supported for n in cluster.nodes}
+    supported = {NodeOf(node.role, node.node_id): node.supported for node in cluster.nodes}
     keys: set[tuple[object, ...]] = set()
     for release in view.releases:
         dialect = dialect_of(release, mode, catalogue)
@@ -418,7 +418,7 @@ def _refusals_by_cluster(
     for step in steps:
         cases = [(cluster, request_of(step, dialect)) for cluster in pending]
         for i, tried in enumerate(try_requests(cases, dialect, catalogue.tables, vendors=True)):
-            own_word = [r for r in tried.refusals if r.judge != STRICT]
+            own_word = [refusal for refusal in tried.refusals if refusal.judge != STRICT]
             reasons[i] += own_word
             moved = {u.feature: (u.to_level, u.to_level) for u in step.updates if u.to_level}
             forced = replace(pending[i], finalized=pending[i].finalized | moved)

@@ -92,7 +92,7 @@ class _Row:
             state.quorum,
             dict(state.quorum.directories),
         )
-        newest = {_LIST_KIND(o): o for o in sorted(state.members, key=_BY_TIME)}
+        newest = {_LIST_KIND(member): member for member in sorted(state.members, key=_BY_TIME)}
         lists = [newest[key] for key in sorted(newest)]
         parts: dict[str, _Tuples] = {
             "scalars": [self._scalars()],

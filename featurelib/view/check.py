@@ -23,7 +23,7 @@ def next_step(cluster: ReportedCluster, name: str, ways: str, *, is_live: bool) 
     """Return the next step for a cluster. `name`: its argument in commands, after a blank; "" if
     addresses alone identify it. `ways`: the command-line options that reach it."""
     our_steps, owner_steps = digest.parts(cluster)
-    codes = {f.code for f in cluster.findings if f.severity is Severity.UNKNOWN}
+    codes = {finding.code for finding in cluster.findings if finding.severity is Severity.UNKNOWN}
     is_grave = cluster.severity is Severity.CRITICAL
     if our_steps:
         first = "Fix the critical finding first. " * is_grave
@@ -58,7 +58,7 @@ def check_page(report: Report, steps: Mapping[str, NextStep], width: int | None 
         counts = ", ".join(f"{number:,} {verdict}" for verdict, number in of_verdicts if number)
         page.text(f"{count(len(clusters), 'cluster')}, worst first: {counts}")
         page.line()
-        rows = [(_verdict(c), c.name, c.summary) for c in clusters]
+        rows = [(_verdict(cluster), cluster.name, cluster.summary) for cluster in clusters]
         page.table([("verdict", "cluster", "in one line"), *rows], most=(0, 30))
     for cluster in clusters:
         if cluster.needs_person or not several:
@@ -115,7 +115,7 @@ def _goal(ready: Readiness) -> str:
 def _findings(cluster: ReportedCluster, page: Page) -> None:
     """Show each finding above severity info, with its remedy and commands."""
     findings = digest.unmuted(cluster.findings)
-    reported = [f for f in findings if f.code not in tagged("no_data")]
+    reported = [finding for finding in findings if finding.code not in tagged("no_data")]
     is_told = any(f.severity is Severity.UNKNOWN for f in reported)
     groups = digest.group_findings(reported if is_told else findings)
     for group in groups:

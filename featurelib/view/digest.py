@@ -72,7 +72,7 @@ def release_texts(cluster: model.ReportedCluster) -> list[str]:
     """Return `Kafka 4.2`, `without broker 2` and `finalized 4.0`: the software, the nodes that do
     not run, and the finalized release if it differs."""
     software, finalized = software_text(cluster), cluster.finalized_release
-    down = nodes_of([f for f in cluster.findings if f.code in tagged("down")])
+    down = nodes_of([finding for finding in cluster.findings if finding.code in tagged("down")])
     parts = [f"Kafka {software}", f"without {down}" if down else ""] if software else []
     parts += [f"finalized {finalized}" if finalized and finalized != software else ""]
     return list(filter(None, parts))
@@ -97,8 +97,8 @@ def parts(
     cluster: model.ReportedCluster,
 ) -> tuple[list[model.ReportedStep], list[model.ReportedStep]]:
     """Return the steps that we can send now, and those that another owner applies."""
-    our_steps = [s for s in cluster.steps if s.managed_by is None and not s.waits]
-    return our_steps, [s for s in cluster.steps if s.managed_by is not None]
+    our_steps = [step for step in cluster.steps if step.managed_by is None and not step.waits]
+    return our_steps, [step for step in cluster.steps if step.managed_by is not None]
 
 
 # The main causes: findings that block or hide a verdict, by their common properties. All nodes
@@ -143,7 +143,7 @@ def _rank(cause: model.Cause) -> tuple[int, int, bool, int, str, str]:
 
 
 def _causes_of(cluster: model.ReportedCluster) -> Iterator[tuple[_Key, model.ReportedFinding]]:
-    holding = [f for f in cluster.findings if f.severity in HOLDS_BACK]
+    holding = [finding for finding in cluster.findings if finding.severity in HOLDS_BACK]
     plain = [finding for finding in holding if finding.code not in tagged("consequence")]
     by_range = tagged("unsupported")
     metadata = {
@@ -284,12 +284,12 @@ def late_since(
 
 def gone_nodes(findings: Findings) -> set[tuple[str | None, int | None]]:
     """Return (role, id) of the stale nodes, about which another collection shows nothing new."""
-    return {f.node for f in findings if f.code in tagged("stale")}
+    return {finding.node for finding in findings if finding.code in tagged("stale")}
 
 
 def is_too_old(cluster: model.ReportedCluster) -> bool:
     """Return true if a cluster is UNKNOWN because data of nodes that are not stale is too old."""
-    old = {f.node for f in cluster.findings if f.code in tagged("too_old")}
+    old = {finding.node for finding in cluster.findings if finding.code in tagged("too_old")}
     return bool(old - gone_nodes(cluster.findings)) and cluster.verdict is Verdict.UNKNOWN
 
 
@@ -346,7 +346,7 @@ def _group(findings: Findings, extra: str = "", similar: Findings = ()) -> Findi
 def _of_facts(facts: Sequence[Findings]) -> FindingGroup:
     """Return one group for facts that differ only in the node and concern the same nodes."""
     first, *alike_nodes = facts[0]
-    ids = [f.node_id for f in alike_nodes if f.node_id is not None]
+    ids = [node.node_id for node in alike_nodes if node.node_id is not None]
     others_text = f"The same holds for {nodes(first.role, ids)}." if ids else ""
     group = _group([similar[0] for similar in facts], others_text, facts[0])
     if not ids or first.node_id is None:

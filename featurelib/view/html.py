@@ -94,8 +94,8 @@ Changed = Sequence[
 def _groups(report: model.Report, moves: Changed) -> Groups:
     """Return the cluster keys of each cause and each change: filter → title → keys."""
     by_name = Counter(c.name for c in report.clusters)  # two clusters with one name get no link
-    keyed = {c.name: c.key for c in report.clusters if by_name[c.name] == 1}
-    held = {c.title: [keyed.get(name, name) for name in c.held] for c in report.causes}
+    keyed = {cluster.name: cluster.key for cluster in report.clusters if by_name[cluster.name] == 1}
+    held = {cause.title: [keyed.get(name, name) for name in cause.held] for cause in report.causes}
     return {"cause": held, "change": {move: [c.key for c in moved] for move, moved in moves}}
 
 
@@ -144,9 +144,9 @@ def draw_scales(report: model.Report) -> dict[str, tuple[int, int]]:
             if ready.feature == METADATA_VERSION and ready.finalized:
                 is_kept = ready.verdict is Verdict.BLOCKED
                 scales = [
-                    f.level.number
-                    for f in cluster.findings
-                    if f.level and f.feature == ready.feature
+                    finding.level.number
+                    for finding in cluster.findings
+                    if finding.level and finding.feature == ready.feature
                 ]
                 target = [ready.target.number] if ready.target else scales * is_kept
                 level = ready.finalized.number
@@ -306,7 +306,7 @@ def _places(report: model.Report, names: Mapping[str, str], root: str) -> dict[s
 
 def _clusters_to_check(report: model.Report) -> set[str]:
     """Return keys of the clusters not shown in green: with a warning, a downgrade or a rollback."""
-    warned = {c.key for c in report.clusters if warns(c)}
+    warned = {cluster.key for cluster in report.clusters if warns(cluster)}
     fallen = setbacks(report.clusters, report.change)
     return warned | {c.key for clusters_fallen in fallen.values() for c in clusters_fallen}
 

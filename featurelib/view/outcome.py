@@ -284,7 +284,7 @@ def _cause(ending: Ending) -> str:
 def _next_command(ending: Ending, args: ClusterArgs | None, again: str, approve: str) -> str:
     """Return a sentence with the command that continues after a rejected or stopped plan."""
     updates = (update for step in ending.steps for update in step.updates)
-    codes = {u.code for u in updates if u.fate in {Fate.REJECTED, Fate.OVERTAKEN}}
+    codes = {update.code for update in updates if update.fate in {Fate.REJECTED, Fate.OVERTAKEN}}
     if codes == {NOT_AUTHORIZED}:
         return f" Run the same plan and approval again, as a user with ALTER: {again}"
     if codes:  # no update of it can still be applied

@@ -63,7 +63,7 @@ def _of_fleet(report: Report) -> Iterator[tuple[str, str, list[Sample]]]:
 
 def _of_clusters(report: Report) -> Iterator[tuple[str, str, list[Sample]]]:
     """Yield (name, help text, samples) of each metric about single clusters."""
-    clusters = [(_labels(**_about(c)), c) for c in report.clusters]
+    clusters = [(_labels(**_about(cluster)), cluster) for cluster in report.clusters]
     info, findings = list[Sample](), list[Sample]()
     for c in report.clusters:
         extra = {"phase": c.phase, "managed_by": c.managed_by or ""}
@@ -94,9 +94,9 @@ def _named(cluster: ReportedCluster, tag: str) -> set[tuple[str | None, int | No
 def _of_features(report: Report) -> Iterator[tuple[str, str, list[Sample]]]:
     """Yield (name, help text, samples) of each metric about single features."""
     rows = [
-        (_about(c) | {"feature": ready.feature}, ready)
-        for c in report.clusters
-        for ready in c.readiness
+        (_about(cluster) | {"feature": ready.feature}, ready)
+        for cluster in report.clusters
+        for ready in cluster.readiness
     ]
     verdicts: list[Sample] = [(_labels(**a, verdict=ready.verdict), 1) for a, ready in rows]
     yield "feature_info", "1 for each feature of a cluster: its verdict.", verdicts

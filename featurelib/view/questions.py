@@ -69,7 +69,7 @@ def why_not_page(answer: WhyNot, source: Source, width: int | None = None) -> Pa
     page = QuestionPage(source, width)
     goal, current = (page.level(answer.feature, level) for level in (answer.level, answer.current))
     misfits = answer.proofs if answer.answer is LevelStatus.FINALIZED else ()
-    title = _HEADS[answer.answer] + words.although([m.node for m in misfits])
+    title = _HEADS[answer.answer] + words.although([misfit.node for misfit in misfits])
     page.text(f"{words.clean(source.name)}: {words.clean(answer.feature)} {goal}: {title}")
     page.text(f"finalized: {current} · {words.clean(source.made_from, 300)}")
     page.text(f"judged by: {judges_text(answer.dialects)}")

@@ -173,7 +173,7 @@ def read_profiles(evidence: Evidence) -> dict[str, tuple[model.ReportedProfile, 
         lambda: defaultdict(lambda: {role: [] for role in Role})
     )
     columns = (subjects.cluster, evidence.answering.of_subject, subjects.role, subjects.node_id)
-    for cluster, profile, role, node in zip(*(c.tolist() for c in columns), strict=True):
+    for cluster, profile, role, node in zip(*(column.tolist() for column in columns), strict=True):
         halves[cluster][profile][role].append(node)
     return {
         name: tuple(
@@ -506,7 +506,7 @@ def _finding_order(finding: model.ReportedFinding) -> tuple[object, ...]:
 def _count_fleet(clusters: Sequence[model.ReportedCluster]) -> model.FleetCounts:
     """Return the numbers of verdicts, phases and findings in `clusters`."""
     ready = [ready.verdict for cluster in clusters for ready in cluster.readiness]
-    unfit = {(c.key, node.node_id) for c in clusters for node in c.incompatible}
+    unfit = {(cluster.key, node.node_id) for cluster in clusters for node in cluster.incompatible}
     too_old = sum(map(digest.is_too_old, clusters))
     return model.FleetCounts(
         clusters=len(clusters),
@@ -517,7 +517,7 @@ def _count_fleet(clusters: Sequence[model.ReportedCluster]) -> model.FleetCounts
         clusters_by_phase=_count(Phase, (cluster.phase for cluster in clusters)),
         features=len(ready),
         features_by_verdict=_count(Verdict, ready),
-        **_count_findings([f for cluster in clusters for f in cluster.findings]),
+        **_count_findings([finding for cluster in clusters for finding in cluster.findings]),
         need_person=sum(cluster.needs_person for cluster in clusters),
         can_move=sum(bool(cluster.steps) for cluster in clusters),
         incompatible_nodes=len(unfit),
@@ -529,10 +529,10 @@ def _count_fleet(clusters: Sequence[model.ReportedCluster]) -> model.FleetCounts
 
 def _count_findings(findings: Sequence[model.ReportedFinding]) -> dict[str, Any]:
     """Return the numbers of findings, and of muted findings."""
-    muted = [f for f in findings if f.muted is not None]
+    muted = [finding for finding in findings if finding.muted is not None]
     return {
         "findings": len(findings),
-        "findings_by_severity": _count(Severity, (f.severity for f in findings)),
+        "findings_by_severity": _count(Severity, (finding.severity for finding in findings)),
         "muted": len(muted),
         "muted_until": min(filter(None, (f.muted_until for f in muted)), default=None),
     }

@@ -306,7 +306,7 @@ def _finding_entries(findings: digest.Findings, limit: int, most: int) -> Iterat
         yield "", [_dim(f"… and {count(hidden, 'more finding')}: {ALL}")]
     yield "muted", _cut([_dim(line) for line in digest.muted_lines(findings)], most)
     if not limit:
-        for group in digest.group_findings([f for f in findings if f.muted]):
+        for group in digest.group_findings([finding for finding in findings if finding.muted]):
             yield from _group_entries(group, most, " (muted)")
 
 

@@ -91,7 +91,7 @@ def _to_do(cluster: ReportedCluster) -> list[ReportedFinding]:
 def _consequences(findings: Sequence[ReportedFinding]) -> list[ReportedFinding]:
     """Return the findings that follow from another finding of the same cluster."""
     dead = {f.node for f in _with_tags(findings, "stale")}
-    critical = {f.node for f in findings if f.severity is Severity.CRITICAL}
+    critical = {finding.node for finding in findings if finding.severity is Severity.CRITICAL}
     old, silent = _with_tags(findings, "too_old"), _with_tags(findings, "silent")
     follow = [f for f in old if f.code != old[0].code]
     is_lost = _with_tags(findings, "no_leader", "no_majority")
@@ -101,7 +101,7 @@ def _consequences(findings: Sequence[ReportedFinding]) -> list[ReportedFinding]:
 
 
 def _with_tags(findings: Sequence[ReportedFinding], *tags: str) -> list[ReportedFinding]:
-    return [f for f in findings if f.code in tagged(*tags)]
+    return [finding for finding in findings if finding.code in tagged(*tags)]
 
 
 def _task(kind: Todo, clusters: Clusters, text: str, how: str, *extra: str) -> Task:
@@ -188,7 +188,7 @@ def _waiting(clusters: Clusters) -> Groups:
     if owner_plans:
         first = owner_plans[0]
         how = words.before_text(owner_plans, owners=True) + words.after_ours(owner_plans)
-        how += words.by_managers([c.managed_by or "" for c in owner_plans])
+        how += words.by_managers([owner_plan.managed_by or "" for owner_plan in owner_plans])
         for cause in first.findings:
             if cause.code in tagged("not_carried_out") and cause.command == first.owner_command:
                 how += (

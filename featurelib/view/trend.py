@@ -226,7 +226,7 @@ def gather_moves(change: model.Change) -> list[tuple[str, list[model.ChangedVerd
     """Return (change of verdict `BLOCKED → READY`, its clusters), worst first. A cluster that one
     run did not judge is new or gone; critical clusters and setbacks are marked."""
     moves: defaultdict[str, list[model.ChangedVerdict]] = defaultdict(list)
-    order, ceiling_keys = [*Verdict, None], {c.key for c in change.ceilings}
+    order, ceiling_keys = [*Verdict, None], {ceiling.key for ceiling in change.ceilings}
 
     def urgency(move: model.ChangedVerdict) -> tuple[bool, int, int, bool]:
         ends = order.index(move.after), order.index(move.before)
@@ -299,7 +299,7 @@ def trends(report: model.Report) -> tuple[Trend, ...]:
     if len(nights := report.runs) < 2:
         return ()
     releases = [{r.release: r.clusters for r in night.releases} for night in nights]
-    levels = [{at.level.text: at.clusters for at in n.metadata_versions} for n in nights]
+    levels = [{at.level.text: at.clusters for at in night.metadata_versions} for night in nights]
     medians = [night.median_wait_hours for night in nights]
     longest = [night.longest_wait_hours for night in nights]
     waits = [_series("median", medians, _age), _series("longest", longest, _age)]
@@ -321,7 +321,7 @@ def _verdicts(nights: Sequence[model.PastRun]) -> list[Series]:
 
 def _oldest(nights: Sequence[model.PastRun]) -> Series:
     """Return the oldest finalized metadata.version in the fleet, by run."""
-    texts = [{at.level.number: at.level.text for at in n.metadata_versions} for n in nights]
+    texts = [{at.level.number: at.level.text for at in night.metadata_versions} for night in nights]
     names = {number: text for of in texts for number, text in of.items()}
     return _series("of any cluster", [min(of, default=None) for of in texts], names.__getitem__)
 

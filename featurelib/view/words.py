@@ -123,7 +123,7 @@ def answer_text(judge: str, message: str, *, is_answer: bool) -> str:
 
 def show_muted(mutes: Iterable[SetAside | None], page: Page, head: str = MUTED) -> None:
     """Show a heading and the muted findings by code and reason; nothing if none is muted."""
-    muted = dict.fromkeys(m for m in mutes if m is not None)
+    muted = dict.fromkeys(mute for mute in mutes if mute is not None)
     if muted:
         page.line()
         page.text(head)

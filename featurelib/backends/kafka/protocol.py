@@ -496,14 +496,14 @@ class NodeAnswers:
     @property
     def shows_fenced(self) -> bool:
         """True for a broker whose list of brokers includes fenced brokers."""
-        versions = (a.version for a in self.answers if a.api is Api.DESCRIBE_CLUSTER)
+        versions = (answer.version for answer in self.answers if answer.api is Api.DESCRIBE_CLUSTER)
         is_broker = self.target.role is Role.BROKER
         return is_broker and max(versions, default=0) >= responses.SHOWS_FENCED_FROM
 
     @property
     def quorum(self) -> QuorumState | None:
         """The quorum in the node's response; None = no response. Raises ProtocolError."""
-        states = (quorum(a) for a in self.answers if a.api is Api.DESCRIBE_QUORUM)
+        states = (quorum(answer) for answer in self.answers if answer.api is Api.DESCRIBE_QUORUM)
         return next(states, None)
 
 

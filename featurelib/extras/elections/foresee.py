@@ -114,10 +114,10 @@ class Foreseen:
     def settled(self) -> ElectionOutcome | None:
         """The outcome if all possible winners write equal content, with all nodes that may stop;
         None = the winner decides, or no broker can be elected."""
-        ends_of = {(o.election.text, o.version) for o in self.outcomes}
-        if len(ends_of) != 1 or not all(o.certain for o in self.outcomes):
+        ends_of = {(outcome.election.text, outcome.version) for outcome in self.outcomes}
+        if len(ends_of) != 1 or not all(outcome.certain for outcome in self.outcomes):
             return None
-        ends = {node: names for o in self.outcomes for node, names in o.ends.items()}
+        ends = {node: names for outcome in self.outcomes for node, names in outcome.ends.items()}
         worst = min(self.outcomes, key=lambda o: o.election.content is not None)
         return replace(worst, ends=ends)
 

@@ -92,13 +92,13 @@ def render_junit(report: Report) -> str:
 def _cases(cluster: ReportedCluster, fleet: datetime | None) -> Iterator[Case]:
     """Yield the test cases of a cluster; `fleet`: the time of the newest line of all clusters."""
     features = {ready.feature for ready in cluster.readiness}
-    of_cluster = [f for f in cluster.findings if f.feature not in features]
+    of_cluster = [finding for finding in cluster.findings if finding.feature not in features]
     verdict = Verdict.UP_TO_DATE if features else cluster.verdict
     if late_since(cluster.newest_line, cluster.findings, fleet) or cluster.verdict is UNKNOWN:
         verdict = UNKNOWN
     yield _case(WHOLE, verdict, of_cluster, [])
     for ready in cluster.readiness:
-        of_feature = [f for f in cluster.findings if f.feature == ready.feature]
+        of_feature = [finding for finding in cluster.findings if finding.feature == ready.feature]
         yield _case(ready.feature, ready.verdict, of_feature, of_cluster)
 
 
@@ -140,9 +140,9 @@ def render_sarif(report: Report, listed_in: str = NO_SITE.inventory) -> str:
     """Return the report as a SARIF run: a rule per code, a result per finding."""
     rules: dict[str, int] = {}
     results = [
-        _result(cluster, f, rules.setdefault(f.code, len(rules)), listed_in)
+        _result(cluster, finding, rules.setdefault(finding.code, len(rules)), listed_in)
         for cluster in report.clusters
-        for f in cluster.findings
+        for finding in cluster.findings
     ]
     tool = {
         "name": "featurelib",

@@ -106,7 +106,7 @@ class Diff:
     def new_at_least(self, severity: Severity) -> int:
         """Return the number of new, unmuted findings of at least this severity."""
         bad = set(_SEVERITIES[: _SEVERITIES.index(severity) + 1])
-        new = (row for c in self.clusters for row in c.new)
+        new = (row for cluster in self.clusters for row in cluster.new)
         return sum(row["severity"] in bad and row["muted"] is None for row in new)
 
 

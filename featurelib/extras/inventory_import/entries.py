@@ -185,7 +185,7 @@ def _owner(node: _MskNode, clusters: Sequence[_MskCluster]) -> _MskCluster | Non
     hosts = node.broker.endpoints or () if node.broker else ()
     names = {host.split(".")[1] for host in hosts if host.count(".") > 1}
     by_arn = [c for c in clusters if c.cluster_arn.partition("/")[2] in (node.arn or "")]
-    by_name = [c for c in clusters if c.cluster_name.lower() in names]
+    by_name = [cluster for cluster in clusters if cluster.cluster_name.lower() in names]
     fitting = by_arn or by_name
     return fitting[0] if len(fitting) == 1 else None
 

@@ -102,9 +102,9 @@ def write_message(
             commands = [*task.command.splitlines()]
             if task.verb in WAITS:  # each plan has its own command
                 clusters = [c for c in part.clusters if c.key in task.clusters][:MOST]
-                commands = [c.owner_command or "" for c in clusters]
+                commands = [cluster.owner_command or "" for cluster in clusters]
                 if task.verb == WAITS[0]:
-                    commands = [command for c in clusters for command in c.commands[:1]]
+                    commands = [command for cluster in clusters for command in cluster.commands[:1]]
             text = "\n    ".join([text, *commands])
             for path, instead in local.items():
                 text = text.replace(path, instead)

@@ -205,7 +205,7 @@ class Draft:
 def _written(text: str, levels: Mapping[str, int]) -> str:
     """Return the text of `/feature` with these levels, in the form of a controller."""
     readings = [decode(text, generation) for generation in Generation]
-    good = next((r for r in readings if r.reading is ZnodeReading.ACCEPTED), None)
+    good = next((reading for reading in readings if reading.reading is ZnodeReading.ACCEPTED), None)
     if good is None:
         raise ConfigError(
             "--finalize: The /feature znode cannot be changed: "

@@ -195,7 +195,7 @@ def _readers(cluster: Cluster, halves: Sequence[Node], changes: Changes) -> list
     if not changes.finalized:
         return []
     touched = {*changes.removed, *(node.node_id for node in halves)}
-    running = (n for n in cluster.nodes if n.running and n.role is Role.CONTROLLER)
+    running = (node for node in cluster.nodes if node.running and node.role is Role.CONTROLLER)
     return [node for node in running if node.node_id not in touched]
 
 
@@ -260,7 +260,7 @@ def _then(view: ClusterView, changes: Changes, halves: Sequence[Node], inputs: I
         inputs,
         entry,
         release=release if changes.release is None else changes.release,
-        brokers=tuple(n for n in entry.brokers if n not in changes.removed),
+        brokers=tuple(broker for broker in entry.brokers if broker not in changes.removed),
         controllers=tuple(n for n in entry.controllers if n not in changes.removed),
     )
 

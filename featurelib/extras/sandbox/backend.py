@@ -256,21 +256,21 @@ def _members(state: EmbeddedState, node: Node, dialect: Dialect, cluster_id: str
 def _quorum(state: EmbeddedState, node: Node) -> Keys:
     """Return a node's DescribeQuorum response in KRaft mode."""
     newer, nodes = _since(node, NAMES_DIRECTORIES), state.cluster.nodes
-    voters = [n for n in nodes if n.voter]
-    ids = {n.node_id for n in voters}
-    observers = {n.node_id: n for n in nodes if n.running and n.node_id not in ids}
+    voters = [node for node in nodes if node.voter]
+    ids = {voter.node_id for voter in voters}
+    observers = {node.node_id: node for node in nodes if node.running and node.node_id not in ids}
     leads, no_words = state.cluster.active != NOBODY, "" if newer else UNSET
 
     def replicas(nodes: Iterable[Node]) -> list[wire.Replica]:
         return [
             wire.Replica(
-                replica_id=n.node_id,
-                log_end_offset=state.epoch + 1 if n.running else -1,
+                replica_id=node.node_id,
+                log_end_offset=state.epoch + 1 if node.running else -1,
                 last_fetch_timestamp=-1,
                 last_caught_up_timestamp=-1,
                 replica_directory_id=None if newer else UNSET,
             )
-            for n in nodes
+            for node in nodes
         ]
 
     partition = wire.Partition(
@@ -317,7 +317,7 @@ def _configs(state: EmbeddedState, node: Node) -> Keys:
 def _configured(state: EmbeddedState, node: Node) -> Iterator[wire.Configuration]:
     """Yield the configuration of a node, by key; other keys have Kafka's default."""
     nodes, dynamic = state.cluster.nodes, state.cluster.raft_level > 0
-    voters = [n for n in nodes if n.voter]
+    voters = [node for node in nodes if node.voter]
     halves = {n.role for n in nodes if n.node_id == node.node_id}
     servers = ",".join(map(endpoint, voters)) if dynamic else ""
     configured = "" if dynamic else ",".join(f"{n.node_id}@{endpoint(n)}" for n in voters)

@@ -191,7 +191,7 @@ class EmbeddedCluster:
         with self._file.transaction():
             state = self.state
             cluster = state.cluster
-            kind, able = "brokers", [n for n in cluster.nodes if n.role is role]
+            kind, able = "brokers", [node for node in cluster.nodes if node.role is role]
             if role is Role.CONTROLLER:
                 kind, able = "controllers that do not vote", [n for n in able if not n.voter]
                 level = cluster.level(METADATA_VERSION)

@@ -76,7 +76,7 @@ def sandbox(
     with open_file(file, catalogue) as opened:
         if node is not None:
             opened.unregister(node, role)
-        cluster, nodes = opened.cluster, len({n.node_id for n in opened.cluster.nodes})
+        cluster, nodes = opened.cluster, len({node.node_id for node in opened.cluster.nodes})
     levels = dict(sorted(cluster.levels.items()))
     if as_json:
         facts = {"mode": opened.mode, "levels": levels} if is_new else {}

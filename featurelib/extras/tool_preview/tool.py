@@ -101,7 +101,7 @@ class ToolRun:
     @property
     def irreversible(self) -> tuple[str, ...]:
         """The features whose new level cannot be downgraded."""
-        return tuple(c.update.feature for c in self._changes if c.irreversible)
+        return tuple(change.update.feature for change in self._changes if change.irreversible)
 
     @property
     def joins_no_more(self) -> tuple[str, ...]:

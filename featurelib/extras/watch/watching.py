@@ -109,7 +109,7 @@ class Watch:
         goal = {f.feature: f.wanted for f in features if f.wanted is not None}
         nodes = (*self._nodes(view, goal, at), *self._gone(view, at))
         ready, refusals = self._judged(view, goal)
-        lost = [n for n in nodes if n.state is NodeState.GONE]
+        lost = [node for node in nodes if node.state is NodeState.GONE]
         missing = () if ready else tuple(_missing(refusals, nodes))
         self._last = Watched(
             cluster_id=view.cluster_id,
@@ -196,7 +196,7 @@ class Watch:
         """Return the node with the time at which its present state was first seen."""
         half = node.role, node.node_id
         nodes = () if self._last is None else self._last.nodes
-        before = next((n for n in nodes if (n.role, n.node_id) == half), None)
+        before = next((node for node in nodes if (node.role, node.node_id) == half), None)
         if before is None:
             return replace(node, since=at)
         if node.state is not NodeState.RUNNING:
@@ -237,7 +237,7 @@ def _missing(refusals: Sequence[Reason], nodes: Sequence[NodeNow]) -> Iterator[R
     }
     rest_of = [r for r in refusals if r.node not in silent and r.code not in tagged("unsupported")]
     of_policy = [r for r in rest_of if r.judge not in GENERATIONS]
-    is_shown = bool(of_policy or silent) or any(n.lacks for n in nodes)
+    is_shown = bool(of_policy or silent) or any(node.lacks for node in nodes)
     yield from of_policy if is_shown else rest_of
 
 

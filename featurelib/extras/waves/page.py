@@ -173,7 +173,7 @@ def _wave_held(blocked: Sequence[WaveHeld], limit: int, page: Page) -> None:
     same: dict[object, list[WaveHeld]] = {}
     for cluster in blocked:
         same.setdefault(
-            (cluster.more, *((w.statement, w.action) for w in cluster.unlocks)), []
+            (cluster.more, *((unlock.statement, unlock.action) for unlock in cluster.unlocks)), []
         ).append(cluster)
     groups = list(same.values())
     for some_held in groups[: limit or None]:
@@ -254,7 +254,7 @@ def _wave_state(step: StepStatus) -> str:
 
 def _wave_gate(status: WaveStatus, limit: int, page: Page) -> None:
     """Show why the first closed gate is closed."""
-    closed = next((s for s in status.steps if s.state is StepState.CLOSED), None)
+    closed = next((step for step in status.steps if step.state is StepState.CLOSED), None)
     if closed is None:
         return
     page.head(f"The gate of step {closed.number} is closed:")
@@ -304,7 +304,7 @@ def waves(
     labels = {key: tuple(filter(None, values.split(","))) for key, _, values in parts}
     if len(labels) < len(parts):
         raise ConfigError(
-            f"--by: A label is given twice: {', '.join(p[0] for p in parts)}. Remove one."
+            f"--by: A label is given twice: {', '.join(part[0] for part in parts)}. Remove one."
         )
     waving = Waving(by=labels, soak=soak, max_parallel=max_parallel)
     aim = Aim.of(target, tables.catalogue)

@@ -187,7 +187,7 @@ class WavePlan:
     def clusters(self) -> list[str]:
         """The clusters of rings, held and reached; a duplicate appears twice."""
         places = [sorted(ring.clusters) for ring in self.rings]
-        places += [[c.cluster for c in places] for places in (self.held, self.reached)]
+        places += [[place.cluster for place in places] for places in (self.held, self.reached)]
         return [cluster for group in places for cluster in group]
 
 
@@ -245,7 +245,7 @@ class Standings:
     @property
     def names(self) -> dict[str, str]:
         """The name of each cluster, by its id."""
-        names = {c.cluster: c.works[0][1].name for c in self.candidates}
+        names = {candidate.cluster: candidate.works[0][1].name for candidate in self.candidates}
         names |= {c.cluster: c.name for c in self.held}
         return names | {c.cluster: c.name for c in self.reached}
 
@@ -337,7 +337,7 @@ def _ring(name: str, purpose: str, members: Sequence[Candidate], options: Waving
     and others; a cluster takes part in the next step of the kind that it needs."""
     steps: list[list[WaveWork]] = []
     kinds: list[bool] = []
-    begins = any(c.works[0][0] for c in members)  # some step can be downgraded
+    begins = any(member.works[0][0] for member in members)  # some step can be downgraded
     for member in members:
         at = 0
         for way_back, work in member.works:

@@ -354,7 +354,7 @@ def find_setbacks(
 ) -> tuple[dict[str, WaveTrouble], dict[str, str]]:
     """Return the latest trouble after an earlier step of features that change now, by cluster; and
     the question to ask first of clusters whose levels fell and did not rise again."""
-    names = {c.cluster: c.works[0][1].name for c in standings.candidates}
+    names = {candidate.cluster: candidate.works[0][1].name for candidate in standings.candidates}
     moves = (move for c in standings.candidates for _, work in c.works for move in work.moves)
     features = sorted({move.feature for move in moves})
     nights = remembered_runs(lake.read, run)
