@@ -1,21 +1,21 @@
 """Read files into landing lines: the work of an ingest worker, as plain Arrow, without Spark.
 
 Every readable byte of a file is returned in a line with its number; nothing is dropped silently.
-Repeated empty lines are counted and have no rows of their own: ten gigabytes of newlines, ten
-megabytes as gzip, are one. The number of lines is counted twice, by newlines and by rows, so that a
+Of equal lines in succession only the first has a row: ten gigabytes of newlines, ten megabytes as
+gzip, are one. The number of lines is counted twice, by newlines and by rows, so that a
 fault here cannot hide. Memory is bounded by a chunk, a line and a batch, never by what a gzip
 stream unpacks to.
 """
 
 from __future__ import annotations
 
-import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from functools import partial
 from hashlib import sha256
 from io import FileIO
+from itertools import groupby
 
 import numpy as np
 import pyarrow as pa
@@ -38,7 +38,6 @@ BATCH_BYTES = 16 << 20
 BATCH_LINES = 2048
 CHUNK_BYTES = 1 << 18  # small enough to stay in a processor's cache
 NEWLINE = ord("\n")
-EMPTY_LINES = re.compile(rb"\n{3,}|(?:\r\n){3,}")  # faster than reading each empty line
 
 Pieces = Callable[[], Iterator[bytes]]  # returns a file's stored bytes from the start at every call
 
@@ -167,20 +166,15 @@ def parse_file(path: str, stored: Pieces) -> Iterator[pa.RecordBatch]:
     content = Content(stored, zipped=path.endswith(".gz"))
     rows: list[_Row] = []
     number = doubled = size = 0
-    before: bytes | None = None
-    for line, times in split_lines(content):
-        number += times
-        raw = line.removesuffix(b"\r")
-        doubled += times - (raw != before)
-        if raw == before:
-            continue
-        before = raw
+    for raw, repeated in groupby(line.removesuffix(b"\r") for line in split_lines(content)):
         # Before the row, so that the last batch is never empty and can have the counts.
         if len(rows) >= BATCH_LINES or size >= BATCH_BYTES:
             yield _batch(path, rows)
             size, rows = 0, []
-        rows.append(_judged(raw, number - times + 1))
+        rows.append(_judged(raw, number + 1))
         size += len(rows[-1][1])
+        times = sum(1 for _ in repeated)
+        number, doubled = number + times, doubled + times - 1
     if content.fault is not None:
         reason = f"gzip stream is damaged after {content.size} bytes: {content.fault}"
         # The text is this row's content: two damaged files are no repeated lines.
@@ -196,37 +190,23 @@ def read_pieces(opening: Callable[[], FileIO]) -> Iterator[bytes]:
             yield chunk
 
 
-def split_lines(chunks: Iterable[bytes]) -> Iterator[tuple[bytes, int]]:
-    """Yield lines without their newline, each with its number of repetitions: 1, except for empty
-    lines. A last line needs no newline. A line that is too long loses its end."""
+def split_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield lines without their newline. A last line needs none. A line that is too long loses its
+    end."""
     pending: list[bytes] = []
     size = 0
     for chunk in chunks:
-        for piece, empty in _cut_at_empty_lines(chunk):
-            first, *rest_lines = piece.split(b"\n")
-            if size <= MAX_LINE_BYTES:
-                pending.append(first)
-                size += len(first)
-            if rest_lines:
-                yield b"".join(pending), 1
-                for line in rest_lines[:-1]:
-                    yield line, 1
-                pending, size = [rest_lines[-1]], len(rest_lines[-1])
-            if empty:
-                yield b"", empty
+        first, *rest_lines = chunk.split(b"\n")
+        if size <= MAX_LINE_BYTES:
+            pending.append(first)
+            size += len(first)
+        if rest_lines:
+            yield b"".join(pending)
+            yield from rest_lines[:-1]
+            pending, size = [rest_lines[-1]], len(rest_lines[-1])
     last = b"".join(pending)
     if last:
-        yield last, 1
-
-
-def _cut_at_empty_lines(chunk: bytes) -> Iterator[tuple[bytes, int]]:
-    """Yield (piece of a chunk, number of empty lines left out after it)."""
-    start = 0
-    for match in EMPTY_LINES.finditer(chunk) if b"\n\n\n" in chunk or b"\n\r\n" in chunk else ():
-        end = chunk.index(b"\n", match.start()) + 1  # of the current line
-        yield chunk[start:end], chunk.count(b"\n", end, match.end())
-        start = match.end()
-    yield chunk[start:], 0
+        yield last
 
 
 _Row = tuple[int, bytes, str | None, str | None, str | None, int | None]  # a row of SCHEMA
