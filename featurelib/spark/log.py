@@ -14,7 +14,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import date, datetime
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 from uuid import uuid4
@@ -23,8 +22,7 @@ import deltalake
 import pyarrow as pa
 from deltalake.exceptions import TableNotFoundError
 from deltalake.transaction import AddAction
-from pyarrow import parquet
-from pyarrow.fs import FileInfo, FileSelector, FileSystem
+from pyarrow.fs import FileSelector
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
@@ -36,7 +34,7 @@ from featurelib.errors import ConfigError, TableError
 from featurelib.faults import damaged, in_a_line
 from featurelib.lake import TableReader, files_at
 from featurelib.lake import Wanted as Wanted
-from featurelib.schema import TIME
+from featurelib.schema import BYTES, TIME, Scalar
 from featurelib.tables import Table
 
 LOCAL = "file:"
@@ -212,14 +210,15 @@ class PathLog(TableReader):
         machine could read the table.
         """
         part, observation = f"{run}-{uuid4().hex}", Observation()
+        is_null = functools.reduce(operator.or_, map(F.isnull, self.table.required))
         counting = rows.to(row_schema(self.table)).observe(
-            observation, F.count(F.lit(1)).alias("rows")
+            observation, F.count(F.lit(1)).alias("rows"), F.count_if(is_null).alias("nulls")
         )
         counting.write.options(**_form(self.table)).parquet(f"{self._uri}/{part}")
-        files = files_at(self.place, self.options)
-        written = files.get_file_info(FileSelector(part, allow_not_found=True))
-        entries = (_added(self.table, files, e) for e in written if e.extension == "parquet")
-        added = [e for e in entries if e is not None]
+        if nulls := observation.get["nulls"]:
+            required = ", ".join(sorted(self.table.required))
+            raise ValueError(f"{self.table.full_name}: {nulls} rows have null in {required}")
+        added = self._find_files(part)
         total = sum(json.loads(e.stats)["numRecords"] for e in added)
         if total != (counted := observation.get["rows"]):
             raise ConfigError(
@@ -229,6 +228,30 @@ class PathLog(TableReader):
                 "mounted at the same path, hdfs://… or s3a://… (docs/how-to/spark-cluster.md)."
             )
         return added
+
+    def _find_files(self, part: str) -> list[Any]:
+        """Return the log entries of the files in a folder of the table, except files without rows.
+        deltalake makes them, with the bounds from the files' footers, for a log in that folder."""
+        folder, columns = f"{self.place}/{part}", self.table.schema
+        plain = [name for name in columns.names if isinstance(columns[name], Scalar)]
+        bounded = self.table.skip_by or [name for name in plain if columns[name] != BYTES]
+        files = files_at(folder, self.options)
+        listed = files.get_file_info(FileSelector("", allow_not_found=True))
+        if not any(file.extension == "parquet" for file in listed):
+            return []
+        deltalake.convert_to_deltalake(
+            folder,
+            configuration={"delta.dataSkippingStatsColumns": ",".join(bounded)},
+            storage_options=self.options,
+        )
+        with files.open_input_stream(f"_delta_log/{0:020}.json") as stream:
+            entries = [json.loads(line).get("add") for line in stream.read().splitlines()]
+        files.delete_dir("_delta_log")
+        return [
+            AddAction(f"{part}/{e['path']}", e["size"], {}, e["modificationTime"], True, e["stats"])
+            for e in entries
+            if e and json.loads(e["stats"])["numRecords"]
+        ]
 
     def frame(self, session: SparkSession, conditions: Sequence[Wanted]) -> DataFrame:
         """Return the rows that meet all `conditions`, and possibly others. The log is read here,
@@ -400,46 +423,6 @@ def _form(table: Table) -> dict[str, str]:
     """Return Spark's options for a file of the table: its codec and its maximum number of rows."""
     rows = {} if table.file_rows is None else {"maxRecordsPerFile": str(table.file_rows)}
     return {"compression": CODEC.lower(), **rows}
-
-
-def _added(table: Table, files: FileSystem, file: FileInfo) -> AddAction | None:
-    """Return the log entry of a file, with the bounds from the file's footer; None means a file
-    without rows. Raises ValueError for a null in a required column."""
-    foot = parquet.read_metadata(file.path, filesystem=files)
-    if foot.num_rows == 0:
-        return None
-    groups = [foot.row_group(group) for group in range(foot.num_row_groups)]
-    stats: dict[str, dict[str, Any]] = {"minValues": {}, "maxValues": {}, "nullCount": {}}
-    for at in range(foot.num_columns):
-        name = foot.schema.column(at).path
-        bounds = [group.column(at).statistics for group in groups]
-        if any(bound is None or not bound.has_null_count for bound in bounds):
-            continue
-        nulls = sum(bound.null_count for bound in bounds)
-        if nulls and name in table.required:
-            raise ValueError(f"{table.full_name}: null in {name}")
-        if name not in (table.skip_by or table.schema.names):
-            continue
-        stats["nullCount"][name] = nulls
-        ends = [end for bound in bounds if bound.has_min_max for end in (bound.min, bound.max)]
-        if ends and not isinstance(ends[0], bytes):
-            stats["minValues"][name] = _in_log(min(ends))
-            stats["maxValues"][name] = _in_log(max(ends))
-    return AddAction(
-        path=file.path,
-        size=file.size,
-        partition_values={},
-        modification_time=(file.mtime_ns or 0) // 1_000_000,
-        data_change=True,
-        stats=json.dumps({"numRecords": foot.num_rows, **stats}),
-    )
-
-
-def _in_log(value: Any) -> Any:
-    """Return a bound of a column in the form of Delta's log."""
-    if isinstance(value, datetime):
-        return value.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-    return value.isoformat() if isinstance(value, date) else value
 
 
 def as_column(table: Table, conditions: Sequence[Wanted]) -> Column:

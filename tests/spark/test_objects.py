@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from unittest.mock import Mock
+from unittest.mock import MagicMock, Mock
 
 import pyarrow as pa
 import pytest
@@ -59,9 +59,9 @@ def test_a_table_is_made_committed_to_and_read(
 
     frame = Mock()
     frame.to.return_value.observe.return_value.write.options.return_value.parquet = write_parquet
-    counted = Mock(return_value=Mock(get={"rows": 1}))
+    counted = Mock(return_value=Mock(get={"rows": 1, "nulls": 0}))
     monkeypatch.setattr("featurelib.spark.log.Observation", counted)
-    monkeypatch.setattr("featurelib.spark.log.F", Mock())
+    monkeypatch.setattr("featurelib.spark.log.F", MagicMock())
     log.write(spark, frame, RUN + 1, "note", "append")
     head = log.head()
     assert head is not None

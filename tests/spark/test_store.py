@@ -193,7 +193,7 @@ def test_files_of_workers_are_in_the_log_with_their_bounds_and_in_the_form_of_al
     later: list[Wanted] = [("at", ">", 1_500_001)]
     assert store.fetch(table, later).num_rows == store.read(table, conditions=later).count() == 0
     nothing = rows.withColumn("level", F.lit(None)).withColumn("at", F.lit(None))
-    with pytest.raises(ValueError, match=r"^bronze\.thing: null in level$"):
+    with pytest.raises(ValueError, match=r"^bronze\.thing: 2 rows have null in level, run$"):
         store.append(table, nothing, RUN + 2)
 
 
@@ -206,7 +206,7 @@ def test_files_that_an_executor_wrote_elsewhere_are_missed_before_the_commit(
     files_at = log.files_at
 
     def see_nothing(place: str, options: dict[str, str]) -> FileSystem:
-        for file in Path(place).glob(f"{RUN + 1}-*/*.parquet"):
+        for file in Path(place).glob("*.parquet"):
             file.unlink()
         return files_at(place, options)
 
