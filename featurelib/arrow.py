@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 NULLS = ("is null", "is not null")
 COMPARED: dict[str, Callable[[Any, Any], Any]] = {  # comparisons for columns of Arrow and of Spark
-    "=": operator.eq,
+    "=": lambda column, value: column.isin([value]),  # Arrow has no `==` for texts of string_view
     "<": operator.lt,
     "<=": operator.le,
     ">": operator.gt,
@@ -145,16 +145,12 @@ def read(
     Delta's log and in the files leave out files and groups. Raises one of FAULTS.
     """
     needed = dict.fromkeys((*names, *(name for name, _, _ in conditions)))
-    present = [name for name in needed if name in dataset.schema.names]
-    bounds = [bound for bound in by_bounds(columns, conditions) if bound[0] in present]
-    rows = scan(dataset, present, as_expression(columns, bounds))
-    schema = schema_of(columns.select(needed))
-    filled = [
-        rows[field.name] if field.name in present else pa.nulls(rows.num_rows, field.type)
-        for field in schema
-    ]
-    table = pa.table(filled, names=schema.names).cast(schema)
-    if bounds != list(conditions):
+    schema, stored = schema_of(columns.select(needed)), dataset.schema
+    missing = [field for field in schema if field.name not in stored.names]
+    bounds = as_expression(columns, by_bounds(columns, conditions))
+    files = dataset.replace_schema(pa.schema([*stored, *missing]))
+    table = files.to_table(columns=[*needed], filter=bounds).cast(schema)
+    if conditions:
         table = table.filter(as_expression(columns, conditions))
     return table.select(names)
 
@@ -183,35 +179,15 @@ def as_expression(columns: Columns, bounds: Sequence[Wanted]) -> pc.Expression |
     return reduce(operator.and_, conditions) if conditions else None
 
 
-def scan(dataset: Dataset, names: list[str], condition: pc.Expression | None) -> pa.Table:
-    """Return these columns of the rows that meet `condition`. Raises one of FAULTS."""
-    try:
-        return dataset.to_table(columns=names, filter=condition)
-    except pa.ArrowNotImplementedError:
-        # deltalake's DELETE, UPDATE and MERGE write texts as string_view, which Arrow reads but
-        # cannot compare.
-        tables = [dataset.schema.empty_table()]
-        for fragment in dataset.get_fragments(condition):
-            tables.append(fragment.to_table(schema=dataset.schema))
-        return pa.concat_tables(tables).filter(condition).select(names)
-
-
 def rows_of(table: pa.Table | pa.RecordBatch, columns: Columns) -> TableRows:
     """Return an Arrow table as rows of the schema `columns`. Missing columns are null."""
-    given = {name: table.column(name) for name in columns.names if name in table.schema.names}
-    filled = {
-        name: _column(_whole(given[name]), kind) if name in given else nulls(kind, table.num_rows)
-        for name, kind in columns.fields
-    }
+    filled: dict[str, Column] = {}
+    for name, kind in columns.fields:
+        array = table.column(name) if name in table.schema.names else None
+        if isinstance(array, pa.ChunkedArray):
+            array = array.combine_chunks()
+        filled[name] = nulls(kind, table.num_rows) if array is None else _column(array, kind)
     return TableRows(schema=columns, columns=filled)
-
-
-def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """Return the chunks of a column as one array."""
-    if isinstance(column, pa.ChunkedArray):
-        empty = pa.nulls(0, column.type)
-        column = pa.concat_arrays(column.chunks) if column.num_chunks else empty
-    return column
 
 
 def _column(array: pa.Array, kind: Kind) -> Column:
@@ -226,19 +202,10 @@ def _column(array: pa.Array, kind: Kind) -> Column:
         plain = array.cast(_STORED[kind]) if kind in _STORED else array
         return Numbers(values=_numbers(plain, NONE), of=kind)
     if isinstance(kind, Columns):
-        parts = pa.RecordBatch.from_arrays(
-            array.flatten(), names=[field.name for field in array.type]
-        )
-        return rows_of(parts, kind)
-    size = _numbers(array.value_lengths(), -1)
-    entries = array.flatten()
-    if kind.of is TEXT:
-        element = _column(entries, kind.of)
-        assert isinstance(element, Texts)
-        return Lists(size=size, of=element)
-    assert isinstance(kind.of, Columns)
-    parts = pa.RecordBatch.from_struct_array(entries)
-    return Lists(size=size, of=rows_of(parts, kind.of))
+        return rows_of(pa.RecordBatch.from_struct_array(array), kind)
+    entries = _column(array.flatten(), kind.of)
+    assert isinstance(entries, (Texts, TableRows))
+    return Lists(size=_numbers(array.value_lengths(), -1), of=entries)
 
 
 _NO_BYTES = _bytes(cells_of([b""]), pa.binary())[0]
