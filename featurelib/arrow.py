@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 NULLS = ("is null", "is not null")
 COMPARED: dict[str, Callable[[Any, Any], Any]] = {  # comparisons for columns of Arrow and of Spark
-    "=": lambda column, value: column.isin([value]),  # Arrow has no `==` for texts of string_view
+    "=": operator.eq,
     "<": operator.lt,
     "<=": operator.le,
     ">": operator.gt,
@@ -149,7 +149,14 @@ def read(
     missing = [field for field in schema if field.name not in stored.names]
     bounds = as_expression(columns, by_bounds(columns, conditions))
     files = dataset.replace_schema(pa.schema([*stored, *missing]))
-    table = files.to_table(columns=[*needed], filter=bounds).cast(schema)
+    try:
+        table = files.to_table(columns=[*needed], filter=bounds)
+    except pa.ArrowNotImplementedError:
+        # deltalake's DELETE, UPDATE and MERGE write texts as string_view, which Arrow reads but
+        # cannot compare.
+        tables = [file.to_table(schema=files.schema) for file in files.get_fragments(bounds)]
+        table = pa.concat_tables([files.schema.empty_table(), *tables]).select([*needed])
+    table = table.cast(schema)
     if conditions:
         table = table.filter(as_expression(columns, conditions))
     return table.select(names)
