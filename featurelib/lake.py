@@ -236,12 +236,9 @@ class Lake:
     @cached_property
     def _is_schema(self) -> bool:
         """True if the tables have the layout of a catalog's schema."""
-        path = f"{self.root}/{AUDIT_RUN.name_in_schema}"
-        if "://" not in self.root:
-            return Path(path).is_dir()
         from deltalake import DeltaTable
 
-        return DeltaTable.is_deltatable(path)
+        return DeltaTable.is_deltatable(f"{self.root}/{AUDIT_RUN.name_in_schema}")
 
     def _opened(self, table: Table, version: int | None) -> TableReader:
         """Return an opened reader of a table. Raises NoEvidenceError, TableError, ConfigError."""

@@ -126,10 +126,6 @@ class PathLog(TableReader):
         """Return the log through Spark, for a table that deltalake cannot write."""
         return CatalogLog(session, self.table, f"delta.`{self._uri.replace('`', '``')}`")
 
-    def _fresh(self) -> deltalake.DeltaTable:
-        """Return the table opened for a commit, which fails if another commit comes first."""
-        return deltalake.DeltaTable(self.place, storage_options=self.options)
-
     def create(self, properties: Mapping[str, str], replace: bool) -> None:
         """Create the table if it is missing; with `replace`, empty an existing table."""
         deltalake.DeltaTable.create(
@@ -158,7 +154,7 @@ class PathLog(TableReader):
     def write(self, session: SparkSession, rows: Rows, run: int, note: str, mode: Mode) -> None:
         """Write one run's rows as one commit with run and note; `overwrite`: in place of all rows.
         A run that is not greater than the newest run adds nothing, without an error."""
-        opened = self._fresh()
+        opened = self.open().opened
         if not _is_plain(opened):
             return self._by_spark(session).write(session, rows, run, note, mode)
         newest = opened.transaction_version(self.table.application)
@@ -173,12 +169,9 @@ class PathLog(TableReader):
             added = self._write_files(rows, run)
             opened.create_write_transaction(added, mode, opened.schema(), commit_properties=commit)
             return None
-        # Texts stay dictionary-encoded: decoded before the write, repeated texts would
-        # fill the memory.
-        coded = any(map(pa.types.is_dictionary, rows.schema.types))
         deltalake.write_deltalake(
             opened,
-            rows.select(self.table.schema.names).cast(self._schema(coded=coded)),
+            rows.select(self.table.schema.names),
             mode=mode,
             schema_mode="merge",  # null in columns of a later release
             commit_properties=commit,
@@ -193,7 +186,7 @@ class PathLog(TableReader):
 
     def clean(self, joining: bool) -> None:
         """Delete files that only old versions need; `joining`: first join small ones."""
-        opened = self._fresh()
+        opened = self.open().opened
         if joining and _is_plain(opened) and len(opened.file_uris()) > SMALL_FILES:
             opened.optimize.compact(writer_properties=self._form)
         opened.vacuum(dry_run=False, full=True)
@@ -266,11 +259,6 @@ class PathLog(TableReader):
             empty = arrow.schema_of(schema).empty_table()
             return session.createDataFrame(empty, row_schema(self.table))
         return session.read.schema(spark_schema(self.table)).parquet(*files)
-
-    def _schema(self, *, coded: bool = False) -> pa.Schema:
-        """Return the table's Arrow schema without comments, which a commit may not change."""
-        fields = arrow.schema_of(self.table.schema, coded=coded)
-        return pa.schema([f.with_nullable(f.name not in self.table.required) for f in fields])
 
 
 class CatalogLog:

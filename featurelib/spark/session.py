@@ -1,7 +1,7 @@
 """Open the Spark session with the settings that tables and times depend on, or raise an error.
 
-Under spark-submit the settings come from its command line. Anywhere else (tests, notebooks) they
-are read from the same conf/spark-defaults.conf, so that both ways run the same Spark.
+Under spark-submit the settings come from its command line. Anywhere else (tests, notebooks) Spark
+reads the same conf/spark-defaults.conf, so that both ways run the same Spark.
 
 jars.txt beside this file lists the supported releases of Spark and Delta's jars for each;
 scripts/setup.sh downloads these jars. Any other Spark is rejected before it starts, because a jar
@@ -10,11 +10,8 @@ of Delta fits only one minor release of Spark.
 
 from __future__ import annotations
 
-import atexit
 import os
-import shutil
 import sys
-import tempfile
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
@@ -48,42 +45,20 @@ def open_session(app_name: str, overrides: Mapping[str, str] | None = None) -> S
     """
     jars_for(pyspark.__version__)
     builder = SparkSession.builder.appName(app_name)
-    if not _was_submitted():
+    # A JVM that runs already (spark-submit, a platform) has settings of its own.
+    if "PYSPARK_GATEWAY_PORT" not in os.environ and SparkSession.getActiveSession() is None:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("SPARK_CONF_DIR", str(REPOSITORY / "conf"))
         settings = {
             "spark.master": "local[*]",
             "spark.jars": find_jars(),
             "spark.log.level": "ERROR",
-            # Spark creates this folder although it stays empty: keep it out of the working folder.
-            "spark.sql.warehouse.dir": _scratch_folder(),
-            **read_settings(),
         }
-        for key, value in {**settings, **(overrides or {})}.items():
-            builder = builder.config(key, value)
+        builder = builder.config(map={**settings, **(overrides or {})})
     session = builder.getOrCreate()
     expect_one_spark(pyspark.__version__, session.version)
     check_settings(session)
     return session
-
-
-def _scratch_folder() -> str:
-    """Return a new folder, deleted with this process: a fixed name could be another user's."""
-    folder = tempfile.mkdtemp(prefix="featurelib-warehouse-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
-
-
-def read_settings(path: Path = REPOSITORY / "conf" / "spark-defaults.conf") -> dict[str, str]:
-    """Return key → value of a Spark properties file."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        raise ConfigError(
-            f"Spark settings: {path} cannot be read ({error.strerror}). "
-            "Start jobs with ./spark-submit.sh, or run from a checkout."
-        ) from error
-    pairs = (line.split(None, 1) for line in lines if line.strip() and line.strip()[0] != "#")
-    return {key: value[0].strip() if value else "" for key, *value in pairs}
 
 
 def find_jars() -> str:
@@ -132,11 +107,6 @@ def _find_no_delta(session: SparkSession) -> str:
             raise fault from error
         return f"{DELTA}, and Spark answers a query of one: {in_a_line(str(error))}"
     return ""
-
-
-def _was_submitted() -> bool:
-    """Return true if a JVM started this process (spark-submit, a platform) with its settings."""
-    return "PYSPARK_GATEWAY_PORT" in os.environ or SparkSession.getActiveSession() is not None
 
 
 class Jar(NamedTuple):

@@ -55,6 +55,7 @@ def test_a_client_of_spark_connect_gets_what_a_classic_nightly_writes(
     write_night(draw(shape), tmp_path)
     landings = [f"{SAMPLES}/*/landing.jsonl", f"{tmp_path}/night-00"]
     env = os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    env.pop("SPARK_CONF_DIR", None)  # the server has no Delta
     answer = subprocess.run(
         [sys.executable, "-c", CLIENT, *landings], env=env, cwd=ROOT, capture_output=True, text=True
     )
@@ -78,11 +79,9 @@ import runpy
 import sys
 
 from pyspark.sql import SparkSession
-from featurelib.spark.session import find_jars, read_settings
+from featurelib.spark.session import find_jars
 
 builder = SparkSession.builder.remote("local[2]").config("spark.jars", find_jars())
-for key, value in read_settings().items():
-    builder = builder.config(key, value)
 session = builder.getOrCreate()
 assert type(session).__module__ == "pyspark.sql.connect.session"
 runpy.run_path("jobs/nightly.py", run_name="__main__")
@@ -95,6 +94,7 @@ def test_a_nightly_on_a_connect_session_writes_the_tables_of_a_classic_one(
     """Two runs: one that makes the tables, and one that carries them on."""
     landing = tmp_path / "landing"
     env = os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    env["SPARK_CONF_DIR"] = str(ROOT / "conf")
     for run, samples in enumerate((["ghost-broker", "zk-282-stock"], ["k39-static"]), RUN):
         for name in samples:
             shutil.copytree(SAMPLES / name, landing / name)
