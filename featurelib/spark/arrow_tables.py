@@ -37,8 +37,8 @@ def audit(
     parsed = pa.Table.from_batches(parse_lines(batches), SCHEMA)
     accepted = parsed.filter(pc.is_null(parsed["reason"]))
     newest = pc.max(accepted["observed_at"].cast(pa.int64())).as_py() or 0
-    usable = pc.or_kleene(pc.is_null(parsed["reason"]), pc.equal(parsed["kind"], ZNODE))
-    usable_lines = parsed.filter(pc.and_kleene(usable, pc.is_valid(parsed["cluster"])))
+    is_usable = pc.field("reason").is_null() | (pc.field("kind") == ZNODE)
+    usable_lines = parsed.filter(is_usable & pc.field("cluster").is_valid())
     until = LATE if limit is None else latest(limit)
     is_late = pc.greater(usable_lines["observed_at"].cast(pa.int64()), until)
     run = pc.if_else(pc.fill_null(is_late, False), LATE, 1)

@@ -177,18 +177,6 @@ def read_lines(session: SparkSession, paths: list[str]) -> DataFrame:
     return files.mapInArrow(parse_files, from_arrow_schema(SCHEMA))
 
 
-def sum_lines(lines: DataFrame) -> DataFrame:
-    """Return one row of sums: lines by newlines (`counted`), rows, lines without a row (`doubled`),
-    and the first and last time in microseconds."""
-    return lines.select(
-        F.coalesce(F.sum("counted"), F.lit(0)).alias("counted"),
-        F.coalesce(F.sum("doubled"), F.lit(0)).alias("doubled"),
-        F.count(F.lit(1)).alias("rows"),
-        F.unix_micros(F.min("observed_at")).alias("oldest"),
-        F.unix_micros(F.max("observed_at")).alias("newest"),
-    )
-
-
 def mark_repeated(lines: DataFrame, known: DataFrame) -> DataFrame:
     """Return `lines` with the flag `repeated`: its content is in `known`, or earlier in `lines`.
     `known` has one row per content_hash; of equal lines the first by file and number is kept."""
@@ -224,7 +212,13 @@ def _commit(store: Store, landing: str, files: Sequence[Landed], run: int) -> In
         # Parse lines once and store them on disk, because they may not fit into the driver's heap.
         lines = read_lines(store.session, [file.source_file for file in files])
         lines = lines.persist(StorageLevel.DISK_ONLY)
-        total = sum_lines(lines).collect()[0]
+        [total] = lines.select(
+            F.coalesce(F.sum("counted"), F.lit(0)).alias("counted"),  # lines by newlines
+            F.coalesce(F.sum("doubled"), F.lit(0)).alias("doubled"),  # lines without a row
+            F.count(F.lit(1)).alias("rows"),
+            F.unix_micros(F.min("observed_at")).alias("oldest"),
+            F.unix_micros(F.max("observed_at")).alias("newest"),
+        ).collect()
     _expect_equal("rows parsed", total.counted, total.rows + total.doubled)
     frames = [
         store.read(LANDING_LINE, bounds).select("content_hash")

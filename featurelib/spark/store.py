@@ -78,28 +78,23 @@ class Store:
         heads = [
             (table, self._head(table)) for table in tables if table.full_name not in self._made
         ]
-        for table, head in heads:
-            if head is not None:
-                self._check(table, head)
         self._expect_fit()
         for table, head in heads:
             with explaining(self.path(table)):
-                if head is None or self._is_outdated(table, head):
+                if head is None or is_outdated(table, head.properties, self.path(table)):
                     self._log(table).create(_properties(table), replace=head is not None)
                 elif changed := _new_properties(table, head):
                     self._log(table).set(self.session, changed)
             self._made.add(table.full_name)
 
     def check(self, table: Table) -> Head:
-        """Raise TableError unless this release can read the table. A table of an earlier release
-        may lack columns, but no required ones."""
+        """Return the newest commit of a table. Raises NoEvidenceError if there is no table."""
         head = self._head(table)
         if head is None:
             raise NoEvidenceError(
                 f"table {table.full_name}: there is none at {self.path(table)}. "
                 "Run the job that writes it first: nightly, or ingest, refine, audit in turn."
             )
-        self._check(table, head)
         return head
 
     def read(self, table: Table, conditions: Sequence[Wanted] = ()) -> DataFrame:
@@ -130,11 +125,11 @@ class Store:
         self, table: Table, conditions: Sequence[Wanted] = (), columns: Sequence[str] | None = None
     ) -> TableRows:
         """Read rows of a table into TableRows; without `columns`, all columns."""
-        names = list(columns or table.schema.names)
-        return arrow.rows_of(self.fetch(table, conditions, names), table.schema.select(names))
+        schema = table.schema.select(columns or table.schema.names)
+        return arrow.rows_of(self.fetch(table, conditions, columns), schema)
 
     def _expect_readable(self, table: Table) -> None:
-        if self._is_outdated(table, self.check(table)):
+        if is_outdated(table, self.check(table).properties, self.path(table)):
             raise NoEvidenceError(
                 f"table {table.full_name} at {self.path(table)}: an earlier featurelib wrote it "
                 "in another form. Run nightly, or refine: both rebuild it from bronze."
@@ -181,11 +176,7 @@ class Store:
 
     def newest_run(self, table: Table) -> int | None:
         """Return the greatest run that wrote the table; None if there is no run, or no table."""
-        head = self._head(table)
-        if head is None:
-            return None
-        self._check(table, head)
-        return head.run
+        return head.run if (head := self._head(table)) is not None else None
 
     def newest_commit(self, table: Table) -> dict[str, Any]:
         """Return the note of featurelib's newest commit to the table: `commit` is its id, `folded`
@@ -321,16 +312,6 @@ class Store:
             "there. Stop the other writer and run the job again: featurelib counts no row twice."
         )
 
-    def _check(self, table: Table, head: Head) -> None:
-        if self._checked.get(table) is head:
-            return
-        if not self._is_outdated(table, head):
-            self._check_columns(table, head)
-        self._checked[table] = head
-
-    def _is_outdated(self, table: Table, head: Head) -> bool:
-        return is_outdated(table, head.properties, self.path(table))
-
     def _check_columns(self, table: Table, head: Head) -> None:
         """Raise TableError for other types. Optional columns may be missing or extra."""
         # Nullability of common columns does not matter: Delta checks required columns itself.
@@ -349,9 +330,15 @@ class Store:
             )
 
     def _head(self, table: Table) -> Head | None:
-        with explaining(self.path(table)):
+        """Return the newest commit of a table, None without a table. Raises TableError unless this
+        release can read the table: an earlier release's may lack columns, but no required ones."""
+        with explaining(path := self.path(table)):
             head = self._log(table).head()
         self._runs[table.full_name] = (head.run if head else None) or 0
+        if head is not None and self._checked.get(table) is not head:
+            if not is_outdated(table, head.properties, path):
+                self._check_columns(table, head)
+            self._checked[table] = head
         return head
 
     def _log(self, table: Table) -> PathLog | CatalogLog:
