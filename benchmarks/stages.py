@@ -31,14 +31,13 @@ from benchmarks.fleet_rows import write_flat
 from benchmarks.measure import Ratio, scratch, show_ratios
 from benchmarks.yardstick import COUNT, TABLES, VIEWS
 from featurelib import arrow
-from featurelib.audit import audit, evidence
+from featurelib.audit import audit, evidence, gold
 from featurelib.audit.evidence import Conditions
 from featurelib.config.fleet import Fleet
 from featurelib.core.dialect import STRICT, load
 from featurelib.planning import outlook
 from featurelib.rows import join_rows
 from featurelib.schema import SNAPSHOT
-from featurelib.spark import gold
 from featurelib.tables import CLUSTERS, FINDINGS
 
 # Stage → the functions that are it, each with the module where an audit looks it up.

@@ -154,8 +154,8 @@ class Lake:
 
     def history(self, table: Table, clusters: Sequence[str], run: int | None = None) -> TableRows:
         """Return all rows of a silver history about these clusters, of runs up to `run`."""
-        wanted: list[Wanted] = [("cluster", "in", list(clusters)), ("run", "<=", self.run(run))]
-        return self.read(table, wanted)
+        key: Wanted = ("cluster", "in", list(clusters))
+        return self.read(table, [key, ("run", "<=", self.run(run))])
 
     def clusters(self, run: int | None = None) -> list[str]:
         """Return the ids of the clusters of one run, sorted."""

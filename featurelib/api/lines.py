@@ -14,7 +14,7 @@ from featurelib.errors import needing
 if TYPE_CHECKING:
     import pyarrow
 
-    from featurelib.spark.gold import Results
+    from featurelib.audit.gold import Results
 
 
 def audit(

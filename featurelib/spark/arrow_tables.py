@@ -12,13 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from featurelib import arrow
+from featurelib.audit import gold
 from featurelib.audit.columns import latest
 from featurelib.catalogue import Catalogue
 from featurelib.catalogue import load as load_catalogue
 from featurelib.config.fleet import Fleet
 from featurelib.config.settings import Settings
 from featurelib.landing.line import ZNODE
-from featurelib.spark import gold
 from featurelib.spark.folding import ENTRY, FOLDED, LATE, SORTED, fold_batches
 from featurelib.spark.judging import CELLS, CORE_COLUMNS, expected_rows, judge_as_of, judged_in
 from featurelib.spark.lines import SCHEMA, limit_of, line_column, parse_lines, wrong_lines

@@ -7,18 +7,18 @@ judging. Each run records the versions of the tables it read, so that it can be 
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import date
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from featurelib import __version__, arrow, tables
+from featurelib.audit import gold
 from featurelib.audit.audit import Judged
 from featurelib.audit.columns import latest
 from featurelib.audit.evidence import Waiting
@@ -30,10 +30,8 @@ from featurelib.config.settings import Settings
 from featurelib.core.dialect import STRICT
 from featurelib.errors import NoEvidenceError, TableError
 from featurelib.faults import explaining
-from featurelib.feature import METADATA_VERSION, Verdict, release_number
+from featurelib.feature import Verdict
 from featurelib.findings import code_of
-from featurelib.rows import NONE
-from featurelib.spark import gold
 from featurelib.spark.judging import (
     CELLS,
     CORE_COLUMNS,
@@ -48,10 +46,9 @@ from featurelib.spark.log import Wanted
 from featurelib.spark.store import Store
 from featurelib.spark.unchanged import digest_conditions, find_last, with_unchanged
 from featurelib.tables import Table
-from featurelib.words import count, newer_than
+from featurelib.words import count
 
 WRITERS = 4
-HOUR = 3_600_000_000  # microseconds
 WAITS = [verdict.value for verdict in Verdict if verdict is not Verdict.UP_TO_DATE]
 
 
@@ -191,36 +188,8 @@ def run_row(
         **(of_run or {}),
     }
     row |= {verdict.name.lower(): verdicts.count(verdict.value) for verdict in Verdict}
-    row |= _adoption(judged, as_of, catalogue or load_catalogue())
+    row |= gold.adoption(judged, as_of, catalogue or load_catalogue())
     return pa.Table.from_pylist([row], schema=arrow.schema_of(tables.AUDIT_RUN.schema))
-
-
-def _adoption(judged: Judged, as_of: int, catalogue: Catalogue) -> dict[str, object]:
-    """Return the columns of gold.audit_run about the fleet's releases, levels and waiting times."""
-    ready, findings = judged.readiness, judged.findings
-    newer = findings.texts("code").equal(code_of("newer"))
-    newer &= findings.texts("feature").equal(METADATA_VERSION)
-    beyond = set(findings["cluster"].take(np.flatnonzero(newer)).to_pylist())
-    runs = zip(*(judged.plans[name].to_pylist() for name in ("cluster", "release")), strict=True)
-    newest = newer_than(catalogue)
-    software = Counter(release or (newest if name in beyond else None) for name, release in runs)
-    levels = ready.numbers("finalized_level")
-    mask = ready.texts("feature").equal(METADATA_VERSION) & (levels != NONE)
-    adopted = sorted(Counter(levels[mask].tolist()).items())
-    since = ready.numbers("ready_since")
-    waiting = np.flatnonzero(ready.texts("verdict").equal(Verdict.READY) & (since != NONE))
-    began = zip(since[waiting].tolist(), ready["cluster"].take(waiting).to_pylist(), strict=True)
-    first = {cluster: at for at, cluster in sorted(began, reverse=True)}  # the earliest time wins
-    hours = [(as_of - began) // HOUR for began in first.values()]
-    return {
-        "releases": [
-            {"release": release, "clusters": software[release]}
-            for release in sorted(filter(None, software), key=release_number)
-        ],
-        "metadata_versions": [{"level": level, "clusters": number} for level, number in adopted],
-        "median_wait_hours": int(np.median(hours)) if hours else None,
-        "longest_wait_hours": max(hours, default=None),
-    }
 
 
 def lost_clusters(store: Store, known: pa.ChunkedArray) -> list[str]:

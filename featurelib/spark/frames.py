@@ -28,6 +28,7 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from featurelib import arrow, tables
+from featurelib.audit import gold
 from featurelib.audit.columns import latest
 from featurelib.audit.evidence import Conditions, Evidence, read
 from featurelib.audit.evidence import finalized_levels as _finalized
@@ -44,7 +45,6 @@ from featurelib.feature import METADATA_VERSION, SILENT_METADATA_VERSION
 from featurelib.landing.line import ZNODE
 from featurelib.rows import TableRows
 from featurelib.schema import FINALIZED_LEVEL, SNAPSHOT, SUPPORTED_RANGE, Schema
-from featurelib.spark import gold
 from featurelib.spark.folding import FOLDED, LATE, SORTED, fold_batches
 from featurelib.spark.judging import CELLS, CORE_COLUMNS, judge_as_of, judged_in
 from featurelib.spark.lines import SCHEMA, limit_of, line_column, parse_lines, wrong_lines

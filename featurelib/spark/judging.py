@@ -14,10 +14,11 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from featurelib import arrow, schema, tables
+from featurelib import arrow
 from featurelib.audit.audit import Judged, judge, judge_each
 from featurelib.audit.columns import age_class
 from featurelib.audit.evidence import Conditions, Waiting
+from featurelib.audit.gold import PARTS
 from featurelib.catalogue import Catalogue
 from featurelib.catalogue import load as load_catalogue
 from featurelib.config.fleet import Fleet
@@ -30,17 +31,9 @@ from featurelib.planning.requirements import Guarding
 from featurelib.rows import NONE, Column, Int, TableRows, cells_of, make_rows
 from featurelib.schema import BYTES, SNAPSHOT, TIME_FIELDS, Schema
 from featurelib.snapshot.records import Snapshots
-from featurelib.tables import Table
 
 BATCH_CLUSTERS = 2000  # the columns of more clusters exceed a processor's cache
 CORE_COLUMNS = [name for name in SNAPSHOT.names if name != "state"]
-PARTS: dict[str, tuple[Table, Schema]] = {
-    "findings": (tables.FINDINGS, schema.FINDING),
-    "incompatible": (tables.INCOMPATIBLE_BROKERS, schema.INCOMPATIBLE_BROKER),
-    "readiness": (tables.FEATURE_READINESS, schema.READINESS),
-    "plans": (tables.UPGRADE_PLANS, schema.UPGRADE_PLAN),
-    "nodes": (tables.NODES, schema.NODE),
-}
 # An Arrow stream of each part, or as JSON the clusters that a worker left out; empty = none.
 _CELLS = Schema.of((part, BYTES) for part in [*PARTS, "unchanged"])
 CELLS = arrow.schema_of(_CELLS)

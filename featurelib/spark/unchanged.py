@@ -14,6 +14,7 @@ import msgspec
 
 from featurelib import tables
 from featurelib.audit.audit import Judged
+from featurelib.audit.gold import PARTS, RESULTS
 from featurelib.catalogue import Catalogue
 from featurelib.catalogue import load as load_catalogue
 from featurelib.config.files import digest_code
@@ -22,8 +23,7 @@ from featurelib.config.settings import Settings, mutes_of
 from featurelib.core.dialect import STRICT
 from featurelib.feature import Verdict
 from featurelib.rows import NONE, TableRows, join_rows
-from featurelib.spark.gold import RESULTS
-from featurelib.spark.judging import PARTS, EarlierRun, WaitingClusters
+from featurelib.spark.judging import EarlierRun, WaitingClusters
 from featurelib.spark.log import Wanted
 from featurelib.spark.store import Store
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from featurelib.audit import gold
 from featurelib.audit.audit import Judged, judge
 from featurelib.audit.evidence import Conditions
 from featurelib.audit.findings import FindingWords, Mute, Site, ghosts
@@ -20,7 +21,6 @@ from featurelib.config.fleet import FleetEntry as Entry
 from featurelib.findings import tagged
 from featurelib.rows import join_rows
 from featurelib.schema import FINDING
-from featurelib.spark import gold
 from featurelib.spark.auditing import run_row
 from featurelib.view.model import Report
 from featurelib.view.report import report_run, summarize

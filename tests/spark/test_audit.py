@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from featurelib import arrow
 from featurelib.audit.audit import Judged, judge
 from featurelib.audit.evidence import Conditions, Waiting
+from featurelib.audit.gold import PARTS
 from featurelib.catalogue import load as load_catalogue
 from featurelib.config.fleet import Fleet, FleetEntry
 from featurelib.config.settings import MuteEntry, Settings
@@ -33,7 +34,7 @@ from featurelib.planning.outlook import with_texts
 from featurelib.planning.requirements import Guarding
 from featurelib.schema import FINDING_TEXTS, SNAPSHOT
 from featurelib.spark.auditing import Audited, audit, judge_snapshots
-from featurelib.spark.judging import CORE_COLUMNS, PARTS, judge_by, judged_in
+from featurelib.spark.judging import CORE_COLUMNS, judge_by, judged_in
 from featurelib.spark.store import Store
 from featurelib.tables import (
     AUDIT_RUN,

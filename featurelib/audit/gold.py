@@ -7,6 +7,7 @@ safe to show; ids stay unchanged, for joins.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
@@ -17,7 +18,8 @@ from featurelib.audit.audit import Judged
 from featurelib.audit.findings import NO_SITE, FindingWords, Site
 from featurelib.catalogue import Catalogue
 from featurelib.config.fleet import Fleet, FleetEntry
-from featurelib.feature import METADATA_VERSION, Severity
+from featurelib.feature import METADATA_VERSION, Severity, Verdict, release_number
+from featurelib.findings import code_of
 from featurelib.rows import (
     NONE,
     Column,
@@ -30,11 +32,27 @@ from featurelib.rows import (
     pick,
     texts_of,
 )
-from featurelib.schema import CLUSTER, FINDING_TEXTS, LEVEL_OF
-from featurelib.spark.judging import PARTS
+from featurelib.schema import (
+    CLUSTER,
+    FINDING,
+    FINDING_TEXTS,
+    INCOMPATIBLE_BROKER,
+    LEVEL_OF,
+    NODE,
+    READINESS,
+    UPGRADE_PLAN,
+    Schema,
+)
 from featurelib.tables import CLUSTERS, FINDINGS, Table
-from featurelib.words import clean, metadata_first
+from featurelib.words import clean, metadata_first, newer_than
 
+PARTS: dict[str, tuple[Table, Schema]] = {  # the tables of Judged, and their columns there
+    "findings": (tables.FINDINGS, FINDING),
+    "incompatible": (tables.INCOMPATIBLE_BROKERS, INCOMPATIBLE_BROKER),
+    "readiness": (tables.FEATURE_READINESS, READINESS),
+    "plans": (tables.UPGRADE_PLANS, UPGRADE_PLAN),
+    "nodes": (tables.NODES, NODE),
+}
 RESULTS = {  # the tables of an audit, by their names in Python
     "clusters": tables.CLUSTERS,
     "readiness": tables.FEATURE_READINESS,
@@ -43,6 +61,7 @@ RESULTS = {  # the tables of an audit, by their names in Python
     "findings": tables.FINDINGS,
     "plans": tables.UPGRADE_PLANS,
 }
+HOUR = 3_600_000_000  # microseconds
 Frame = TypeVar("Frame")
 
 
@@ -86,19 +105,21 @@ def clusters(judged: Judged, fleet: Fleet, catalogue: Catalogue) -> TableRows:
     ids = plans["cluster"].to_pylist()
     position = {name: index for index, name in enumerate(ids)}
     unlisted = FleetEntry(id="")
-    known = [entries.get(name, unlisted) for name in ids]
-    labels = [[clean(f"{key}={item.labels[key]}") for key in sorted(item.labels)] for item in known]
+    listing = [entries.get(name, unlisted) for name in ids]
+    labels = [
+        [clean(f"{key}={item.labels[key]}") for key in sorted(item.labels)] for item in listing
+    ]
     columns: dict[str, Column | Int] = {
-        "name": texts_of(clean(of.name or name) for of, name in zip(known, ids, strict=True)),
+        "name": texts_of(clean(item.name or name) for item, name in zip(listing, ids, strict=True)),
         "labels": lists_of(labels),
         "severity": _worst(judged.findings, position),
     }
     for key in ("owner", "contact", "managed_by"):
-        texts = (getattr(item, key) for item in known)
+        texts = (getattr(item, key) for item in listing)
         columns[key] = texts_of(clean(text) if text else None for text in texts)
     columns |= _levels(judged.readiness, position, catalogue)
     columns |= {name: plans[name] for name in CLUSTER.names if name in plans.schema.names}
-    return make_rows(CLUSTER, len(known), columns)
+    return make_rows(CLUSTER, len(listing), columns)
 
 
 def finding_texts(
@@ -113,6 +134,34 @@ def finding_texts(
         sites[e.id] = replace(e.site, landing=places[0], inventory=places[1])
     texts = FindingWords(catalogue).of_rows(findings, sites)
     return make_rows(FINDING_TEXTS, len(findings), {"name": names, **texts})
+
+
+def adoption(judged: Judged, as_of: int, catalogue: Catalogue) -> dict[str, object]:
+    """Return the columns of gold.audit_run about the fleet's releases, levels and waiting times."""
+    ready, findings = judged.readiness, judged.findings
+    is_newer = findings.texts("code").equal(code_of("newer"))
+    is_newer &= findings.texts("feature").equal(METADATA_VERSION)
+    newer_clusters = set(findings["cluster"].take(np.flatnonzero(is_newer)).to_pylist())
+    runs = zip(*(judged.plans[name].to_pylist() for name in ("cluster", "release")), strict=True)
+    beyond = newer_than(catalogue)
+    software = Counter(of or (beyond if name in newer_clusters else None) for name, of in runs)
+    levels = ready.numbers("finalized_level")
+    mask = ready.texts("feature").equal(METADATA_VERSION) & (levels != NONE)
+    adopted = sorted(Counter(levels[mask].tolist()).items())
+    began = ready.numbers("ready_since")
+    rows = np.flatnonzero(ready.texts("verdict").equal(Verdict.READY) & (began != NONE))
+    times = zip(began[rows].tolist(), ready["cluster"].take(rows).to_pylist(), strict=True)
+    earliest = {cluster: time for time, cluster in sorted(times, reverse=True)}
+    hours = [(as_of - time) // HOUR for time in earliest.values()]
+    return {
+        "releases": [
+            {"release": release, "clusters": software[release]}
+            for release in sorted(filter(None, software), key=release_number)
+        ],
+        "metadata_versions": [{"level": level, "clusters": number} for level, number in adopted],
+        "median_wait_hours": int(np.median(hours)) if hours else None,
+        "longest_wait_hours": max(hours, default=None),
+    }
 
 
 def _positions_of(clusters: Texts, position: dict[str, int]) -> Int:
@@ -142,14 +191,14 @@ def _levels(
     cluster = _positions_of(readiness.texts("cluster"), position)
     order = sorted(range(len(feature.words)), key=lambda code: metadata_first(feature.words[code]))
     rank = np.argsort(order)
-    known = np.flatnonzero(level != NONE)
-    is_known = np.bincount(cluster[known], minlength=len(position)) > 0
-    rows = known[level[known] > 0]
+    with_level = np.flatnonzero(level != NONE)
+    is_known = np.bincount(cluster[with_level], minlength=len(position)) > 0
+    rows = with_level[level[with_level] > 0]
     key = cluster[rows] * len(rank) + rank[feature.codes[rows]]  # these keys are nearly sorted
     rows = rows[np.argsort(key, kind="stable")]
     size = np.where(is_known, np.bincount(cluster[rows], minlength=len(position)), -1)
     entries: dict[str, Column | Int] = {"feature": feature.take(rows), "level": level[rows]}
-    metadata = known[feature.equal(METADATA_VERSION)[known]]
+    metadata = with_level[feature.equal(METADATA_VERSION)[with_level]]
     version = np.full(len(position), NONE)
     version[cluster[metadata]] = level[metadata]
     names = [catalogue.names.get(v) for v in version.tolist()]
