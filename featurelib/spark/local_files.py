@@ -45,13 +45,12 @@ def missing(landing: str) -> LandingError:
     )
 
 
-def walk(root: str, say: Callable[[str], None]) -> Iterator[os.DirEntry[str]]:
-    """Yield every landing file below the folder, folder by folder, in order; links to new folders
-    come last. If `root` is a file, yield it. Raises OSError."""
+def walk(root: str, say: Callable[[str], None]) -> Iterator[str]:
+    """Yield the path of every landing file below the folder, folder by folder, in order; links to
+    new folders come last. If `root` is a file, yield it. Raises OSError."""
     endings = tuple(f".{ending}" for ending in ENDINGS)
     if not os.path.isdir(root):
-        with os.scandir(os.path.dirname(root)) as entries:
-            yield from (e for e in entries if e.path == root and root.endswith(endings))
+        yield from [root] * root.endswith(endings)
         return
     entered: set[tuple[int, int]] = set()
     folders = deque([root])
@@ -71,15 +70,15 @@ def walk(root: str, say: Callable[[str], None]) -> Iterator[os.DirEntry[str]]:
             if os.path.isdir(entry.path):  # false for a link to itself
                 (links if entry.is_symlink() else folders).append(entry.path)
             elif entry.name.endswith(endings):
-                yield entry
+                yield entry.path
 
 
 def list_local(root: str, say: Callable[[str], None]) -> Iterator[Landed]:
     """Yield the landing files below a folder that are not empty. Raises OSError."""
     empty = 0
-    for entry in walk(root, say):
+    for path in walk(root, say):
         try:
-            status = entry.stat()
+            status = os.stat(path)
         except PermissionError:
             raise
         except OSError:  # a broken link, or a deleted file
@@ -87,11 +86,11 @@ def list_local(root: str, say: Callable[[str], None]) -> Iterator[Landed]:
         if not stat.S_ISREG(status.st_mode) or status.st_size == 0:
             empty += stat.S_ISREG(status.st_mode)
             continue
-        if any("\ud800" <= letter <= "\udfff" for letter in entry.path):  # Spark needs UTF-8
-            say(f"ingest: {ascii(entry.path)[1:-1]} is left out: its name is not UTF-8. Rename it")
+        if any("\ud800" <= letter <= "\udfff" for letter in path):  # Spark needs UTF-8
+            say(f"ingest: {ascii(path)[1:-1]} is left out: its name is not UTF-8. Rename it")
             continue
         # In whole milliseconds, as Spark wrote them into existing tables.
         at = status.st_mtime_ns // 1_000_000 * 1000
-        yield Landed(f"file:{entry.path}", status.st_size, at)
+        yield Landed(f"file:{path}", status.st_size, at)
     if empty:
         say(f"ingest: {count(empty, 'empty file')} left out")

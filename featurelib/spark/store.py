@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, NoReturn
 from uuid import uuid4
 
@@ -239,18 +239,15 @@ class Store:
                 f"these names until this run ends; the files are in {self.folder} "
                 "(docs/reference/runs.md)."
             )
-        with ExitStack() as stack:
-            if not self.folder:
-                say(
-                    f"warning: tables {self.root}: the catalog does not say where they lie, so "
-                    "nothing keeps a second run out: start one at a time (docs/reference/runs.md)."
-                )
-            else:
-                path = self.folder.removeprefix(LOCAL)
-                lease = Lease(path, self._options, HoldingRun.this(job, run), say)
-                stack.enter_context(lease.held())
-                self._lease = lease
-            stack.enter_context(telling(job, say))
+        if not self.folder:
+            say(
+                f"warning: tables {self.root}: the catalog does not say where they lie, so "
+                "nothing keeps a second run out: start one at a time (docs/reference/runs.md)."
+            )
+        path, me = self.folder.removeprefix(LOCAL), HoldingRun.this(job, run)
+        lease = Lease(path, self._options, me, say) if self.folder else None
+        with lease.held() if lease else nullcontext(), telling(job, say):
+            self._lease = lease
             try:
                 yield
             finally:
@@ -279,9 +276,7 @@ class Store:
     def _write(self, table: Table, rows: Rows, run: int, mode: Mode, folded: str | None) -> int:
         self.create(table)
         note = _note(table, run, folded)
-        if table.sort_by and isinstance(rows, pa.Table):
-            rows = rows.sort_by([(name, "ascending") for name in table.sort_by])
-        elif table.sort_by:
+        if table.sort_by and not isinstance(rows, pa.Table):
             rows = rows.sortWithinPartitions(*table.sort_by)
         self._expect_fit()
         with explaining(self.path(table)):

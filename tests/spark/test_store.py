@@ -18,6 +18,7 @@ import pyarrow as pa
 import pytest
 from chispa.dataframe_comparer import assert_df_equality
 from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
 from pyarrow import parquet
 from pyarrow.fs import FileSystem
 from pyspark.errors import ArithmeticException
@@ -165,7 +166,7 @@ def test_rows_of_the_driver_are_a_commit_like_any_other(store: Store) -> None:
     for run in (RUN + 2, RUN + 1):
         with pytest.raises(ConfigError, match=f"run {run}: not greater than run {RUN + 2}"):
             store.append(NUMBERED, numbered(run, "b"), run)
-    with pytest.raises(ValueError, match="null"):  # of a column that has none
+    with pytest.raises(DeltaError, match="1 rows failed validation"):  # null in a required column
         store.append(
             NUMBERED, pa.table({"run": [RUN + 9], "level": [None], "note": ["a"]}), RUN + 9
         )
