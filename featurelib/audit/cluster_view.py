@@ -124,10 +124,20 @@ class Inputs:
         of each quarantined line. Raises NoEvidenceError if no cluster is expected and no line is
         valid.
         """
-        accepted, unread, rejected = _gather(lines)
-        landed = [name for name in accepted if every or name in expected]
-        if not (landed or expected):
+        rows, rejected = self.fold_fleet(lines, expected, every=every)
+        if not len(rows):
             _choose((), rejected, None, "")
+        newest = int(rows.numbers("observed_at").max(initial=0))
+        as_of = newest if self.as_of is None else self.as_of
+        return self._judge(rows, as_of, self.fleet.inventory, mutes), as_of, rejected
+
+    def fold_fleet(
+        self, lines: Iterable[bytes], expected: Collection[str], *, every: bool = False
+    ) -> tuple[TableRows, list[tuple[int, str]]]:
+        """Return the snapshot rows that judge_lines judges, with a row without evidence for each
+        expected cluster without a line; and number and reason of each quarantined line."""
+        accepted, unread, rejected = _gather(lines)
+        landed = sorted(name for name in accepted if every or name in expected)
         states: list[tuple[str, ClusterState | Exception]] = []
         for name in landed:
             try:
@@ -137,10 +147,7 @@ class Inputs:
         rows = snapshot_rows(states)
         missing = sorted({*expected}.difference(landed))
         empty = make_rows(rows.schema, len(missing), {"cluster": texts_of(missing)})
-        newest = int(rows.numbers("observed_at").max(initial=0))
-        as_of = newest if self.as_of is None else self.as_of
-        judged = self._judge(join_rows([rows, empty]), as_of, self.fleet.inventory, mutes)
-        return judged, as_of, rejected
+        return join_rows([rows, empty]), rejected
 
     def _fold(
         self, cluster_id: str, accepted: _Lines, unread: _Lines, rejected: list[tuple[int, str]]

@@ -1,7 +1,8 @@
 """Audit an Arrow table of landing lines in this process: no Spark, no Java, no tables.
 
 Input: a table of landing lines, of Arrow, Polars, DuckDB or pandas. Output: the tables of
-featurelib.spark.audit, made by the same functions: parse_lines, fold_batches, judge_as_of.
+featurelib.spark.audit. Lines are folded by the function of `check --all`, and judged by that of the
+nightly.
 """
 
 from __future__ import annotations
@@ -9,19 +10,16 @@ from __future__ import annotations
 from datetime import datetime
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from featurelib import arrow
 from featurelib.audit import gold
-from featurelib.audit.columns import latest
+from featurelib.audit.cluster_view import Inputs
 from featurelib.catalogue import Catalogue
 from featurelib.catalogue import load as load_catalogue
 from featurelib.config.fleet import Fleet
 from featurelib.config.settings import Settings
-from featurelib.landing.line import ZNODE
-from featurelib.spark.folding import ENTRY, FOLDED, LATE, SORTED, fold_batches
-from featurelib.spark.judging import CELLS, CORE_COLUMNS, expected_rows, judge_as_of, judged_in
-from featurelib.spark.lines import SCHEMA, limit_of, line_column, parse_lines, wrong_lines
+from featurelib.spark.judging import CELLS, judge_as_of, judged_in
+from featurelib.spark.lines import limit_of, line_column, wrong_lines
 
 
 def audit(
@@ -33,27 +31,15 @@ def audit(
     places: tuple[str, str],
 ) -> gold.Results[pa.Table]:
     """Return the tables of an audit of these landing lines; see featurelib.audit."""
-    limit, batches = limit_of(as_of), _lines_of(lines).to_batches()
-    parsed = pa.Table.from_batches(parse_lines(batches), SCHEMA)
-    accepted = parsed.filter(pc.is_null(parsed["reason"]))
-    newest = pc.max(accepted["observed_at"].cast(pa.int64())).as_py() or 0
-    is_usable = pc.field("reason").is_null() | (pc.field("kind") == ZNODE)
-    usable_lines = parsed.filter(is_usable & pc.field("cluster").is_valid())
-    until = LATE if limit is None else latest(limit)
-    is_late = pc.greater(usable_lines["observed_at"].cast(pa.int64()), until)
-    run = pc.if_else(pc.fill_null(is_late, False), LATE, 1)
-    state = pc.if_else(pc.is_null(usable_lines["reason"]), pa.scalar(None, pa.binary()), b"")
-    columns = [run, *(usable_lines[name] for name in ENTRY.names[1:-1]), state]
-    entries = pa.Table.from_arrays(columns, schema=ENTRY)
-    gathered = entries.sort_by([(name, "ascending") for name in SORTED]).to_batches()
-    folded = pa.Table.from_batches(fold_batches(gathered, False), FOLDED).select(CORE_COLUMNS)
-    rows = pa.concat_tables([folded, expected_rows(folded["cluster"], inventory)])
-    moment = newest if limit is None else limit
+    [column], known = _lines_of(lines).columns, catalogue or load_catalogue()
+    limit, ids = limit_of(as_of), [entry.id for entry in inventory.cluster]
+    inputs = Inputs(catalogue=known, as_of=limit, max_age=settings.max_age)
+    rows, _ = inputs.fold_fleet((line or b"" for line in column.to_pylist()), ids, every=True)
+    moment = int(rows.numbers("observed_at").max(initial=0)) if limit is None else limit
     judge = judge_as_of(moment, inventory, settings, catalogue)
-    result = judged_in(pa.Table.from_batches(judge(rows.to_batches()), CELLS))
-    catalogue_used = catalogue or load_catalogue()
+    result = judged_in(pa.Table.from_batches(judge([arrow.batch_of(rows)]), CELLS))
     made = {
-        name: arrow.table_of(gold.rows_of(table, result, inventory, catalogue_used, places))
+        name: arrow.table_of(gold.rows_of(table, result, inventory, known, places))
         for name, table in gold.RESULTS.items()
     }
     return gold.Results(**made)
