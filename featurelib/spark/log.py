@@ -154,7 +154,8 @@ class PathLog(TableReader):
     def write(self, session: SparkSession, rows: Rows, run: int, note: str, mode: Mode) -> None:
         """Write one run's rows as one commit with run and note; `overwrite`: in place of all rows.
         A run that is not greater than the newest run adds nothing, without an error."""
-        opened = self.open().opened
+        # A table of its own: the commit fails if any other commit comes first.
+        opened = deltalake.DeltaTable(self.place, storage_options=self.options)
         if not _is_plain(opened):
             return self._by_spark(session).write(session, rows, run, note, mode)
         newest = opened.transaction_version(self.table.application)
