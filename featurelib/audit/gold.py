@@ -144,7 +144,7 @@ def adoption(judged: Judged, as_of: int, catalogue: Catalogue) -> dict[str, obje
     newer_clusters = set(findings["cluster"].take(np.flatnonzero(is_newer)).to_pylist())
     runs = zip(*(judged.plans[name].to_pylist() for name in ("cluster", "release")), strict=True)
     beyond = newer_than(catalogue)
-    software = Counter(of or (beyond if name in newer_clusters else None) for name, of in runs)
+    software = Counter(r or (beyond if name in newer_clusters else None) for name, r in runs)
     levels = ready.numbers("finalized_level")
     mask = ready.texts("feature").equal(METADATA_VERSION) & (levels != NONE)
     adopted = sorted(Counter(levels[mask].tolist()).items())
