@@ -75,15 +75,15 @@ def _without_failing(
     """Return `rows`, in which `unusable_row` replaces each row for which `judging` raises."""
     if len(rows) == 1:
         return unusable_row(str(rows["cluster"].to_pylist()[0]), error)
-    halves = []
-    for half in np.array_split(np.arange(len(rows)), 2):
-        part = rows.take(half)
+    judged = []
+    for positions in np.array_split(np.arange(len(rows)), 2):
+        part = rows.take(positions)
         try:
             judging(part)
         except Exception as fault:
             part = _without_failing(part, judging, fault)
-        halves.append(part)
-    return join_rows(halves)
+        judged.append(part)
+    return join_rows(judged)
 
 
 def judge(

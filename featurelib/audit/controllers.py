@@ -233,11 +233,11 @@ class Software:
                 spoken[name, release] = mask
         return spoken
 
-    def dialects_in(self, cluster: int, by: str | None = None) -> list[str]:
+    def dialects_in(self, cluster: int, release_code: str | None = None) -> list[str]:
         """Return the possible dialects of a cluster's controllers; with `by`, only those of that
         release."""
         pairs = (pair for pair, clusters in self.spoken.items() if clusters[cluster])
-        return [name for name, release in pairs if by in (None, release)]
+        return [name for name, release in pairs if release_code in (None, release)]
 
     @cached_property
     def active(self) -> Int:

@@ -45,9 +45,9 @@ def report_majority(report: BatchFindings, proven: Bool) -> Int:
     lost &= node.answered_at <= waited_at[node.cluster] + ONE_READING
     runs = node.answers | node.follows
     controllers = np.flatnonzero(node.role == Role.CONTROLLER)
-    half = find(node.key, broker_key(node.key[controllers]))  # a process runs if a role responds
-    is_recent = node.answered_at[half] + ONE_READING >= node.failed_at[controllers]
-    runs[controllers] |= (half >= 0) & node.answers[half] & is_recent
+    brokers = find(node.key, broker_key(node.key[controllers]))  # a process runs if a role responds
+    is_recent = node.answered_at[brokers] + ONE_READING >= node.failed_at[controllers]
+    runs[controllers] |= (brokers >= 0) & node.answers[brokers] & is_recent
     voters, failed, answered, running, follow = (
         np.bincount(node.cluster[votes & mask], minlength=clusters)
         for mask in (votes, node.not_answering | lost, node.answers, runs, node.follows & ~lost)

@@ -107,7 +107,7 @@ class Sources:
         # log.
         self.shown_at, self.plain_at = np.zeros((2, self.clusters), dtype=np.int64)
         line, self.plain_line = self.lists.field("line"), self.plain_at * 0
-        whole, plain = (np.flatnonzero(of & (role == BROKER)) for of in (shows > 0, shows <= 0))
+        whole, plain = (np.flatnonzero(mask & (role == BROKER)) for mask in (shows > 0, shows <= 0))
         self.shown_at[self.lists.row[whole]] = at[whole]
         self.plain_at[self.lists.row[plain]] = at[plain]
         self.plain_line[self.lists.row[plain]], self.member_line = line[plain], line[owner]
@@ -530,11 +530,11 @@ def _own_responses(base: Sources, profiles: Profiles, keys: Int) -> _Own:
     positions, stable = listener.copy(), pick(newest, listener, NOBODY)
     stable[role != CONTROLLER] = NOBODY
     by_key = find(keys, base.listener_key[controllers])
-    halves, broker_rows = by_key[by_key >= 0], brokers[by_key >= 0]
-    same_profile = answers.profile[broker_rows] == answers.profile[listener[halves]]
-    same_profile &= answers.partial[broker_rows] == answers.partial[listener[halves]]
-    positions[halves[~same_profile]] = broker_rows[~same_profile]
+    rows_hit, broker_rows = by_key[by_key >= 0], brokers[by_key >= 0]
+    same_profile = answers.profile[broker_rows] == answers.profile[listener[rows_hit]]
+    same_profile &= answers.partial[broker_rows] == answers.partial[listener[rows_hit]]
+    positions[rows_hit[~same_profile]] = broker_rows[~same_profile]
     by_key = find(keys, base.listener_key[brokers])
     stable[by_key[by_key >= 0]] = newest[controllers[by_key >= 0]]
     answered_at = pick(answers.at, listener, 0)
-    return _Own(listener, answers.of(positions), answered_at, marked(len(keys), halves), stable)
+    return _Own(listener, answers.of(positions), answered_at, marked(len(keys), rows_hit), stable)

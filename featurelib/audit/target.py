@@ -353,15 +353,15 @@ def report_probes(
     for cluster, answers, (at, line), spoken in _answers(judge, agreed, software, conditions):
         moving = _probed_questions(query, target, cluster, answers)
         met = [*_met(query, target, moving, answers), *_refused_unknown(query, cluster, answers)]
-        yes = [a for _, a in met if a.code == 0]
-        if len(yes) == len(moving) > 0:
-            proof[cluster] = {a.feature: (a.from_level, a.to_level) for a in yes}
+        accepted = [a for _, a in met if a.code == 0]
+        if len(accepted) == len(moving) > 0:
+            proof[cluster] = {a.feature: (a.from_level, a.to_level) for a in accepted}
             # True if the controller checks all registered controllers (KIP-919, from 3.7 on).
             least = [load(name).can.controllers_register_from for name in spoken]
             if all(0 < a <= judge.metadata_version[cluster] for a in least):
                 controllers.append(cluster)
-        if yes:
-            levels = ", ".join(f"{a.feature} {a.to_level}" for a in yes)
+        if accepted:
+            levels = ", ".join(f"{a.feature} {a.to_level}" for a in accepted)
             report.of_clusters(PROBE_AGREED, {cluster: levels}, at=at, line=line)
         for question, a in met:
             if a.code == 0:
@@ -432,13 +432,13 @@ def _report_refuser(
 ) -> Int:
     """Report the node in a refused probe's message, if no other source shows the node's range;
     return the findings by question."""
-    half, cluster = judge.evidence.subjects, judge.asked.cluster[question]
-    mask = (half.cluster == cluster) & (half.role == named.role) & (half.node_id == named.node_id)
-    row = np.flatnonzero(mask & (half.profile < 0))
+    node, cluster = judge.evidence.subjects, judge.asked.cluster[question]
+    mask = (node.cluster == cluster) & (node.role == named.role) & (node.node_id == named.node_id)
+    row = np.flatnonzero(mask & (node.profile < 0))
     ends = [np.full(len(row), end) for end in named.range or (NONE, NONE)]
     columns = {name: values[: len(row)] for name, values in columns.items()}
     columns |= dict(zip(("min_version", "max_version"), ends, strict=True))
-    columns |= {"role": half.role[row], "node_id": half.node_id[row]}
+    columns |= {"role": node.role[row], "node_id": node.node_id[row]}
     return report.of_questions("unsupported_by_node", np.full(len(row), question), None, **columns)
 
 
@@ -456,8 +456,8 @@ def _answers(
         spoken = agreed.dialects.get(cluster) or software.dialects(cluster)
         honoured = all(load(name).can.validate_only == HONOURED for name in spoken)
         is_young = is_fresh(at, conditions.as_of, conditions.max_age)[0]
-        answers = {a.feature: a for a in updates[first:end]}
-        is_printed = all(a.from_level == -1 and a.code for a in answers.values())
+        answers = {update.feature: update for update in updates[first:end]}
+        is_printed = all(update.from_level == -1 and update.code for update in answers.values())
         is_printed &= not judge.evidence.membership.on_zookeeper[cluster]
         if is_young and (is_printed or (spoken and honoured)):
             yield cluster, answers, (at, line), spoken

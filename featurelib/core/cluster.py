@@ -231,8 +231,8 @@ def unregistered(cluster: Cluster, asks: Asks) -> list[Node]:
     """Return the nodes that a counting rule checks and that never registered."""
     nodes = table([cluster], lambda _: 0)
     rows = np.flatnonzero(are_asked(nodes, asks) & ~nodes.registered)
-    halves = [node for node, _ in _all_nodes(cluster)]
-    return [halves[i] for i in rows[np.argsort(nodes.configured[rows])].tolist()]
+    nodes_of = [node for node, _ in _all_nodes(cluster)]
+    return [nodes_of[i] for i in rows[np.argsort(nodes.configured[rows])].tolist()]
 
 
 def _all_nodes(cluster: Cluster) -> list[tuple[Node, bool]]:

@@ -235,7 +235,7 @@ def stopped(
 
     Source: FinalizedFeatureChangeListener; FeatureControlManager.replay; SharedServer.
     """
-    halves = {node.node_id for node in cluster.nodes if node.role is Role.CONTROLLER}
+    controllers = {node.node_id for node in cluster.nodes if node.role is Role.CONTROLLER}
     stops = []
     for node in cluster.nodes:
         if not node.running and moment is not Moment.NEXT_START:
@@ -253,7 +253,7 @@ def stopped(
                 refused = joined
         effect = Effect.GOES_ON if refused is None else Effect.KEPT_OUT
         if unfit.any():
-            exits = at.own.protection.broker_exits or node.node_id in halves
+            exits = at.own.protection.broker_exits or node.node_id in controllers
             effect = max(effect, Effect.EXITS if exits else Effect.BLIND)
         if effect is not Effect.GOES_ON:
             texts = tuple(_log_line(at, f, tables) for f in np.flatnonzero(unfit).tolist())

@@ -122,8 +122,8 @@ class _Target:
     @property
     def roles(self) -> tuple[Role, ...]:
         """The roles of the process: only a broker has a state, only a controller can be active."""
-        halves = (("broker", Role.BROKER), ("active", Role.CONTROLLER))
-        return tuple(role for metric, role in halves if (metric, "") in self.values)
+        role_metrics = (("broker", Role.BROKER), ("active", Role.CONTROLLER))
+        return tuple(role for metric, role in role_metrics if (metric, "") in self.values)
 
     def nodes(self, source: str) -> Iterable[tuple[tuple[int, Role], ScrapedNode]]:
         """Yield ((node id, role), metrics) for each role. Raises FaultError for an unknown id."""

@@ -215,8 +215,8 @@ class StrimziCluster(NamedTuple):
         """The content of the resource as text."""
         nodes, level = self.keys["nodes"], self.keys["metadata_version"]
         assert isinstance(nodes, list)
-        halves = sorted(Counter(node.role for node in nodes).items())
-        counted = " and ".join(count(number, role) for role, number in halves)
+        role_counts = sorted(Counter(node.role for node in nodes).items())
+        counted = " and ".join(count(number, role) for role, number in role_counts)
         texts = [
             f"{counted or 'no nodes'}{'' if self.keys['nodes_complete'] else ', not all pools'}"
         ]

@@ -274,9 +274,9 @@ class Reasons:
     def _of_finding(self, row: dict[str, Any]) -> Reason:
         """Return a finding as a reason; about a node in the data, with the node's remedy."""
         reason = self._of_row(row, EVIDENCE if self._is_missing(row["code"]) else STRICT)
-        cluster, half = self._view_of.cluster, (row["role"], row["node_id"])
+        cluster, node_key = self._view_of.cluster, (row["role"], row["node_id"])
         nodes = (*cluster.nodes, *unregistered(cluster, Asks.CONFIGURED_ONLY))
-        nodes_hit = [node for node in nodes if (node.role.text, node.node_id) == half]
+        nodes_hit = [node for node in nodes if (node.role.text, node.node_id) == node_key]
         is_known = nodes_hit and row["code"] in tagged("names_nodes")
         return self._with_remedy(reason, nodes_hit[0]) if is_known else reason
 

@@ -176,8 +176,8 @@ def _nodes(
     called, leader = _states_of(findings), (_leading_role(evidence), view.cluster.active)
     # A node leads if it is the only candidate and responds.
     is_named = bool(evidence.controller[0] >= 0)
-    halves = zip(nodes.role.tolist(), nodes.node_id.tolist(), strict=True)
-    for i, (number, node_id) in enumerate(halves):
+    node_keys = zip(nodes.role.tolist(), nodes.node_id.tolist(), strict=True)
+    for i, (number, node_id) in enumerate(node_keys):
         role, position, fenced = Role(number), int(nodes.profile[i]), int(nodes.fenced[i])
         answers, answer = bool(nodes.answers[i]), _answer(evidence, i)
         state = "running" if answers else "fenced" if fenced == 1 else "registered"

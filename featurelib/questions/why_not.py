@@ -383,7 +383,7 @@ def _asked(
     led: Cluster,
     steps: Sequence[Step],
     dialect: Dialect,
-    halves: Sequence[NodeOf],
+    nodes_of: Sequence[NodeOf],
     levels: Moves,
     catalogue: Catalogue,
 ) -> Iterator[tuple[NodeOf | None, Reason]]:
@@ -393,20 +393,20 @@ def _asked(
         narrow = [only_narrow(led, group, levels) for group in groups]
         return _refusals_by_cluster(narrow, steps, dialect, catalogue)
 
-    at_all, as_it_is = refusals((), halves)
-    keys = {(x.code, x.feature) for x in at_all}
-    answers = {x.message for x in as_it_is if x.is_answer}
+    at_all, as_it_is = refusals((), nodes_of)
+    keys = {(reason.code, reason.feature) for reason in at_all}
+    answers = {reason.message for reason in as_it_is if reason.is_answer}
     for r in at_all:
         yield None, replace(r, is_answer=r.message in answers)
-    new = [x for x in as_it_is if (x.code, x.feature) not in keys]
+    new = [reason for reason in as_it_is if (reason.code, reason.feature) not in keys]
     of_nodes = set[tuple[str, str]]()
     if new:
-        for half, reasons in zip(halves, refusals(*((half,) for half in halves)), strict=True):
+        for half, reasons in zip(nodes_of, refusals(*((half,) for half in nodes_of)), strict=True):
             for r in reasons:
                 if (r.code, r.feature) not in keys:
                     of_nodes.add((r.code, r.feature))
                     yield half, replace(r, is_answer=r.message in answers)
-    yield from ((None, x) for x in new if (x.code, x.feature) not in of_nodes)
+    yield from ((None, reason) for reason in new if (reason.code, reason.feature) not in of_nodes)
 
 
 def _refusals_by_cluster(

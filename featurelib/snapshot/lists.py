@@ -71,8 +71,8 @@ def _is_current(listed: Members, state: ClusterState) -> bool:
     return own is None or own.levels_at + ONE_READING < listed.at or not _lags(own, listed, state)
 
 
-def _asked_at(of: Listener) -> int:
-    return max(of.full_at, of.partial_at, of.levels_at, of.failed_at)
+def _asked_at(listener: Listener) -> int:
+    return max(listener.full_at, listener.partial_at, listener.levels_at, listener.failed_at)
 
 
 def _lags(own: Listener, listed: Members, state: ClusterState) -> bool:

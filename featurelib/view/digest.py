@@ -176,7 +176,7 @@ def _cause(
     alone: Sequence[str],
 ) -> model.Cause:
     clusters = {cluster.key: cluster.name for cluster, _ in rows}
-    halves = {(c.key, finding.node_id) for c, finding in rows if finding.node_id is not None}
+    node_keys = {(c.key, finding.node_id) for c, finding in rows if finding.node_id is not None}
     features = {finding.feature for _, finding in rows if finding.feature is not None}
     title, title_stale = titles_of(key.code)
     if key.stale:
@@ -196,7 +196,7 @@ def _cause(
         alone=len(alone),
         unlocked=tuple(alone),
         stale=key.stale,
-        nodes=len(halves),
+        nodes=len(node_keys),
         held=tuple(clusters.values()),
         muted=len(clusters.keys() - {c.key for c, finding in rows if finding.muted is None}),
     )

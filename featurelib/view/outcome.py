@@ -149,12 +149,12 @@ def journal_page(
     withdrawn: Sequence[Withdrawal],
     names: Mapping[str, str],
     catalogue: Catalogue,
-    of: ReadJournal,
+    chosen: ReadJournal,
     width: int | None = None,
 ) -> Page:
     """Return the page of the journal: each request with sender, time, outcome, updates and
     approval, and each withdrawn approval. `names`: cluster id → inventory's name."""
-    page, faults = Page(width), of.faults
+    page, faults = Page(width), chosen.faults
     for entry in entries:
         _show_entry(entry, named(entry.intent.cluster, name_of(entry, names)), catalogue, page)
     for w in withdrawn:
@@ -162,14 +162,14 @@ def journal_page(
         page.item(f"approval by {clean(w.approved_by)}, cluster {name}: {clean(w.text, 2000)}")
         page.item(f"plan: {_short(w.plan)}", 4)
     waiting = sum(entry.is_open for entry in entries)
-    waiting_text = f"; {waiting} to settle with {of.choice.resume}" if waiting else ""
-    number = count(len(entries), "open request" if of.only_open else "request")
-    owner = f", {clean(of.part.text)}" if of.part else ""
-    page.line(f"{of.path}: {number}{owner}{waiting_text}")
+    waiting_text = f"; {waiting} to settle with {chosen.choice.resume}" if waiting else ""
+    number = count(len(entries), "open request" if chosen.only_open else "request")
+    owner = f", {clean(chosen.part.text)}" if chosen.part else ""
+    page.line(f"{chosen.path}: {number}{owner}{waiting_text}")
     if faults:
         page.line(
             f"WARNING: NOT all records are as they were written ({clean(faults[0], 300)}). Run: "
-            f"featurelib journal --verify{of.choice.kept_in}"
+            f"featurelib journal --verify{chosen.choice.kept_in}"
         )
     return page
 

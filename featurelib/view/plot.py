@@ -132,8 +132,8 @@ def _bars(feature: str, cluster: ReportedCluster, times: Seen) -> list[Bar]:
 
 def _bar(nodes: Sequence[Node], state: str, ends: Ends | None) -> Bar:
     brokers, controllers = (
-        [number for role, number in nodes if role == half.text]
-        for half in (Role.BROKER, Role.CONTROLLER)
+        [number for role, number in nodes if role == node_role.text]
+        for node_role in (Role.BROKER, Role.CONTROLLER)
     )
     ids = {number for _, number in nodes}  # a combined node counts once
     parts = [STATES[state]]

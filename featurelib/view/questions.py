@@ -123,8 +123,8 @@ def _rule(proofs: Sequence[Proof], page: Page) -> None:
     for proof in proofs:
         if proof.node and proof.node_id is not None:
             ids.setdefault(proof.role, set()).add(proof.node_id)
-    halves = "; ".join(words.nodes(role, of_role) for role, of_role in ids.items())
-    page.item(f"{proofs[0].code}, applied by {judges}{': ' * bool(halves)}{halves}", 2)
+    nodes_text = "; ".join(words.nodes(role, of_role) for role, of_role in ids.items())
+    page.item(f"{proofs[0].code}, applied by {judges}{': ' * bool(nodes_text)}{nodes_text}", 2)
     if source := next((proof.source for proof in proofs if proof.source), ""):
         page.text(source, 4)
     quoted = set[str]()
@@ -190,7 +190,7 @@ def _show_unlock(answer: WhyNot, page: QuestionPage) -> None:
 
 def _missing_data(unknown: Sequence[Proof], page: QuestionPage) -> str:
     """Return the text about data to collect; for a stale node, its remedy says what to do."""
-    stale = {half[1:] for half in ghosts(page.source.view.judged.findings)}
+    stale = {node_key[1:] for node_key in ghosts(page.source.view.judged.findings)}
     off = dict.fromkeys(u.node for u in unknown if (u.role, u.node_id) in stale)
     fix = "is off and still registered: start it or, if it will never run again, unregister it"
     rows, codes = page.source.view.judged.findings.to_pylist(), {u.code for u in unknown}

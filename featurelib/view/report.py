@@ -169,12 +169,12 @@ def summarize(
 def read_profiles(evidence: Evidence) -> dict[str, tuple[model.ReportedProfile, ...]]:
     """Return cluster id → its nodes grouped by range, unknown ranges last."""
     subjects, ranges = evidence.subjects, evidence.ranges()
-    halves: defaultdict[int, defaultdict[int, dict[int, list[int]]]] = defaultdict(
+    ids_by_profile: defaultdict[int, defaultdict[int, dict[int, list[int]]]] = defaultdict(
         lambda: defaultdict(lambda: {role: [] for role in Role})
     )
     columns = (subjects.cluster, evidence.answering.of_subject, subjects.role, subjects.node_id)
     for cluster, profile, role, node in zip(*(column.tolist() for column in columns), strict=True):
-        halves[cluster][profile][role].append(node)
+        ids_by_profile[cluster][profile][role].append(node)
     return {
         name: tuple(
             model.ReportedProfile(
@@ -182,7 +182,7 @@ def read_profiles(evidence: Evidence) -> dict[str, tuple[model.ReportedProfile, 
                 controllers=tuple(nodes[Role.CONTROLLER]),
                 ranges=_shown_ranges(ranges[profile]) if profile >= 0 else None,
             )
-            for profile, nodes in sorted(halves[at].items(), key=lambda p: (p[0] < 0, p[0]))
+            for profile, nodes in sorted(ids_by_profile[at].items(), key=lambda p: (p[0] < 0, p[0]))
         )
         for at, name in enumerate(evidence.clusters)
     }

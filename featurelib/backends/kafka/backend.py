@@ -319,8 +319,8 @@ def lines_of(node: NodeAnswers, cluster_id: str) -> Iterator[bytes]:
     ranges = {"node_id": target.node_id, **labels, "asked_version": ASKED_API_VERSIONS}
 
     def line(api: Api, at: datetime, **keys: object) -> bytes:
-        half = labels if api is Api.DESCRIBE_CONFIGS else {"listener": target.role.text}
-        node = {"asked_node": target.node_id, **half}
+        role_keys = labels if api is Api.DESCRIBE_CONFIGS else {"listener": target.role.text}
+        node = {"asked_node": target.node_id, **role_keys}
         is_of_ranges = api is Api.API_VERSIONS
         return _line(api.name.lower(), cluster_id, at, **(ranges if is_of_ranges else node), **keys)
 

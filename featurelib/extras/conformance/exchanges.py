@@ -167,9 +167,9 @@ def _exchange(raw: _Line) -> Exchange:
             f"request.version {raw.request.version}, and a controller of {raw.release} in "
             f"{raw.mode} mode reads {', '.join(map(str, spoken))}"
         )
-    halves = [(node.node_id, node.role) for node in raw.cluster.nodes]
-    for node_id, role in halves:
-        if halves.count((node_id, role)) > 1:
+    keys = [(node.node_id, node.role) for node in raw.cluster.nodes]
+    for node_id, role in keys:
+        if keys.count((node_id, role)) > 1:
             raise ValueError(f"{role} {node_id} twice in cluster.nodes")
     active = raw.cluster.controller_id
     if active is None:

@@ -140,15 +140,15 @@ class _Walk:
         moved, kraft = before != after, exchange.mode == "kraft"
         # In ZooKeeper mode the epoch counts writes of the znode, in a log all records.
         by_one = kraft or before is None or after == before + 1
-        fell = before is not None and after is not None and after < before
-        if not fell and moved == answered.writes and (by_one or not moved):
+        decreased = before is not None and after is not None and after < before
+        if not decreased and moved == answered.writes and (by_one or not moved):
             return
-        if not fell and answered.unsure:
+        if not decreased and answered.unsure:
             report.undecided[_OF_A_REFUSAL] += 1
-        elif not fell and moved and kraft and self._due > 0:
+        elif not decreased and moved and kraft and self._due > 0:
             self._due -= 1
             report.undecided[_BY_NODES] += 1
-        elif gap and not fell and _moved_by_nodes(exchange):
+        elif gap and not decreased and _moved_by_nodes(exchange):
             report.undecided[_BY_NODES] += 1
         else:
             recorded = f"from {before} to {after}" if moved else "stood still"
@@ -170,9 +170,9 @@ def _compare(exchange: Exchange, answered: Answered) -> tuple[list[Difference], 
         "levels": (exchange.after, after, _levels_text),
     }
     faults = {
-        kind: Difference(id=exchange.id, kind=kind, recorded=text(recorded), ours=text(b))
-        for kind, (recorded, b, text) in comparisons.items()
-        if recorded != b
+        kind: Difference(id=exchange.id, kind=kind, recorded=text(recorded), ours=text(ours))
+        for kind, (recorded, ours, text) in comparisons.items()
+        if recorded != ours
     }
     undecided = []
     if faults.keys() & {"words", "results"} and _names_another(reply, answered):

@@ -136,7 +136,7 @@ def _columns(kind: type) -> tuple[Path, ...]:
 
 def _is_sheet(hint: Any) -> bool:
     """Return true if a cluster has a list of this type, which then is a sheet of its own."""
-    tuples = [h for h in (hint, *get_args(hint)) if get_origin(h) is tuple]
+    tuples = [part for part in (hint, *get_args(hint)) if get_origin(part) is tuple]
     return any(is_dataclass(get_args(hint)[0]) for hint in tuples)
 
 

@@ -147,8 +147,8 @@ def _before(lake: Lake, run: int) -> int:
 def _changes(timeline: Timeline) -> Iterator[Row]:
     for level in timeline.levels:
         for name, old, new in level.changes:
-            fell = new < old or level.epoch_before is not None
-            row = level.at, level.at, FINALIZED, name, str(old), str(new), level.epoch, fell
+            is_lower = new < old or level.epoch_before is not None
+            row = level.at, level.at, FINALIZED, name, str(old), str(new), level.epoch, is_lower
             yield dict(zip(_CHANGE, row, strict=True))
     for change in timeline.ranges:
         for name, *ends in change.changes:

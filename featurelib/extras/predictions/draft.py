@@ -161,10 +161,10 @@ class Draft:
 
     def _software(self, registered: Record) -> int:
         """Return the profile of a broker's software; the registration's becomes a response."""
-        half, profile = (registered["node_id"], registered["role"]), int(registered["profile"])
-        listeners = self._of("listeners", *half)
+        node_key, profile = (registered["node_id"], registered["role"]), int(registered["profile"])
+        listeners = self._of("listeners", *node_key)
         if profile >= 0 and not any(r[kind] >= 0 for r in listeners for kind in _ANSWERS):
-            first = listeners[0] if listeners else self._add_listener(*half)
+            first = listeners[0] if listeners else self._add_listener(*node_key)
             first |= {"full": profile, "full_at": registered["at"], "full_line": registered["line"]}
         return profile if profile >= 0 else self._newest(registered)
 
@@ -179,8 +179,8 @@ class Draft:
 
     def _of(self, part: str, node_id: int, role: int) -> list[Record]:
         """Return the records of a part about a node in one role."""
-        half = node_id, role
-        return [r for r in self._parts[part] if (r["node_id"], r["role"]) == half]
+        node_key = node_id, role
+        return [r for r in self._parts[part] if (r["node_id"], r["role"]) == node_key]
 
     def _add(self, part: str, **values: int) -> Record:
         """Add a record to a part; fields that `values` leaves out are 0."""

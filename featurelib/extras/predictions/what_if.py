@@ -365,8 +365,8 @@ def _entries(
 ) -> Iterator[tuple[Admission, tuple[Unfit, ...], str]]:
     """Yield (outcome, features, messages) for each reason against a starting node."""
     if node.role is Role.CONTROLLER:
-        alone = replace(cluster, nodes=(replace(node, running=True),))
-        for stop in stopped(alone, dialect, tables):
+        single = replace(cluster, nodes=(replace(node, running=True),))
+        for stop in stopped(single, dialect, tables):
             if stop.effect is not Effect.GOES_ON:
                 yield Admission.STOPS, stop.unfit, "; ".join(u.text for u in stop.unfit)
         return

@@ -318,10 +318,10 @@ def _configured(state: EmbeddedState, node: Node) -> Iterator[wire.Configuration
     """Yield the configuration of a node, by key; other keys have Kafka's default."""
     nodes, dynamic = state.cluster.nodes, state.cluster.raft_level > 0
     voters = [node for node in nodes if node.voter]
-    halves = {n.role for n in nodes if n.node_id == node.node_id}
+    roles_of_node = {n.role for n in nodes if n.node_id == node.node_id}
     servers = ",".join(map(endpoint, voters)) if dynamic else ""
     configured = "" if dynamic else ",".join(f"{n.node_id}@{endpoint(n)}" for n in voters)
-    roles = ",".join(role.text for role in Role if role in halves)
+    roles = ",".join(role.text for role in Role if role in roles_of_node)
     for key, value, is_default in (
         ("controller.quorum.bootstrap.servers", servers, not dynamic),
         ("controller.quorum.voters", configured, dynamic),

@@ -221,9 +221,9 @@ class EmbeddedCluster:
     ) -> tuple[EmbeddedState, tuple[Stopped, ...]]:
         """Let nodes that are not held read `after`; return the new state, and stopped nodes."""
         delayed, dialect = self._file.held, self.dialect(after)
-        behind = [h.position for h in delayed.values() if not h.for_good]
+        behind = [held_node.position for held_node in delayed.values() if not held_node.for_good]
         began = self._at(min(behind)) if behind else before
-        deaf = {node_id for node_id, h in delayed.items() if h.for_good}
+        deaf = {node_id for node_id, held_node in delayed.items() if held_node.for_good}
         seeing = [node for node in after.cluster.nodes if node.node_id not in deaf]
         react = _watch if dialect.mode == "zk" else _replay
         stops, keep, blind = react(began, after, seeing, dialect, self._tables)

@@ -344,8 +344,8 @@ def run_tool(
     mode, runs = mode_of(view), list[ToolRun]()
     for name in view.releases:
         dialect = dialect_of(name, mode, catalogue)
-        for led in who_may_lead(view.cluster, mode):
-            runs.append(tool.run(command, replace(led, release=name), dialect))
+        for led_cluster in who_may_lead(view.cluster, mode):
+            runs.append(tool.run(command, replace(led_cluster, release=name), dialect))
     return tuple(_looked_ahead(run, view, catalogue) for run in _distinct(runs))
 
 

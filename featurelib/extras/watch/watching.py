@@ -166,8 +166,8 @@ class Watch:
         subjects = view.evidence.subjects
         columns = (subjects.role.tolist(), subjects.answers.tolist())
         for node, role, answers in zip(rows, *columns, strict=True):
-            half = Role(role), node.node_id
-            lacks = {name: goal[name] for name, halves in unfit.items() if half in halves}
+            node_key = Role(role), node.node_id
+            lacks = {name: goal[name] for name, node_keys in unfit.items() if node_key in node_keys}
             now = NodeNow(
                 role=node.role,
                 node_id=node.node_id,
@@ -194,9 +194,9 @@ class Watch:
 
     def _since(self, node: NodeNow, at: datetime) -> NodeNow:
         """Return the node with the time at which its present state was first seen."""
-        half = node.role, node.node_id
+        node_key = node.role, node.node_id
         nodes = () if self._last is None else self._last.nodes
-        before = next((node for node in nodes if (node.role, node.node_id) == half), None)
+        before = next((node for node in nodes if (node.role, node.node_id) == node_key), None)
         if before is None:
             return replace(node, since=at)
         if node.state is not NodeState.RUNNING:
