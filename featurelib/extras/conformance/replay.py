@@ -170,9 +170,9 @@ def _compare(exchange: Exchange, answered: Answered) -> tuple[list[Difference], 
         "levels": (exchange.after, after, _levels_text),
     }
     faults = {
-        kind: Difference(id=exchange.id, kind=kind, recorded=text(recorded), ours=text(ours))
-        for kind, (recorded, ours, text) in comparisons.items()
-        if recorded != ours
+        kind: Difference(id=exchange.id, kind=kind, recorded=text(recorded), ours=text(answer))
+        for kind, (recorded, answer, text) in comparisons.items()
+        if recorded != answer
     }
     undecided = []
     if faults.keys() & {"words", "results"} and _names_another(reply, answered):
