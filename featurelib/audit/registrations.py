@@ -111,10 +111,10 @@ class Sources:
         self.shown_at[self.lists.row[whole]] = at[whole]
         self.plain_at[self.lists.row[plain]] = at[plain]
         self.plain_line[self.lists.row[plain]], self.member_line = line[plain], line[owner]
-        self.has_log, log_at = snapshots.scalar("log_end") > 0, snapshots.scalar("log_at")
-        self.log_is_complete = log_at > 0
-        self.from_log = log_at >= self.shown_at
-        self.authority_at = np.maximum(log_at, self.shown_at)
+        self.has_log, self.log_at = snapshots.scalar("log_end") > 0, snapshots.scalar("log_at")
+        self.log_is_complete = self.log_at > 0
+        self.from_log = self.log_at >= self.shown_at
+        self.authority_at = np.maximum(self.log_at, self.shown_at)
         stored = self.registrations.field("witness") == ZOOKEEPER
         self.in_zookeeper = self.having(self.registrations, stored)
         self.zookeeper_at, read_at = self.plain_at * 0, self.registrations.field("at")[stored]
@@ -130,7 +130,9 @@ class Sources:
         trusted = (flat.field("witness") == ZOOKEEPER) | (flat.field("role") == CONTROLLER)
         cluster, role, _ = split_key(member)
         newer = self.plain_at[cluster] > self.authority_at[cluster]
-        listed = np.where(self.member_shown, ~self.from_log[cluster], newer) | (role == CONTROLLER)
+        # A broker that the log lacks counts if a list of the same reading has it.
+        is_shown = ~self.from_log | (self.log_at <= self.shown_at + ONE_READING)
+        listed = np.where(self.member_shown, is_shown[cluster], newer) | (role == CONTROLLER)
         # An incomplete log shows some registrations and lacks others.
         # Clocks differ: a log record with about the time of a list may be newer than the list.
         since = self.shown_at[flat.row] - ONE_MOMENT

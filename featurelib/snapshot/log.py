@@ -4,10 +4,12 @@ A dump shows several files (log segments, checkpoints, the bootstrap checkpoint)
 a record depends on its file. A file counts up to its first gap; a checkpoint counts only if it has
 its header and footer. So `segments` cuts a dump into pieces with consecutive offsets.
 
-Offsets are equal in every dump, so the pieces may come in any order. `replay` applies pieces that
-continue the known log; other pieces wait. A piece that starts above offset 0 proves nothing without
-its checkpoint or the piece before it. Records between BEGIN_TRANSACTION and ABORT_TRANSACTION do
-not count (KIP-868).
+Offsets are equal in every dump of one log, so the pieces may come in any order. `replay` applies
+pieces that continue the known log; other pieces wait. A piece that starts above offset 0 proves
+nothing without its checkpoint or the piece before it. A former leader may have records that the log
+lost, and a cluster that was created again has another log. So a newer dump that reaches as far, and
+needs no other dump, replaces the known log. A log that another dump contradicts is incomplete.
+Records between BEGIN_TRANSACTION and ABORT_TRANSACTION do not count (KIP-868).
 
 The log is as new as the dump that reached its end. The log is complete (`is_complete`) if no line
 of that dump is missing, and no source of the same time shows a later offset. Such sources are
@@ -180,6 +182,9 @@ AT_BOOTSTRAP = -1  # the `end` of a bootstrap.checkpoint, which is not a part of
 Learn = Callable[[tuple[int, int], Shown], None]  # (time, line id), content of the line → None
 
 
+def _learn_nothing(_moment: tuple[int, int], _content: Shown) -> None: ...
+
+
 def replay(
     state: ClusterState,
     dumps: dict[int, list[DumpLine]],
@@ -188,7 +193,6 @@ def replay(
 ) -> None:
     """Apply `dumps` (time → lines) to the log image in `state`. Call `learn` with each applied
     record."""
-    image = state.log
     for at in sorted(dumps):
         lines = sorted(set(dumps[at]))
         if len({line.number for line in lines}) < len({(n, text) for n, text, _ in lines}):
@@ -198,15 +202,58 @@ def replay(
             continue
         pieces, has_hole = segments(lines, at, position)
         for segment in pieces:
-            _note_replayed(image, segment)
+            _note_replayed(state.log, segment)
             if segment.end != AT_BOOTSTRAP:  # other controllers may lack the bootstrap checkpoint
                 _note_levels(state, segment.events, at - 1)
-        image.pending.extend(segment for segment in pieces if segment.end != AT_BOOTSTRAP)
-        holes = {*state.dumps_with_holes} - {at}
-        state.dumps_with_holes = sorted(holes | ({at} if has_hole else set()))
-    while (piece := _next(image)) is not None:
-        _join(image, piece, state.maps, learn)
+        holes = {*state.dumps_with_holes} - {at} | ({at} if has_hole else set())
+        if _take_dump(state, [segment for segment in pieces if segment.end != AT_BOOTSTRAP], learn):
+            holes.add(state.log.at)
+        state.dumps_with_holes = sorted(holes)
+
+
+def _take_dump(state: ClusterState, pieces: list[Segment], learn: Learn) -> bool:
+    """Apply the pieces of one dump to the log image in `state`. Return true if the image and an
+    older or shorter dump contradict each other."""
+    known, end = state.log, 0
+    at = max((piece.at for piece in pieces), default=0)
+    for piece in sorted(pieces, key=attrgetter("start")):
+        end = max(end, piece.end if piece.whole or piece.start <= end else 0)
+    contradicts = any(_contradicts(known, piece) for piece in pieces)
+    replaces = (known.end, known.at) < (end, at)
+    if replaces:  # the dump needs no other dump
+        image = LogImage(pending=known.pending, kraft_at_start=known.kraft_at_start)
+        image.levels_at_start, image.replayed = known.levels_at_start, known.replayed
+        image.snapshot_end, image.snapshot_at = known.snapshot_end, known.snapshot_at
+        state.log = LogImage(replayed=known.replayed) if contradicts else image
+    image = state.log
+    image.pending.extend(pieces)
+    while (following := _next(image)) is not None:
+        _join(image, following, state.maps, learn, known.end)
+    if replaces and not contradicts:
+        _date_node(image, {(node.role, node.node_id): node for node in known.nodes})
+        if image.line_offset == known.line_offset and known.line_at > image.line_at:
+            image.line, image.line_at = known.line, known.line_at
     image.pending = _waiting(image)
+    return contradicts and not (replaces and at > known.at)
+
+
+def _contradicts(image: LogImage, piece: Segment) -> bool:
+    """Return true if a piece of a log lacks the last record of the image, or has another record
+    there or after it."""
+    last = image.last
+    if last is None or piece.whole:
+        return False
+    events = [e for e in piece.events if last.offset <= e.offset < image.end and _counts(e)]
+    expected = [_content(last)] * (piece.start <= last.offset < piece.end)
+    return [_content(event) for event in events] != expected
+
+
+def _counts(event: Event) -> bool:
+    return event.kind not in ("kraft", "hidden")  # some dumps show no control records
+
+
+def _content(event: Event) -> tuple[object, ...]:
+    return event.offset, event.kind, event.number, event.name, event.profile, event.fenced
 
 
 def is_complete(state: ClusterState) -> bool:
@@ -272,7 +319,8 @@ def level_map(image: LogImage) -> Map:
 def _next(image: LogImage) -> Segment | None:
     """Return a pending piece that continues the image, or a later whole checkpoint."""
     for segment in image.pending:
-        if (segment.whole or segment.start <= image.end) and image.end < segment.end:
+        continues = segment.whole or segment.start <= image.end
+        if continues and image.end < segment.end and not _contradicts(image, segment):
             return segment
     return None
 
@@ -280,7 +328,8 @@ def _next(image: LogImage) -> Segment | None:
 def _waiting(image: LogImage) -> list[Segment]:
     """Return pending pieces after a gap. Of pieces that the image contains, keep only the time."""
     waiting: dict[tuple[int, int, bool], Segment] = {}
-    ends = [p.at for p in image.pending if p.end == image.end and (p.end or not p.whole)]
+    agreeing = [piece for piece in image.pending if not _contradicts(image, piece)]
+    ends = [p.at for p in agreeing if p.end == image.end and (p.end or not p.whole)]
     image.at = max([image.at, *ends])
     for segment in image.pending:
         if segment.whole and segment.end == 0:
@@ -290,8 +339,9 @@ def _waiting(image: LogImage) -> list[Segment]:
             start = {event.name: event.number for event in segment.events if event.kind == "level"}
             image.levels_at_start |= {name: level for name, level in start.items() if level}
         elif segment.end <= image.end:
-            _date_node(image, _registered(segment))
-            _credit_line(image, segment)
+            if segment in agreeing:
+                _date_node(image, _registered(segment))
+                _credit_line(image, segment)
         else:
             key = (segment.start, segment.end, segment.whole)
             if key not in waiting or segment.at > waiting[key].at:
@@ -328,14 +378,18 @@ def _credit_line(image: LogImage, segment: Segment) -> None:
             image.line, image.line_at = event.line, event.at
 
 
-def _join(image: LogImage, segment: Segment, maps: list[Map], learn: Learn) -> None:
+def _join(image: LogImage, segment: Segment, maps: list[Map], learn: Learn, known_end: int) -> None:
+    """Apply a piece that continues the image. Call `learn` with records from `known_end` on."""
     before, earlier = image.end, {(node.role, node.node_id): node for node in image.nodes}
     if segment.whole:
         image.nodes, image.levels, image.kraft_version = [], {}, 0
-        image.migration, image.open_transaction, before = -1, None, -1
+        image.migration, image.open_transaction, image.last, before = -1, None, None, -1
     for event in segment.events:
         if segment.whole or event.offset >= before:
-            _read_event(image, event, maps, learn)
+            is_new = known_end < segment.end if segment.whole else known_end <= event.offset
+            _read_event(image, event, maps, learn if is_new else _learn_nothing)
+            if not segment.whole and _counts(event):
+                image.last = event
     if segment.whole:
         image.line_offset = -1  # offsets in a checkpoint are not offsets of the log
         _date_node(image, earlier)

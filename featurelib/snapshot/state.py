@@ -206,6 +206,7 @@ class LogImage(msgspec.Struct, array_like=True):
     snapshot_end: int = 0
     snapshot_at: int = 0
     replayed: list[tuple[int, str, int]] = []
+    last: Event | None = None  # the last record of a log that counts; None after a checkpoint
 
 
 class Right(msgspec.Struct, array_like=True, gc=False):
@@ -420,6 +421,7 @@ def settle(state: ClusterState) -> None:
         *((entry, "map") for entry in state.statements),
         *((entry, "profile") for entry in state.log.nodes),
         *((event, "profile") for event in (*pending, *(state.log.open_transaction or ()))),
+        *((event, "profile") for event in (state.log.last,) if event is not None),
     ]
     used = {getattr(holder, name) for holder, name in holders}
     order = sorted((i for i in used if i >= 0), key=state.maps.__getitem__)

@@ -59,12 +59,13 @@ def registered(state: ClusterState) -> tuple[list[Registration], set[int]]:
 
 def _newest_responses(state: ClusterState) -> dict[int, tuple[int, int]]:
     """Return broker → (time, line id) of the broker's newest response. For a broker without other
-    data a failed request counts, because only registered brokers are queried."""
+    data a failed request of a later reading than the list of brokers counts, because only
+    registered brokers are queried."""
     node_ids = {entry.node_id for entry in state.registrations}
     newest = dict[int, tuple[int, int]]()
     for node in state.listeners:
         moments = [(node.full_at, node.full_line), (node.partial_at, node.partial_line)]
-        if node.node_id not in node_ids and not state.children[0]:
+        if node.node_id not in node_ids and node.failed_at > state.children[0] + ONE_READING:
             moments.append((node.failed_at, node.failed_line))
         if node.role == Role.BROKER and max(moments)[0]:
             newest[node.node_id] = max(moments)

@@ -182,3 +182,41 @@ def test_a_registration_that_was_dumped_seconds_before_a_list_counts() -> None:
              for second in (5, 15)]  # fmt: skip
     said = [judge_lines([*WHOLE, *NOW, line]) for line in lists]
     assert [readiness(of, METADATA)["verdict"] for of in said] == ["BLOCKED", "READY"]
+
+
+def dated(lines: list[bytes], age: int) -> list[bytes]:
+    return [line.replace(at(2).encode(), at(age).encode()) for line in lines]
+
+
+ALONE = log(*ME)
+SHORTER = [line.replace(b"to 1999.", b"to 1499.") for line in WHOLE]
+TAIL = [line for line in WHOLE if not any(b"offset: %d " % i in line for i in range(6))]
+LISTED = soon(listing((1, False), (2, True)))
+
+
+@pytest.mark.parametrize(
+    ("older", "newer", "verdict"),
+    [
+        (dated(ALONE, 30), WHOLE, "BLOCKED"),
+        (dated(WHOLE, 30), ALONE, "READY"),
+        (dated(ALONE, 30), SHORTER, "UNKNOWN"),
+        (ALONE, dated(SHORTER, 1), "UNKNOWN"),
+        (dated(ALONE, 30), TAIL, "UNKNOWN"),
+        (dated(ALONE, 30), ALONE, "READY"),
+        (dated(WHOLE, 30), TAIL, "BLOCKED"),
+        (dated(ALONE, 30), [*ALONE, *LISTED], "UNKNOWN"),
+    ],
+    ids=[
+        "the cluster was made again, or the older dump is of a former leader",
+        "the ghost is in the older log only", "the newer dump ends before the older one",
+        "both are of one hour", "a piece has another record than the known log",
+        "both are of one log", "the piece is of the known log",
+        "a list of the same reading has a broker that the log lacks",
+    ],
+)  # fmt: skip
+def test_a_log_that_another_dump_contradicts_proves_nothing(
+    older: list[bytes], newer: list[bytes], verdict: str
+) -> None:
+    for lines in ([*older, *newer, *NOW], [*NOW, *newer, *older]):
+        judged = judge_lines(lines)
+        assert readiness(judged, METADATA)["verdict"] == verdict, codes(judged)
