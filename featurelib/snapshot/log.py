@@ -214,27 +214,27 @@ def replay(
 def _take_dump(state: ClusterState, pieces: list[Segment], learn: Learn) -> bool:
     """Apply the pieces of one dump to the log image in `state`. Return true if the image and an
     older or shorter dump contradict each other."""
-    known, end = state.log, 0
-    at = max((piece.at for piece in pieces), default=0)
+    previous, end = state.log, 0
+    dumped_at = max((piece.at for piece in pieces), default=0)
     for piece in sorted(pieces, key=attrgetter("start")):
         end = max(end, piece.end if piece.whole or piece.start <= end else 0)
-    contradicts = any(_contradicts(known, piece) for piece in pieces)
-    replaces = (known.end, known.at) < (end, at)
+    contradicts = any(_contradicts(previous, piece) for piece in pieces)
+    replaces = (previous.end, previous.at) < (end, dumped_at)
     if replaces:  # the dump needs no other dump
-        image = LogImage(pending=known.pending, kraft_at_start=known.kraft_at_start)
-        image.levels_at_start, image.replayed = known.levels_at_start, known.replayed
-        image.snapshot_end, image.snapshot_at = known.snapshot_end, known.snapshot_at
-        state.log = LogImage(replayed=known.replayed) if contradicts else image
+        image = LogImage(pending=previous.pending, kraft_at_start=previous.kraft_at_start)
+        image.levels_at_start, image.replayed = previous.levels_at_start, previous.replayed
+        image.snapshot_end, image.snapshot_at = previous.snapshot_end, previous.snapshot_at
+        state.log = LogImage(replayed=previous.replayed) if contradicts else image
     image = state.log
     image.pending.extend(pieces)
     while (following := _next(image)) is not None:
-        _join(image, following, state.maps, learn, known.end)
+        _join(image, following, state.maps, learn, previous.end)
     if replaces and not contradicts:
-        _date_node(image, {(node.role, node.node_id): node for node in known.nodes})
-        if image.line_offset == known.line_offset and known.line_at > image.line_at:
-            image.line, image.line_at = known.line, known.line_at
+        _date_node(image, {(node.role, node.node_id): node for node in previous.nodes})
+        if image.line_offset == previous.line_offset and previous.line_at > image.line_at:
+            image.line, image.line_at = previous.line, previous.line_at
     image.pending = _waiting(image)
-    return contradicts and not (replaces and at > known.at)
+    return contradicts and not (replaces and dumped_at > previous.at)
 
 
 def _contradicts(image: LogImage, piece: Segment) -> bool:
