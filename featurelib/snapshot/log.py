@@ -225,6 +225,7 @@ def _take_dump(state: ClusterState, pieces: list[Segment], learn: Learn) -> bool
         image.levels_at_start, image.replayed = previous.levels_at_start, previous.replayed
         image.snapshot_end, image.snapshot_at = previous.snapshot_end, previous.snapshot_at
         state.log = LogImage(replayed=previous.replayed) if contradicts else image
+        state.log.whole_at = dumped_at
     image = state.log
     image.pending.extend(pieces)
     while (following := _next(image)) is not None:
@@ -234,7 +235,8 @@ def _take_dump(state: ClusterState, pieces: list[Segment], learn: Learn) -> bool
         if image.line_offset == previous.line_offset and previous.line_at > image.line_at:
             image.line, image.line_at = previous.line, previous.line_at
     image.pending = _waiting(image)
-    return contradicts and not (replaces and dumped_at > previous.at)
+    times = sorted((dumped_at, previous.at))
+    return contradicts and not times[0] < times[1] == image.at == image.whole_at
 
 
 def _contradicts(image: LogImage, piece: Segment) -> bool:

@@ -207,6 +207,7 @@ class LogImage(msgspec.Struct, array_like=True):
     snapshot_at: int = 0
     replayed: list[tuple[int, str, int]] = []
     last: Event | None = None  # the last record of a log that counts; None after a checkpoint
+    whole_at: int = 0  # the time of the last dump that needed no other dump
 
 
 class Right(msgspec.Struct, array_like=True, gc=False):

@@ -94,6 +94,8 @@ BEFORE = [*ROUND, registered(1, NARROW), answer(1, NARROW)]
         ([*ROUND, answer(1, NARROW, -200)], "UNKNOWN", {"range_unknown"}),
         ([*ROUND, answer(1, NARROW, -HOUR)], "READY", set()),
         ([*ROUND, silence(1)], "UNKNOWN", {"range_unknown"}),
+        ([*ROUND, silence(1), listed(2, seconds=-HOUR)], "UNKNOWN", {"range_unknown"}),
+        ([*ROUND, silence(1), listed(2)], "READY", set()),
         ([*BEFORE, *LATER], "READY", {"registration_gone"}),
         ([*BEFORE, *LATER, silence(1)], "READY", {"registration_gone"}),
         ([*BEFORE, *LATER, answer(1, NARROW, 61)], "UNKNOWN", {"range_unknown"}),
@@ -120,7 +122,9 @@ BEFORE = [*ROUND, registered(1, NARROW), answer(1, NARROW)]
     ],
     ids=[
         "both are registered", "the other was never there", "it answers", "it answered just before",
-        "it answered an hour before", "it is asked", "a later round is without it",
+        "it answered an hour before", "it is asked",
+        "it is asked an hour after a list", "it is asked, and the list is without it",
+        "a later round is without it",
         "a later round is without it, and it is silent",
         "a later round is without it, and it answers",
         "a later round is without it, and it answered just before",
@@ -142,7 +146,11 @@ def test_a_broker_is_gone_only_where_something_says_so(
     said = judge_lines(lines)
     assert readiness(said, "f")["verdict"] == verdict
     assert {"range_unknown", "registration_gone"} & codes(said) == found
-    if "registration_gone" in found or lines in (ROUND, [*ROUND, answer(1, NARROW, -HOUR)]):
+    if "registration_gone" in found or lines in (
+        ROUND,
+        [*ROUND, answer(1, NARROW, -HOUR)],
+        [*ROUND, silence(1), listed(2)],
+    ):
         assert readiness(said, "f")["target"] == 6
     elif verdict == "READY":
         assert readiness(said, "f")["target"] == 5
