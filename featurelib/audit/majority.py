@@ -22,7 +22,7 @@ from featurelib.feature import KRAFT_VERSION, Role
 from featurelib.findings import Issue
 from featurelib.landing.responses import MEMBERS, UNLISTED
 from featurelib.rows import Bool, Int, pick, texts_of
-from featurelib.snapshot.state import ONE_READING
+from featurelib.snapshot.state import ONE_MOMENT, ONE_READING
 from featurelib.words import nodes
 
 # The code of a quorum that nobody sees a leader of, and the code of a missing majority.
@@ -41,7 +41,7 @@ def report_majority(report: BatchFindings, proven: Bool) -> Int:
     votes &= ~node.expected_only
     records, finders = _leaderless_nodes(evidence, votes)
     waited_at = _leaderless_at(evidence, votes, records, finders)
-    lost = votes & (waited_at > member.quorum_at + ONE_READING)[node.cluster]
+    lost = votes & (waited_at > member.quorum_at + ONE_MOMENT)[node.cluster]
     lost &= node.answered_at <= waited_at[node.cluster] + ONE_READING
     runs = node.answers | node.follows
     controllers = np.flatnonzero(node.role == Role.CONTROLLER)
