@@ -30,6 +30,15 @@ ANY_ADDRESS = "HOST:PORT"  # the placeholder for a broker's address in a command
 _PLACES = {"role", "node", "feature", "level", "number", "finalized", "version", "range"}
 _PLACES |= {"observed_at", "dated", "software", "way", "stale", "cluster", "cluster_and_folder"}
 _PLACES |= {"nodes", "inventory", "zookeeper", "collect", "options", "live", "change", "bootstrap"}
+HEADLINE = {
+    "nodes",
+    "do",
+    "are",
+    "were",
+    "feature",
+    "finalized",
+    "level",
+}  # placeholders of a headline
 _OF_KINDS = {"release": ("newer",), "resource": ("namespace", "name", "resource")}
 # Placeholders for values that are unknown or no valid argument: a person fills them in.
 Kind = Literal["text", "sentences", "release", "argument", "resource", "blank", "value"]
@@ -169,8 +178,9 @@ class FindingRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     finding.
 
     `title` is the heading for several clusters, "" if never shown alone; `title_stale` is the
-    heading for nodes that are off and still registered. `state` is the word for the node in a
-    description of its cluster. `fates` are texts for the first fact.
+    heading for nodes that are off and still registered. `headline` is the state of the {nodes} of
+    one cluster, without further facts. `state` is the word for the node in a description of its
+    cluster. `fates` are texts for the first fact.
     """
 
     severity: Severity
@@ -179,6 +189,7 @@ class FindingRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     remedies: tuple[Remedy, ...] = msgspec.field(name="remedy")
     todo: Todo | None = None
     title: str = ""
+    headline: str = ""
     title_stale: str = ""
     state: str = ""
     source: str = ""
@@ -244,6 +255,11 @@ class NodeAdvice(Advice):
     def action_for(self, nodes: str) -> str:
         """Return the action for several nodes, such as `brokers 2-5`."""
         return nodes.join(self.remedy) or self.action
+
+
+def places_of(text: str) -> set[str]:
+    """Return the names of the placeholders in a text."""
+    return {name for _, name, _, _ in Formatter().parse(text) if name}
 
 
 def joined(*sentences: str) -> str:
@@ -363,10 +379,11 @@ def _faults(row: FindingRow) -> Iterator[tuple[str, int]]:
     if not row.remedies:
         yield "has no remedy.", 0
     facts = {fact for name, kind in row.facts.items() for fact in _OF_KINDS.get(kind, (name,))}
+    if strange := places_of(row.headline) - HEADLINE:
+        yield f"names {{{min(strange)}}} in its headline, which has only {sorted(HEADLINE)}.", 0
     texts = [(0, row.statement), *((n, t) for n, r in enumerate(row.remedies, 1) for t in r.texts)]
     for at, text in texts:
-        fields = {name for _, name, _, _ in Formatter().parse(text) if name}
-        if unknown_facts := fields - facts - _PLACES:
+        if unknown_facts := places_of(text) - facts - _PLACES:
             yield f"names {{{min(unknown_facts)}}}, which is no fact of it. Add it to facts.", at
     for at, remedy in enumerate(row.remedies, start=1):
         if (remedy.when == When()) != (at == len(row.remedies)):

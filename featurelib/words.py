@@ -197,10 +197,10 @@ def brokers_and_controllers(
 
 
 def age(span: timedelta) -> str:
-    """Return the hours or days that have passed: `47 hours`, `4 days`, `under an hour`."""
-    hours = int(span.total_seconds() // 3600)
+    """Return the time that has passed: `12 min`, `47 hours`, `4 days`; `under an hour` for 0."""
+    hours, minutes = divmod(int(span.total_seconds() // 60), 60)
     text = count(hours, "hour") if hours < 48 else count(hours // 24, "day")
-    return text if hours else "under an hour"
+    return text if hours else f"{minutes} min" if minutes else "under an hour"
 
 
 def time_text(time: datetime | None, *, seconds: bool = False) -> str:

@@ -11,12 +11,12 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from functools import partial
-from itertools import groupby
+from itertools import filterfalse, groupby
 from typing import NamedTuple, TypeVar
 
 from featurelib.audit.findings import SetAside
 from featurelib.feature import METADATA_VERSION, ClusterMode, Severity, Verdict
-from featurelib.findings import ANY_ADDRESS, row_of, tagged
+from featurelib.findings import ANY_ADDRESS, places_of, row_of, tagged
 from featurelib.snapshot import history
 from featurelib.view import model
 from featurelib.words import clean, code_text, count, metadata_first, nodes, some, time_text
@@ -207,19 +207,19 @@ def summarize_cluster(
     late: datetime | None, *, has_features: bool, mode: ClusterMode | None,
 ) -> str:  # fmt: skip
     """Return the worst findings of a cluster as a phrase, then the steps possible anyway."""
-    active = unmuted(findings)
+    # If the cluster is late, the collector is the cause of old data.
+    old = tagged("too_old") if late else ()
+    active = list(filterfalse(lambda f: f.code in old, unmuted(findings)))
     parts = [_problem(active, Severity.CRITICAL)]
     if verdict in (Verdict.UNKNOWN, Verdict.BLOCKED):  # known blockers come first
         parts += [_blockers_text(active), _problem(active, Severity.UNKNOWN)]
     if not any(parts) and not steps:
         texts = map(partial(_problem, active), (Severity.UNKNOWN, Severity.WARNING))
         parts.append(next(filter(None, texts), ""))
-    if steps and verdict is Verdict.READY:
-        parts.append(f"can finalize {some(moves(steps), FEATURES)}")
-    elif steps:
-        parts.append(f"can finalize {count(len(steps), 'feature')}")
-    if late is not None:
-        parts.append(f"no usable data was collected since {time_text(late)}")
+    if steps:
+        is_ready, number = verdict is Verdict.READY, count(len(steps), "feature")
+        parts.append(f"can finalize {some(moves(steps), FEATURES) if is_ready else number}")
+    parts.append(f"no usable data was collected since {time_text(late)}" * bool(late))
     is_bare = verdict is Verdict.UP_TO_DATE and not has_features
     idle = "no node of it has a feature to finalize" if is_bare else IDLE
     waits = tagged("unstable", "soaking")
@@ -231,22 +231,50 @@ def summarize_cluster(
 
 
 def _problem(findings: Findings, severity: Severity) -> str:
-    """Return `critical: incompatible with finalized (broker 2)`: the first code of a severity, and
-    the number of further ones."""
+    """Return the first finding of a severity as text, and the number of codes of the others."""
     worst = [finding for finding in findings if finding.severity is severity]
     codes = list(dict.fromkeys(finding.code for finding in worst))
     if not codes:
         return ""
     first = [finding for finding in worst if finding.code == codes[0]]
-    nodes_text = nodes_of(first)
-    # The common reason why nodes did not respond, or the number of voters that did not.
-    known = [f.facts for f in first if f.code in tagged("not_answering", "no_majority")]
-    reasons = {facts.get("reason", facts.get("response")) for facts in known}
-    reason = reasons.pop() if len(reasons) == 1 else None
-    text = code_text(codes[0]) + (f" ({nodes_text})" if nodes_text else "")
-    text += f": {reason.rstrip('.')}" if reason else ""
-    label = f"{severity.value}: " if severity is not Severity.UNKNOWN else ""
-    return label + some([text, *map(code_text, codes[1:])], 1)
+    reason = reason_of(first)
+    text = headline(first) + f" ({reason})" * bool(reason)
+    label = f"{severity.value}: " if severity is Severity.CRITICAL else ""
+    return label + text + f", and {count(len(codes) - 1, 'more problem')}" * (len(codes) > 1)
+
+
+def headline(findings: Findings) -> str:
+    """Return the state that findings with one code in one cluster show, as a sentence without a
+    period: by the headline of the row, or the message of the first finding, and other nodes."""
+    first, template = findings[0], _template(findings[0])
+    fact = first.feature, first.finalized, first.level
+    group = [f for f in findings if (f.feature, f.finalized, f.level) == fact]
+    verbs = ("do", "are", "were") if len({f.node_id for f in group}) > 1 else ("does", "is", "was")
+    values = dict(zip(("do", "are", "were"), verbs, strict=True))
+    values |= {"nodes": nodes_of(group), "feature": first.feature or ""}
+    values |= dict(
+        zip(("finalized", "level"), (v.text if v else "" for v in fact[1:]), strict=True)
+    )
+    if not (template and all(map(values.get, places_of(template)))):
+        template, group = first.message.rstrip(".").replace("{", "{{").replace("}", "}}"), [first]
+    text = template.format_map(values)
+    other_nodes = nodes_of([f for f in findings if f.node not in {f.node for f in group}])
+    return f"{text[:1].upper()}{text[1:]}" + f"; likewise {other_nodes}" * bool(other_nodes)
+
+
+def _template(finding: model.ReportedFinding) -> str:
+    """Return the headline of a finding's row; "" if its remedy tells of another state."""
+    row = row_of(finding.code)
+    causes = {remedy.when.cause for remedy in row.remedies if remedy.message} if row else set()
+    return row.headline if row and finding.facts.get("cause") not in causes else ""
+
+
+def reason_of(findings: Findings) -> str:
+    """Return the common reason why nodes did not respond, if their headline leaves it out."""
+    codes = tagged("not_answering", "no_majority", "no_leader")
+    reasons = {f.facts.get("reason") or f.facts.get("response", "") for f in findings}
+    is_left_out = findings[0].code in codes and _template(findings[0])
+    return reasons.pop().rstrip(".") if is_left_out and len(reasons) == 1 else ""
 
 
 def _blockers_text(findings: Findings) -> str:
@@ -305,6 +333,7 @@ class FindingGroup:
 
     severity: Severity
     messages: tuple[str, ...]
+    states: tuple[tuple[str, str], ...]  # message and consequence
     others: str  # a sentence about further nodes with equal messages; "" if none
     first: model.ReportedFinding
     commands: tuple[str, ...]
@@ -333,10 +362,12 @@ def _without_remedy(group: FindingGroup, above: Sequence[FindingGroup]) -> Findi
 def _group(findings: Findings, extra: str = "", similar: Findings = ()) -> FindingGroup:
     """Return findings as one group; equal messages are shown once."""
     messages = tuple(dict.fromkeys(finding.statement for finding in findings))
+    states = tuple(dict.fromkeys((f.message, f.consequence) for f in findings))
     commands = dict.fromkeys(f.command for f in (*findings, *similar) if f.command)
     return FindingGroup(
         severity=findings[0].severity,
         messages=messages,
+        states=states,
         others=extra,
         first=findings[0],
         commands=tuple(commands),

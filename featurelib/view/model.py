@@ -435,7 +435,7 @@ class Change:
     `command`: the command that prints new and resolved findings. `ceilings`: features whose maximum
     level fell although the finalized level did not change: the software was rolled back. `lowered`:
     levels that can be upgraded now, and were downgraded within 180 days: find out why before you
-    upgrade them.
+    upgrade them. `critical`: the keys of the clusters that were critical in the earlier run.
     """
 
     run: int
@@ -445,6 +445,7 @@ class Change:
     ceilings: tuple[ChangedLevel, ...] = ()
     lowered: tuple[ChangedLevel, ...] = ()
     silent: tuple[ChangedNodes, ...] = ()
+    critical: tuple[str, ...] = ()
     command: str = "featurelib diff"
 
 

@@ -243,6 +243,7 @@ def narrow(report: model.Report, part: FleetPart) -> model.Report:
             name: tuple(c for c in getattr(change, name) if c.key in part)
             for name in ("verdicts", "levels", "ceilings", "lowered", "silent")
         }
+        changed["critical"] = tuple(key for key in change.critical if key in part)
         change = replace(change, **changed, command=change.command + printable(part.options))
     return replace(
         report,

@@ -36,22 +36,24 @@ LAST = Todo(verb="Look at", rank=99)
 
 Clusters = Sequence[ReportedCluster]
 Groups = Iterator[tuple[Todo, Task]]
-Rows = Sequence[tuple[ReportedCluster, ReportedFinding]]
+Pairs = list[tuple[ReportedCluster, ReportedFinding]]
+NO_DATA = "no_data", "unreached"  # tags
 
 
 def plan_day(clusters: Clusters, run: ReportedRun, change: Change | None) -> tuple[Task, ...]:
     """Return the tasks for these clusters, most urgent first."""
-    rows: defaultdict[tuple[Todo, str], list[tuple[ReportedCluster, ReportedFinding]]]
-    rows = defaultdict(list)
-    for cluster in clusters:
-        for finding in _to_do(cluster):
-            rows[todo_for(finding), finding.code].append((cluster, finding))
+    late_rows = _late(clusters, run)
+    late_keys = {cluster.key for *_, cluster in late_rows}
+    rows = _rows(clusters, late_keys)
     groups = [(todo, _fix(todo, code, f)) for (todo, code), f in rows.items()]
     fallen = setbacks(clusters, change)
     # Findings of each kind, even if settings lowered their severity.
     keys = {cluster.key for clusters_fallen in fallen.values() for cluster in clusters_fallen}
-    ready = [c for c in clusters if c.steps and c.key not in keys and not _has_no_data(c, run)]
-    groups += [*_ask(fallen, change), *_without_new_data(clusters, run), *_waiting(ready)]
+    keys |= late_keys | {
+        c.key for c in clusters if _with_tags(digest.unmuted(c.findings), *NO_DATA)
+    }
+    ready = [cluster for cluster in clusters if cluster.steps and cluster.key not in keys]
+    groups += [*_ask(fallen, change), *_without_new_data(late_rows), *_waiting(ready)]
     groups += _unnamed(clusters, {key for _, task in groups for key in task.clusters})
     groups.sort(key=lambda group: (group[0].rank, -len(group[1].clusters), group[1].codes))
     return tuple(task for _, task in groups)
@@ -63,11 +65,15 @@ def _unnamed(clusters: Clusters, keys_named: set[str]) -> Groups:
         yield LAST, _task(LAST, unnamed, "No finding explains the UNKNOWN verdict.", "")
 
 
-def _has_no_data(cluster: ReportedCluster, run: ReportedRun) -> bool:
-    """Return true if this run has no data of the cluster that a plan could use."""
-    active = digest.unmuted(cluster.findings)
-    is_late = digest.late_since(cluster.newest_line, cluster.findings, run.newest_line) is not None
-    return is_late or any(f.code in tagged("no_data", "unreached") for f in active)
+def _rows(clusters: Clusters, late_keys: set[str]) -> dict[tuple[Todo, str], Pairs]:
+    """Return (rank and verb, code) → the findings to act on. A collector that brings no data makes
+    all data of a cluster old, so only the collector is named."""
+    rows = defaultdict[tuple[Todo, str], Pairs](list)
+    for cluster in clusters:
+        old = tagged("too_old") if cluster.key in late_keys else ()
+        for finding in (f for f in _to_do(cluster) if f.code not in old):
+            rows[todo_for(finding), finding.code].append((cluster, finding))
+    return rows
 
 
 def todo_for(finding: ReportedFinding) -> Todo:
@@ -118,18 +124,17 @@ def _task(kind: Todo, clusters: Clusters, text: str, how: str, *extra: str) -> T
     )
 
 
-def _fix(kind: Todo, code: str, rows: Rows) -> Task:
+def _fix(kind: Todo, code: str, rows: Pairs) -> Task:
     """Return the task for one finding code: the problem, and the remedy for the first cluster."""
     clusters = list({cluster.key: cluster for cluster, _ in rows}.values())
     group, *later = digest.group_findings([f for cluster, f in rows if cluster is clusters[0]])
     title, how = digest.titles_of(code)[0], group.first.action
     text = f"{title[:1].upper()}{title[1:]}."
     if not clusters[1:] and not later:
-        text, how = joined(group.first.message, group.others), joined(group.first.consequence, how)
-        if more_messages := group.messages[1:]:
-            ids = {f.node_id for _, f in rows}
-            names = f", {digest.nodes_of([f for _, f in rows])} in all" * (len(ids) > 1)
-            text += f" {count(len(more_messages), 'more finding')} of this kind{names}."
+        findings = [f for _, f in rows]
+        reason = digest.reason_of(findings)
+        text, reason = f"{digest.headline(findings)}.", f"{reason}." * bool(reason)
+        how = joined(reason, group.first.consequence, how)
     elif how:
         is_urgent = kind.rank < USUAL[Severity.UNKNOWN].rank
         how = digest.remedy_of_several(rows, f"{group.messages[0]} " * is_urgent)
@@ -145,8 +150,10 @@ def _ask(went: Mapping[str, Clusters], change: Change | None) -> Groups:
     went = {kind: rows for kind, rows in went.items() if kind != METADATA_FELL}
     changed = list({c.key: c for rows in went.values() for c in rows}.values())
     if changed:
-        named = (f"{kind} in {some([c.name for c in rows], NAMES)}" for kind, rows in went.items())
-        text = "; ".join(named)
+        names = {kind: some([c.name for c in rows], NAMES) for kind, rows in went.items()}
+        text = "; ".join(
+            f"{kind} in {of}" * bool(changed[1:]) or kind for kind, of in names.items()
+        )
         lower = [
             f"{m.name}: {m.feature} {m.before.text} → {m.after.text} ({m.seen:%Y-%m-%d})"
             for m in (change.lowered if change else ())
@@ -156,22 +163,26 @@ def _ask(went: Mapping[str, Clusters], change: Change | None) -> Groups:
         yield ASK, _task(ASK, changed, f"{text[:1].upper()}{text[1:]}.", how)
 
 
-def _without_new_data(clusters: Clusters, run: ReportedRun) -> Groups:
-    """Yield the task about clusters without data in this run and without a finding that says so;
-    the cluster whose data ended last comes first."""
-    late = list[tuple[int, datetime, ReportedCluster]]()
-    no_data = tagged("no_data", "unreached", "too_old")
+def _late(clusters: Clusters, run: ReportedRun) -> list[tuple[int, datetime, ReportedCluster]]:
+    """Return (days, newest line, cluster) of clusters without data in this run and without a
+    finding that says so; the cluster whose data ended last comes first."""
+    rows = []
     for cluster in clusters:
         at = digest.late_since(cluster.newest_line, cluster.findings, run.newest_line)
-        if at and not any(finding.code in no_data for finding in _to_do(cluster)):
-            late.append((max((run.as_of - at - LATE) // timedelta(days=1) + 1, 1), at, cluster))
-    if late:
-        late.sort(key=lambda row: row[0])
-        since = [f"{c.name} since {time_text(at)} ({count(n, 'day')})" for n, at, c in late]
-        items = [c for *_, c in late]
+        if at and not _with_tags(_to_do(cluster), *NO_DATA):
+            rows.append((max((run.as_of - at - LATE) // timedelta(days=1) + 1, 1), at, cluster))
+    return sorted(rows, key=lambda row: row[0])
+
+
+def _without_new_data(rows: Sequence[tuple[int, datetime, ReportedCluster]]) -> Groups:
+    """Yield the task about late clusters."""
+    if rows:
+        since = [f"since {time_text(at)} ({count(n, 'day')})" for n, at, _ in rows]
+        items = [c for *_, c in rows]
         how = f"Check {'the collectors' if items[1:] else 'its collector'}, or collect by hand."
         how = f"{how} {digest.fill_in(items[0].collect)}".rstrip()
-        text = f"No new data from {some(since, NAMES)}."
+        names = [f"from {c.name} {at}" for c, at in zip(items, since, strict=True)]
+        text = f"No new data {some(names if items[1:] else since, NAMES)}."
         yield COLLECT, _task(COLLECT, items, text, how, items[0].collect or "")
 
 

@@ -88,6 +88,7 @@ def compare(
         as_of=nights[-2].as_of,
         verdicts=tuple(_changed_verdicts(clusters, before, names)),
         silent=tuple(_newly_silent(compared, past.silent)),
+        critical=tuple(sorted(key for key, (_, is_critical) in before.items() if is_critical)),
         **_changed_levels(clusters, past, nights[-1].as_of, catalogue),
     )
 

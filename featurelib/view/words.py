@@ -185,13 +185,14 @@ def warns_besides(cluster: model.ReportedCluster) -> bool:
 
 
 def plans_text(clusters: Sequence[model.ReportedCluster], *, owners: bool) -> str:
-    """Return the steps of the first cluster's plan, and the number of other plans. `owners`: the
-    steps of the clusters' managers instead of ours."""
-    first, *further = clusters
-    steps = digest.parts(first)[owners]
-    text = f"{first.name}: " * bool(further)
-    text += some([digest.step_text(replace(step, managed_by=None)) for step in steps], FEATURES)
-    return text + f", and levels of {count(len(further), 'more cluster')}" * bool(further) + "."
+    """Return the steps of the only cluster's plan, or the number of plans. `owners`: the steps of
+    the clusters' managers instead of ours."""
+    if clusters[1:]:
+        return f"{count(len(clusters), 'plan')} are ready."
+    steps = digest.parts(clusters[0])[owners]
+    return (
+        some([digest.step_text(replace(step, managed_by=None)) for step in steps], FEATURES) + "."
+    )
 
 
 def before_text(clusters: Sequence[model.ReportedCluster], *, owners: bool) -> str:

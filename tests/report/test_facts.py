@@ -83,6 +83,7 @@ OTHERWISE = {
     "change.levels.key": "names stand for keys",
     "change.levels.seen": "what moved since the night before was seen this night",
     "change.silent.key": "names stand for keys",
+    "change.critical": "a tile counts them",
 }
 
 

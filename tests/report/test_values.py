@@ -290,7 +290,7 @@ def test_plans_wait_where_no_data_came_and_who_fell_silent_last_is_named_first()
     assert (lost.verb, lost.clusters) == ("Collect", ("lost",))
     assert (approve.verb, approve.clusters) == ("Approve", ("fresh",))
     said = [f"{name} since {time_text(now - timedelta(hours=age))}" for name, age in ages.items()]
-    assert late.text == f"No new data from {said[2]} (1 day), {said[1]} (3 days)."
+    assert late.text == f"No new data from {said[2]} (1 day), from {said[1]} (3 days)."
 
 
 def test_several_managers_finalize_and_msk_has_no_command_that_could_be_wrong() -> None:
@@ -353,9 +353,9 @@ def test_a_quorum_comes_before_all_and_one_of_which_nobody_knows_before_silent_n
         ("Check", ("one",)),
     ]
     one_line = {cluster.key: cluster.summary for cluster in said.clusters}
-    few = "no majority answers: 1 of 3 voters responded, node not answering"  # words, and no code
+    few = "No majority of the voters responded (1 of 3 voters responded), and 1 more problem"
     assert one_line["few"] == few
-    assert one_line["lost"].startswith("critical: quorum without leader; node not answering")
+    assert one_line["lost"].startswith("critical: The quorum has no leader (1 of 3")
     suites = ElementTree.fromstring(render_junit(said))
     failed = {one.get("name") for one in suites if one.get("failures") != "0"}
     assert failed == {"few", "lost", "unfit"}

@@ -61,8 +61,6 @@
   const column = (title) => heads.findIndex((head) => head.textContent === title);
   const places = {
     verdict: 1,
-    severity: 2,
-    owner: column("owner"),
     release: column("software"),
   };
   const clear = document.createElement("button");
@@ -73,6 +71,9 @@
     if (input.id === "phase") return row.dataset.p === input.value;
     if (input.matches("#cause, #change"))
       return (row.dataset[input.id] ?? "").split(" ").includes(`${input.selectedIndex}`);
+    if (input.id === "severity") return row.cells[1].querySelector("b")?.textContent === input.value;
+    if (input.id === "owner")
+      return (row.dataset.owner ?? "") === (input.value === "(nobody)" ? "" : input.value);
     const said = (row.cells[places[input.id]]?.firstChild?.textContent ?? "").trim();
     // Several things may be to do in a cluster, and any of several be asked for.
     if (input.id === "todo") {
@@ -82,7 +83,7 @@
     }
     // Of software `3.9 to 4.2` both ends are meant.
     if (input.id === "release") return said.split(" to ").includes(input.value);
-    return said === (input.value === "(nobody)" ? "" : input.value);
+    return said === input.value;
   };
   const part = (row) => {
     const link = row.cells[0].firstElementChild.getAttribute("href");
