@@ -193,7 +193,9 @@ def test_an_unknown_finding_stands_in_the_headline_of_an_up_to_date_cluster(home
     Path("seen.jsonl").write_bytes(b"".join(lines))
     words = ("--capture", "seen.jsonl", "--fleet", "/dev/null", "--as-of", "newest")
     out = run("check", *words)[1]
-    assert out.splitlines()[0].endswith(": UP_TO_DATE: registrations unproven"), out
+    assert out.splitlines()[0].endswith(
+        "No recent data shows which brokers are registered but fenced"
+    ), out
     assert "Next:" not in out
 
 
@@ -223,7 +225,7 @@ def test_one_named_cluster_that_does_not_answer_has_a_verdict(home: Path) -> Non
     code, out, _ = run("check", "payments", "--fleet", "fleet.toml", "--timeout", "2")
     assert (code, out.splitlines()[0]) == (
         5,
-        "payments: UNKNOWN: cluster not landed, cluster not reached",
+        "payments: UNKNOWN: No data was collected from this cluster, and 1 more problem",
     )
     assert "127.0.0.1:1: connection refused" in " ".join(out.split())
     assert "featurelib check payments --fleet fleet.toml" in out
