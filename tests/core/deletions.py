@@ -486,6 +486,28 @@ def collected_twice(several: Sequence[Capture], dice: random.Random) -> list[Cap
     return made
 
 
+def dumped_twice(several: Sequence[Capture], dice: random.Random) -> list[Capture]:
+    """Return captures with a dump of the metadata log, each with an earlier dump of another log,
+    which lacks the registration of one broker: a former leader's, or of a cluster made before."""
+    made = list[Capture]()
+    for capture in several:
+        dumped = [(i, of) for i, (of, _) in enumerate(capture.lines) if of.kind == "metadata_log"]
+        newest = max((_seen(capture, i) for i, _ in dumped), default=0)
+        lines = [json.loads(capture.raw[i]) for i, _ in dumped if _seen(capture, i) == newest]
+        registers = [line for line in lines if '"REGISTER_BROKER_RECORD"' in line["line"]]
+        if not registers:
+            continue
+        lost, hours = dice.choice(registers), dice.choice((0.001, 1, 240))
+        earlier = [_later(line, -3600 * hours) for line in lines]
+        for line in earlier:
+            if line["line_number"] == lost["line_number"]:
+                line["line"] = line["line"].partition("payload:")[0] + f"payload: {_NOTHING}"
+        raw = [*(json.dumps(line).encode() for line in earlier), *capture.raw]
+        made.append(capture_of(f"dumped twice {capture.name}", raw, capture.as_of))
+    return made
+
+
+_NOTHING = '{"type":"NO_OP_RECORD","version":0,"data":{}}'
 _OF_A_READING = {"api_versions", "describe_cluster", "describe_quorum", "describe_configs"}
 
 
@@ -552,6 +574,7 @@ def main() -> int:
     if chosen.sets:
         random_clusters = drawn(600)
         twice = collected_twice([*several, *random_clusters], dice)
+        twice += dumped_twice([*several, *random_clusters], dice)
         several = [*several, *contradicted(several), *random_clusters, *twice]
         share = -(-chosen.sets // len(several))
         work += [(one, list(at_random(one, dice, share))) for one in several]

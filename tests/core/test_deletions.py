@@ -20,8 +20,10 @@ from tests.core.deletions import (
     collected_twice,
     contradicted,
     drawn,
+    dumped_twice,
     excuse,
     single,
+    verdicts,
     violations,
 )
 from tests.core.lines import NOW
@@ -48,7 +50,7 @@ def test_no_line_that_is_left_out_of_a_capture_makes_a_feature_ready() -> None:
 def test_nor_does_any_set_of_lines() -> None:
     dice = random.Random(28)
     several = [*captures(), *contradicted(captures()), *drawn(scale.some(60))]
-    several += collected_twice(captures(), dice)
+    several += collected_twice(captures(), dice) + dumped_twice(captures(), dice)
     sets = scale.some(20)
     found = [
         one for capture in several for one in violations(capture, [*at_random(capture, dice, sets)])
@@ -56,6 +58,15 @@ def test_nor_does_any_set_of_lines() -> None:
     broken, used = unexcused(found)
     assert broken == []
     assert used.keys() <= {of.__name__ for of in EXCEPTIONS} | {"several"}
+
+
+def test_an_earlier_dump_of_another_log_changes_no_verdict() -> None:
+    whole = {capture.name: capture for capture in captures()}
+    several = dumped_twice(captures(), random.Random(28))
+    assert len(several) > 5
+    for twice in several:
+        name = twice.name.removeprefix("dumped twice ")
+        assert verdicts(twice, [()]) == verdicts(whole[name], [()]), name
 
 
 def test_a_line_that_frees_is_found() -> None:
