@@ -13,6 +13,7 @@ import pytest
 from tests.core.lines import listing
 from tests.core.oracle import CONTROLLER, METADATA
 from tests.core.test_registrations import (
+    ALL_LOST,
     ALONE,
     ANSWERS,
     BOTH_LISTED,
@@ -185,3 +186,14 @@ def test_a_response_is_no_wider_than_a_registration_of_the_same_second(
     scene = [seconds_later(1 + seconds, line) for line in [*nodes, ALONE, quorum([(1, 0)])]]
     said = judge_lines([*dump, *scene])
     assert readiness(said, METADATA)["verdict"] == verdict
+
+
+@pytest.mark.parametrize(("seconds", "verdict"), [(5, "READY"), (20, "UNKNOWN")])
+def test_a_leader_counts_ten_seconds_after_all_voters_know_of_none(
+    seconds: int, verdict: str
+) -> None:
+    lost = [seconds_later(seconds, line) for line in ALL_LOST[:3]]
+    voters = [answer(1), *(answer(i, CONTROLLER) for i in (1, 2, 3))]
+    said = judge_lines([*voters, quorum([(1, 0), (2, 0), (3, 0)]), ALONE, *lost])
+    assert readiness(said, METADATA)["verdict"] == verdict
+    assert ("quorum_without_leader" in codes(said)) == (verdict == "UNKNOWN")
