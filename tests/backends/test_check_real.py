@@ -168,7 +168,7 @@ def test_what_a_login_or_a_right_hides_ends_with_5_and_says_what_to_change(
         f"kafka-acls.sh --bootstrap-server {secured_node.bootstrap} --command-config "
         "admin.properties --add --allow-principal User:stranger --operation Describe --cluster"
     )
-    assert (code, "UNKNOWN: right missing" in out, command in out) == (5, True, True), out
+    assert (code, "UNKNOWN: A permission is missing" in out, command in out) == (5, True, True), out
     code, out = look("viewer", "wrong")
     assert (code, "Renew the token, password or ticket" in out) == (5, True), out
     code, out = look("viewer", password("viewer"), "SCRAM-SHA-512")

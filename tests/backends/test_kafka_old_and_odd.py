@@ -243,7 +243,7 @@ def test_a_login_that_is_renewed_ends_before_the_last_check(
         backend.recipient()
         first = len(logins)
         time.sleep(1)
-        backend._kept_client._net.poll(timeout_ms=50)  # the renewal begins
+        backend._held._net.poll(timeout_ms=50)  # the renewal begins
         before = list[int]()
         assert (
             backend.update(step(), last_check=lambda: before.append(len(listener.heard))).code == 0
