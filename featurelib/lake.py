@@ -60,7 +60,7 @@ MOST_LOCATED = 5000  # Maximum number of landing lines whose files are looked up
 Row = Mapping[str, Any]
 Entries = list[tuple[str, int, int]]  # (name, bytes, time) of each file of a Delta log
 VERSION_PROPERTY = "featurelib.tableVersion"
-FOUND = ("run", *FINDING.names)  # the columns of a finding; its texts are made when shown
+FOUND = ("run", *FINDING.names)  # stored columns; texts are not stored
 _SHOWN = 5
 _LISTED = 12
 

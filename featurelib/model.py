@@ -59,7 +59,7 @@ class Requirements:
     """The state of the cluster that must be unchanged when `apply` sends a request.
 
     `levels` are all finalized levels. Only ZooKeeper mode requires the version of `/feature`,
-    because a KRaft broker's epoch rises twice a second on an idle cluster.
+    because in KRaft mode that epoch rises twice a second on an idle cluster.
     """
 
     levels: dict[Name, Annotated[int, Meta(ge=1, le=HIGHEST_LEVEL)]]

@@ -87,9 +87,9 @@ def plan(
         featurelib plan payments-eu update --upgrade f:2 --downgrade g:3 --delete h
 
     upgrade-all upgrades READY levels. downgrade-all, for an emergency, downgrades every feature to
-    a release. upgrade and downgrade take the levels of a release, or named levels: all or none.
-    disable sets level 0. Then run `featurelib show`, `approve`, `apply`. Only --probe sends a
-    request. In Python, RequestedLevels(up={"f": 2}) has the levels, and no file is written.
+    a release. upgrade and downgrade take a release, or named levels. If one level is blocked,
+    nothing is planned. disable sets level 0. Then run `featurelib show`, `approve`, `apply`. Only
+    --probe sends a request. In Python, RequestedLevels(up={"f": 2}) has the levels.
 
     Exit codes: 0 the plan is written, or not needed; 2 usage; 3 refused, nothing is written;
     5 the cluster could not be read.

@@ -268,7 +268,7 @@ class Evidence:
         return marked(len(self.clusters), levels.row[unknown]) & ~self.membership.on_zookeeper
 
     def unlisted_observers(self, clusters: Bool) -> tuple[Int, Int]:
-        """Return cluster and id of each observer in these clusters that is not a counted node."""
+        """Return cluster and id of each observer in these clusters that no list of nodes has."""
         observers, node = self.snapshots["observers"], self.subjects
         keys = node_key(observers.row, 0, observers.field("node_id"))[clusters[observers.row]]
         keys = keys[find(node.key, keys) < 0]

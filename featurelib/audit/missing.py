@@ -326,8 +326,8 @@ def _detail(refusals: list[RefusedPermission]) -> str:
     for r in refusals:
         by_principal.setdefault(r.principal, {}).setdefault(r.role, []).append(r.node_id)
     texts = []
-    for principal, halves in by_principal.items():
-        by = " and ".join(nodes(role.text, ids) for role, ids in halves.items() if min(ids) >= 0)
+    for principal, ids_by_role in by_principal.items():
+        by = " and ".join(nodes(r.text, ids) for r, ids in ids_by_role.items() if min(ids) >= 0)
         texts.append(
             f"to {clean(principal or 'whoever collects')} by {by or 'the active controller'}"
         )

@@ -431,7 +431,7 @@ def _report_refuser(
     judge: Judge, question: int, named: Refuser, report: BatchFindings, **columns: Int
 ) -> Int:
     """Report the node in a refused probe's message, if no other source shows the node's range;
-    return the findings by question."""
+    return the number of findings by question."""
     node, cluster = judge.evidence.subjects, judge.asked.cluster[question]
     mask = (node.cluster == cluster) & (node.role == named.role) & (node.node_id == named.node_id)
     row = np.flatnonzero(mask & (node.profile < 0))

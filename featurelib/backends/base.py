@@ -34,7 +34,7 @@ TIMEOUT_SECONDS = 10.0  # seconds to connect to a node, and again for its respon
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Abilities:
-    """The guarantees of a backend. `validate_only`: no request that only validates is applied."""
+    """The guarantees of a backend. `validate_only`: true if it never applies such a request."""
 
     mode: str  # the cluster's mode: kraft or zk
     validate_only: bool

@@ -364,7 +364,8 @@ class Catalogue:
         return names
 
     def stable_up_to(self) -> npt.NDArray[np.int16]:
-        """Return [i] the newest stable metadata.version of software that advertises up to i, int16.
+        """Return an int16 array; element i is the newest stable metadata.version of software that
+        supports levels up to i.
 
         A node advertises up to the newest stable level of its release or, with unstable features
         enabled, up to the newest unstable level. A maximum that is some release's newest stable

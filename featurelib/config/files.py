@@ -72,7 +72,7 @@ def find_place(name: str, option: str | None) -> tuple[str | None, str]:
 def find_file(option: str, given_path: str | None, name: str) -> Path | None:
     """Return the file that an option names, or the first file `name` in the usual places; None = no
     file. Raises ConfigError if FEATURELIB_CONFIG is no folder, or if a place cannot be read: its
-    file could have the stricter rule."""
+    file may have stricter rules."""
     if given_path is not None:
         return Path(given_path)
     return next((folder / name for folder in _places(option) if _is_there(folder / name)), None)

@@ -100,7 +100,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def max_age(self) -> int:
-        """The age, in microseconds, from which evidence does not count."""
+        """The maximum age of evidence, in microseconds; older evidence is ignored."""
         return int(self.max_age_hours * MICROSECONDS_AN_HOUR)
 
     @property

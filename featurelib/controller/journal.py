@@ -246,9 +246,9 @@ class Journal:
         try:
             if path.is_file() and not path.stat().st_size:
                 raise JournalError(
-                    f"{path}: the journal is empty: what it held is lost, and a request of it may "
-                    "be open. Nothing was sent. Put a copy in its place, or remove it once you "
-                    "know by featurelib describe what is true."
+                    f"{path}: the journal is empty, so its requests are lost, and one may be open. "
+                    "Nothing was sent. Restore a copy. If you have no copy, check the levels with "
+                    "featurelib describe, and then remove the file."
                 )
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             if self.is_new:

@@ -58,9 +58,9 @@ class StrimziNode(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defa
 
 
 class StrimziLine(Timed, tag=KIND, frozen=True, gc=False, kw_only=True):
-    """The Strimzi resources of one cluster. Without `version` or `metadata_version` the operator
-    decides; `status_…` is from the resource's status. `nodes_complete`: every node pool in the
-    status was in the resources."""
+    """The Strimzi resources of one cluster. If `version` or `metadata_version` is missing, the
+    operator chooses it; `status_…` is from the resource's status. `nodes_complete`: true if the
+    resources contain every node pool of the status."""
 
     resource: FilledText
     version: FilledText | None = None

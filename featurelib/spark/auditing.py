@@ -112,7 +112,7 @@ def audit(
     if not (clusters := len(result.plans)):
         raise NoEvidenceError(
             f"tables {store.root}: there is nothing to audit. The tables have no valid line, and "
-            "the inventory lists no cluster. bronze.landing_line has the reasons."
+            "the inventory lists no cluster. bronze.landing_line shows why lines are quarantined."
         )
     say(f"audit: {clusters - len(unchanged)} clusters judged, {len(unchanged)} unchanged")
     write_gold(store, result, fleet, catalogue or load_catalogue(), run, places[:2])

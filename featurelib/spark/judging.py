@@ -138,7 +138,7 @@ def judge_as_of(
 
 
 def _cells(judged: Judged) -> pa.RecordBatch:
-    """Return judged tables as one row of CELLS."""
+    """Return the judged tables as one row with the schema CELLS: binary columns by table."""
     cells: dict[str, Column | Int] = {}
     for part in PARTS:
         rows, sink = arrow.batch_of(getattr(judged, part), coded=True), pa.BufferOutputStream()

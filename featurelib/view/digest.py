@@ -155,7 +155,7 @@ def _causes_of(cluster: model.ReportedCluster) -> Iterator[tuple[_Key, model.Rep
     for finding in plain or holding:
         key = _Key(finding.code, finding.severity)
         if titles_of(finding.code)[1] and finding.node in ghosts:
-            key = key._replace(stale=True)  # a stale node is unregistered, whatever its range is
+            key = key._replace(stale=True)  # grouped without ranges
         elif finding.code in by_range and finding.node_id in metadata:
             key = key._replace(feature=METADATA_VERSION, supported=metadata[finding.node_id])
         elif finding.code in by_range:

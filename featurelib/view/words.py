@@ -180,7 +180,7 @@ def one_way(levels_by_cluster: Mapping[str, Sequence[str]]) -> str:
 
 
 def warns_besides(cluster: model.ReportedCluster) -> bool:
-    """Return true if a finding warns about a problem that the cluster's plan keeps."""
+    """Return true if the cluster has a warning that its plan does not fix."""
     return digest.warns(cluster, tagged("forgotten"))
 
 

@@ -232,7 +232,7 @@ def test_an_emptied_journal_is_refused_and_a_new_one_is_known_as_new(tmp_path: P
     assert not again.is_new
     again.close()
     path.write_bytes(b"")
-    with pytest.raises(JournalError, match="the journal is empty: what it held is lost"):
+    with pytest.raises(JournalError, match="the journal is empty, so its requests are lost"):
         Journal(path)
     assert [file.name for file in tmp_path.iterdir()] == ["journal.sqlite"]
 

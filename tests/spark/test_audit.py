@@ -399,6 +399,6 @@ def test_a_night_without_any_cluster_is_no_evidence_and_writes_nothing(
     with pytest.raises(NoEvidenceError, match=r"silver\.cluster_snapshot: there is none"):
         run_audit(store, RUN)
     put_snapshots(store, samples.slice(0, 0), RUN)
-    with pytest.raises(NoEvidenceError, match=r"bronze\.landing_line has the reasons"):
+    with pytest.raises(NoEvidenceError, match=r"bronze\.landing_line shows why"):
         run_audit(store, RUN)
     assert not (Path(store.root.removeprefix("file:")) / "gold").exists()

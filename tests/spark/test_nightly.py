@@ -269,7 +269,7 @@ def test_a_night_of_nothing_but_bad_lines_says_where_their_reasons_are(
     tables, out = tmp_path / "tables", tmp_path / "out"
     ended = job("nightly", "--landing", landing, "--tables", tables, "--out", out)
     assert ended.code == 5
-    assert_one_clear_message(ended, "there is nothing to audit", "has the reasons")
+    assert_one_clear_message(ended, "there is nothing to audit", "shows why lines are quarantined")
     found = rows_of(tables, LANDING_LINE)
     assert [row["reason"] is None for row in found] == [False] * 3
     assert not out.exists()

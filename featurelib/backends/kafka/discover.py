@@ -197,8 +197,8 @@ def _list(client: Client, role: Role) -> Iterator[ListenerAnswer]:
             return
         fault = answer.fault
     raise UnreachableError(
-        f"{client.address}: expected a broker that lists the others, found: {fault.rstrip('.')}. "
-        "A controller's listener belongs under controller_bootstrap (--controllers)."
+        f"{client.address} did not return the list of brokers: {fault.rstrip('.')}. "
+        "If this address is a controller's, use it under controller_bootstrap (--controllers)."
     )
 
 
@@ -269,9 +269,9 @@ def _listener_names(client: Client, node: int, response: ListenerAnswer) -> dict
 
 
 def _list_again(node: NodeAnswers, wire: Wire) -> tuple[NodeAnswers, bool]:
-    """Query a broker for its list again, once its copy of the metadata log has the quorum's end:
-    then the list has every registration until then (featurelib.snapshot.lists). Return all
-    responses of the broker, and true if its copy has that end."""
+    """Wait until a broker has replicated the metadata log up to the quorum's end offset, and repeat
+    DescribeCluster: its list has every earlier registration (featurelib.snapshot.lists). Return all
+    responses of the broker, and true if the broker caught up."""
     deadline, epoch, end = time.monotonic() + wire.timeout, 0, None
     try:
         with wire.connect(node.address) as client:

@@ -349,7 +349,7 @@ class Client(Connection):
         return self._ask(
             Api.DESCRIBE_CONFIGS, resources=requested, include_synonyms=True,
             include_documentation=False,
-        )  # what is included, in one block  # the flags, one per line  # fmt: skip
+        )  # fmt: skip
 
     def own_id(self) -> int | None:
         """Return the node id of a controller of 3.7 or later, from its error about the

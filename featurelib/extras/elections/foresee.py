@@ -386,8 +386,8 @@ def election(cluster: AnyCluster, ibp: str) -> Answer[Election]:
     \b
         featurelib election old-cluster --ibp 2.6
 
-    ZooKeeper mode, 2.7 to 3.9, with every broker at that inter.broker.protocol.version. Below 2.7
-    all finalized levels are lost. Nothing is sent or written.
+    For clusters of 2.7 to 3.9 in ZooKeeper mode. The command assumes that every broker uses the
+    --ibp version. Below 2.7 all finalized levels are lost. Nothing is sent or written.
 
     Exit codes: 0 answered; 2 usage; 5 no evidence.
     """

@@ -193,9 +193,9 @@ def initial_levels(
 ) -> int:
     """Show the levels that a new cluster starts with.
 
-    The command runs no tool. It prints the levels that `kafka-storage.sh format` of that release
-    would write, or every reason why the tool would refuse. The tool itself prints only the first
-    reason.
+    The command runs no tool. It prints the levels that `kafka-storage.sh format` of the --software
+    release would write, or every reason why the tool would refuse. The tool itself prints only the
+    first reason.
 
     \b
         featurelib initial-levels --software 4.1 --release-version 3.9

@@ -42,10 +42,10 @@ def lint(
 
     It reads resources of Strimzi, properties, inventories of cp-ansible and Helm values. With the
     evidence of a cluster it also knows finalized levels, stale registrations and software that
-    cannot start. Of several files it skips those that are not Kafka's.
+    cannot start. It skips files that are not Kafka's, unless only one file is named.
 
     Exit codes: 0 done; 1 with --fail-on, if a finding is as severe; 2 usage, or a file was not
-    judged; 5 the named evidence is of none of these clusters, and they are judged without.
+    judged; 5 the evidence belongs to other clusters, so lint did not use it.
     """
     if as_json and as_form is not pages.LintForm.TEXT:
         raise ConfigError(f"--json and --as {as_form} exclude each other. Give one of them.")

@@ -115,8 +115,10 @@ def render_sarif(document: LintDocument) -> str:
     """Return the lint findings as one SARIF run; each fault is a result, too."""
     titles = {code: rule.title for code, rule in rules().items()}
     titles[NOT_JUDGED] = "A file could not be judged"
-    rules_of = [{"id": code, "shortDescription": {"text": text}} for code, text in titles.items()]
-    driver = {"name": "featurelib lint", "version": __version__, "rules": rules_of}
+    sarif_rules = [
+        {"id": code, "shortDescription": {"text": text}} for code, text in titles.items()
+    ]
+    driver = {"name": "featurelib lint", "version": __version__, "rules": sarif_rules}
     rows = list[tuple[str, str, str, LintFinding | Fault, str]]()
     for finding in document.findings:
         text = " ".join(filter(None, (finding.message, finding.consequence, finding.remedy)))

@@ -57,10 +57,10 @@ def patch(
 
     ANSWER is the JSON of `featurelib plan`, or the file of `featurelib waves plan --out`. The patch
     sets spec.kafka.metadataVersion in Kafka resources of Strimzi, and keeps every other line. A
-    resource is that of the cluster whose inventory entry has managed_as NAMESPACE/NAME.
+    resource belongs to the cluster whose inventory entry has managed_as NAMESPACE/NAME.
 
-    No file holds other features, and server.properties, inventories of cp-ansible and Helm values
-    hold no level at all. For these a line names the command.
+    Only metadata.version can be patched, and only in resources of Strimzi. For every other level
+    and file, the command prints the command to run.
 
     Exit codes: 0 the patch is printed, or the files ask for these levels already; 2 usage, or a
     file cannot be read; 3 the files can hold none of the levels.
@@ -137,7 +137,8 @@ def read_moves(
             yield inventory.of(entry.id, entry), [*last.values()]
     except (msgspec.MsgspecError, RecursionError, KeyError, TypeError, AttributeError) as error:
         raise ConfigError(
-            f"{path}: expected what `featurelib plan CLUSTER … --json` prints, or waves."
+            f"{path} has no plan. Use the output of `featurelib plan CLUSTER … --json`, or the "
+            "file of `featurelib waves plan --out`."
         ) from error
 
 

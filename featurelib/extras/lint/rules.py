@@ -255,8 +255,7 @@ def _quorum(change: FileChange) -> tuple[Words, Words]:
     listed_id, host, host_id = next(iter(wrong_hosts), ("", "", ""))
     old, new = dict(change.before.entries), dict(change.after.entries)
     moves = [(it, old[it], new[it]) for it in old if it in new and old[it] not in new.values()]
-    # A name with a domain is the name without it.
-    moves = [it for it in moves if any(map(ne, it[1].split("."), it[2].split(".")))]
+    moves = [it for it in moves if any(map(ne, it[1].split("."), it[2].split(".")))]  # no alias
     moves = [it for it in moves if it[2] not in old.values()]
     registered, running = change.cluster.controllers or (set[int](), set[int]())
     differ = NO_YES[bool(running and now and (now - registered or running - now))]
@@ -281,8 +280,8 @@ def _quorum(change: FileChange) -> tuple[Words, Words]:
 
 
 def _kraft(change: FileChange) -> str:
-    """Return the kraft.version of the cluster, or of a cluster that a chart makes. A quorum with
-    listed voters has 0 until an upgrade, and a quorum without has 1."""
+    """Return the kraft.version of the cluster, or of a cluster that a chart makes. A static quorum
+    (controller.quorum.voters) starts with kraft.version 0, a dynamic quorum with 1."""
     is_kraft, then = change.cluster.kraft, change.before
     value = then.known(of.KRAFT) if is_kraft is None else str(is_kraft)
     is_old = (then.number(of.VERSION) or of.DYNAMIC_FROM) < of.DYNAMIC_FROM

@@ -220,8 +220,8 @@ def _members(state: EmbeddedState, node: Node, dialect: Dialect, cluster_id: str
     level = state.cluster.level(METADATA_VERSION)
     # In KRaft mode a broker names any broker as controller, and forwards requests.
     forwards = dialect.mode != "zk" and not of_controllers
-    able = [n for n in state.cluster.nodes if n.role is node.role and n.registered]
-    listed = [n for n in able if not n.ignored and (of_controllers or fenced or not n.fenced)]
+    registered = [n for n in state.cluster.nodes if n.role is node.role and n.registered]
+    listed = [n for n in registered if not n.ignored and (of_controllers or fenced or not n.fenced)]
     answer = wire.DescribeCluster(
         error_code=wire.NO_ERROR,
         error_message=None,

@@ -134,8 +134,8 @@ def watch(
         featurelib watch payments-eu --until 4.2 --timeout 2h
         featurelib watch --label ring=canary --until metadata.version=4.2 --json
 
-    Every listener is asked every two seconds, and nothing is changed. A terminal has one screen
-    that is kept up to date. A pipe gets a line for each look with news, an object with --json. A
+    Every listener is queried every two seconds, and nothing is changed. A terminal shows one
+    screen with the present state. A pipe gets a line for each change, an object with --json. A
     cluster is READY if `featurelib plan` would plan what --until names. Ctrl-C ends it.
     In Python: for look in watch("payments-eu", until="4.2", timeout=60).
 
