@@ -110,7 +110,7 @@ def test_a_controller_that_is_left_alone_is_read_by_its_plain_address(
     assert not [line for line in lines if b'"not_reached"' in line]
     assert "controller 3: DescribeCluster was answered with error 35: " in said
     _, _, said = run("collect", "--bootstrap", cluster.nodes[3].controller, "--out", str(tmp_path))
-    assert "A controller's listener belongs under controller_bootstrap" in said
+    assert "use it under controller_bootstrap" in said
     assert ".. " not in said
     [found] = [row for (code, *_), row in findings(judged(lines)).items() if code == NO_MAJORITY]
     assert "1 of 3 voters responded" in first_fact(found)

@@ -278,9 +278,8 @@ TOO_OLD = {METADATA: (7, 24)}
 EARLIER_OLD = [answer(i, role, ranges=TOO_OLD, answered=20) for i, role in
                ((7, BROKER), (2, BROKER), (2, CONTROLLER))]  # fmt: skip
 RESTART = (
-    "Upgrade the software of broker 7 until it supports the finalized levels, and restart it, "
-    "so that it registers. If you unregistered it on purpose, stop it and remove it from "
-    "fleet.toml."
+    "Upgrade the software of broker 7 until it supports the finalized levels, and restart broker 7. "
+    "If you unregistered broker 7 on purpose, stop broker 7 and remove the entry from fleet.toml."
 )
 START = (
     "Start controller 2 with software that supports the finalized levels: its old software cannot "
@@ -430,7 +429,7 @@ def test_nobody_is_told_to_unregister_what_only_we_cannot_reach() -> None:
     )
     beside = FindingWords(catalogue()).of(hidden, ghost=off)  # type: ignore[arg-type]  # rows
     assert beside.message == "Broker 2 is registered, and its supported range was never collected."
-    assert beside.action.startswith("After its start the node shows its range itself. ")
+    assert beside.action.startswith("Start the node and collect again: the node shows its range. ")
     unknown = SCENES["a ghost where levels are unknown is started again"][1]
     assert words(unknown, "ghost_broker")[1].startswith("Check its address")
     never = SCENES["each voter that never registered is a row of its own"][1]
