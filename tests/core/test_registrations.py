@@ -278,8 +278,9 @@ TOO_OLD = {METADATA: (7, 24)}
 EARLIER_OLD = [answer(i, role, ranges=TOO_OLD, answered=20) for i, role in
                ((7, BROKER), (2, BROKER), (2, CONTROLLER))]  # fmt: skip
 RESTART = (
-    "Upgrade the software of broker 7 until it supports the finalized levels, and restart broker 7. "
-    "If you unregistered broker 7 on purpose, stop broker 7 and remove the entry from fleet.toml."
+    "Upgrade the software of broker 7 until it supports the finalized levels, and restart "
+    "broker 7. If you unregistered broker 7 on purpose, stop broker 7 and remove the entry from "
+    "fleet.toml."
 )
 START = (
     "Start controller 2 with software that supports the finalized levels: its old software cannot "
