@@ -30,15 +30,8 @@ ANY_ADDRESS = "HOST:PORT"  # the placeholder for a broker's address in a command
 _PLACES = {"role", "node", "feature", "level", "number", "finalized", "version", "range"}
 _PLACES |= {"observed_at", "dated", "software", "way", "stale", "cluster", "cluster_and_folder"}
 _PLACES |= {"nodes", "inventory", "zookeeper", "collect", "options", "live", "change", "bootstrap"}
-HEADLINE = {
-    "nodes",
-    "do",
-    "are",
-    "were",
-    "feature",
-    "finalized",
-    "level",
-}  # placeholders of a headline
+# The placeholders of a headline.
+HEADLINE = {"nodes", "do", "are", "were", "feature", "finalized", "level"}
 _OF_KINDS = {"release": ("newer",), "resource": ("namespace", "name", "resource")}
 # Placeholders for values that are unknown or no valid argument: a person fills them in.
 Kind = Literal["text", "sentences", "release", "argument", "resource", "blank", "value"]

@@ -50,7 +50,7 @@ def side_effects(
         for update in step.updates
         for row in catalogue.side_effects(update.feature)
         if update.from_level < row.level <= update.to_level
-    )  # a condition in each line  # one condition per line  # fmt: skip
+    )  # one condition per line  # fmt: skip
 
 
 def effects_of(meaning: Plan, catalogue: Catalogue) -> tuple[SideEffect, ...]:

@@ -274,7 +274,7 @@ def _log_line(at: _LevelsAndNode, feature: int, tables: Tables) -> Unfit:
     return _unfit_words(
         template or table.says_broker, at, feature,
         node_range=range_text(low, high), oldest_known=ends[0], newest_known=ends[1],
-    )  # the values of the text, in one block  # the values of the text  # fmt: skip
+    )  # the values of the text in one block  # fmt: skip
 
 
 def _unfit_words(template: str, at: _LevelsAndNode, feature: int, **values: object) -> Unfit:

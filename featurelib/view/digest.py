@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from functools import partial
-from itertools import filterfalse, groupby
+from itertools import groupby
 from typing import NamedTuple, TypeVar
 
 from featurelib.audit.findings import SetAside
@@ -207,9 +207,7 @@ def summarize_cluster(
     late: datetime | None, *, has_features: bool, mode: ClusterMode | None,
 ) -> str:  # fmt: skip
     """Return the worst findings of a cluster as a phrase, then the steps possible anyway."""
-    # If the cluster is late, the collector is the cause of old data.
-    old = tagged("too_old") if late else ()
-    active = list(filterfalse(lambda f: f.code in old, unmuted(findings)))
+    active = without_old_data(unmuted(findings), late is not None)
     parts = [_problem(active, Severity.CRITICAL)]
     if verdict in (Verdict.UNKNOWN, Verdict.BLOCKED):  # known blockers come first
         parts += [_blockers_text(active), _problem(active, Severity.UNKNOWN)]
@@ -256,8 +254,8 @@ def headline(findings: Findings) -> str:
         zip(("finalized", "level"), (v.text if v else "" for v in fact[1:]), strict=True)
     )
     if not (template and all(map(values.get, places_of(template)))):
-        template, group = first.message.rstrip(".").replace("{", "{{").replace("}", "}}"), [first]
-    text = template.format_map(values)
+        template, group = "", [first]
+    text = template.format_map(values) or first.message.rstrip(".")
     other_nodes = nodes_of([f for f in findings if f.node not in {f.node for f in group}])
     return f"{text[:1].upper()}{text[1:]}" + f"; likewise {other_nodes}" * bool(other_nodes)
 
@@ -300,6 +298,13 @@ def nodes_of(findings: Collection[model.ReportedFinding | SetAside]) -> str:
 def has_landed(findings: Findings) -> bool:
     """Return true unless the findings show that the cluster never had data."""
     return all(finding.code not in tagged("no_data") for finding in findings)
+
+
+def without_old_data(findings: Findings, is_late: bool) -> list[model.ReportedFinding]:
+    """Return the findings; of a cluster that is late, omit those about old data, because the
+    collector is the cause."""
+    old = tagged("too_old") if is_late else ()
+    return [finding for finding in findings if finding.code not in old]
 
 
 def late_since(

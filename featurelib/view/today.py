@@ -66,12 +66,10 @@ def _unnamed(clusters: Clusters, keys_named: set[str]) -> Groups:
 
 
 def _rows(clusters: Clusters, late_keys: set[str]) -> dict[tuple[Todo, str], Pairs]:
-    """Return (rank and verb, code) → the findings to act on. A collector that brings no data makes
-    all data of a cluster old, so only the collector is named."""
+    """Return (rank and verb, code) → the findings to act on."""
     rows = defaultdict[tuple[Todo, str], Pairs](list)
     for cluster in clusters:
-        old = tagged("too_old") if cluster.key in late_keys else ()
-        for finding in (f for f in _to_do(cluster) if f.code not in old):
+        for finding in digest.without_old_data(_to_do(cluster), cluster.key in late_keys):
             rows[todo_for(finding), finding.code].append((cluster, finding))
     return rows
 

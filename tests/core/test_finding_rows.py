@@ -63,6 +63,7 @@ severity = "warning"
 tags = ["stale"]
 facts = { reason = "text" }
 message = "{role} {node} is lost: {reason}"
+headline = "{nodes} {are} lost"
 
 [[lost.remedy]]
 when = { role = "broker", metadata_version = ">=33" }
@@ -90,16 +91,17 @@ def test_a_row_that_is_right_is_read() -> None:
     ("right", "wrong", "line", "said"),
     [
         ('"stale"', '"stael"', 2, "unknown tag stael"),
-        ("{reason}", "{reasons}", 2, "names {reasons}, which is no fact"),
+        ("lost: {reason}", "lost: {reasons}", 2, "names {reasons}, which is no fact"),
+        ("{are}", "{reason}", 2, "names {reason} in its headline, which has only ["),
         ("reason =", "detail =", 2, "unknown fact detail. Add it to _OF_FACTS of schema.py"),
-        ("Start broker {node}", "Start broker {id}", 8, "names {id}, which is no fact"),
-        ("Look for it.", "Look for {cause}.", 13, "names {cause}"),
-        ("role =", "rule =", 8, "unknown field `rule`"),
-        ('"broker"', '"brokers"', 8, "Invalid enum value 'brokers'"),
-        ('">=33"', '"33"', 8, "matching regex"),
-        ("--id {node}", "--id '{node}", 8, "No closing quotation"),
-        ('text = "Look', 'when = { stale = true }\ntext = "Look', 13, "Only the last remedy"),
-        ('when = { role = "broker", metadata_version = ">=33" }\n', "", 8, "Only the last remedy"),
+        ("Start broker {node}", "Start broker {id}", 9, "names {id}, which is no fact"),
+        ("Look for it.", "Look for {cause}.", 14, "names {cause}"),
+        ("role =", "rule =", 9, "unknown field `rule`"),
+        ('"broker"', '"brokers"', 9, "Invalid enum value 'brokers'"),
+        ('">=33"', '"33"', 9, "matching regex"),
+        ("--id {node}", "--id '{node}", 9, "No closing quotation"),
+        ('text = "Look', 'when = { stale = true }\ntext = "Look', 14, "Only the last remedy"),
+        ('when = { role = "broker", metadata_version = ">=33" }\n', "", 9, "Only the last remedy"),
         ("severity =", "serverity =", 2, "unknown field `serverity`"),
         ('"warning"', '"warn"', 2, "Invalid enum value 'warn'"),
     ],

@@ -347,9 +347,11 @@ class Client(Connection):
             for name in resources
         ]
         return self._ask(
-            Api.DESCRIBE_CONFIGS, resources=requested, include_synonyms=True,
+            Api.DESCRIBE_CONFIGS,
+            resources=requested,
+            include_synonyms=True,
             include_documentation=False,
-        )  # fmt: skip
+        )
 
     def own_id(self) -> int | None:
         """Return the node id of a controller of 3.7 or later, from its error about the
