@@ -248,11 +248,9 @@ def headline(findings: Findings) -> str:
     fact = first.feature, first.finalized, first.level
     group = [f for f in findings if (f.feature, f.finalized, f.level) == fact]
     verbs = ("do", "are", "were") if len({f.node_id for f in group}) > 1 else ("does", "is", "was")
-    values = dict(zip(("do", "are", "were"), verbs, strict=True))
+    levels = (level.text if level else "" for level in fact[1:])
+    values = dict(zip(("do", "are", "were", "finalized", "level"), (*verbs, *levels), strict=True))
     values |= {"nodes": nodes_of(group), "feature": first.feature or ""}
-    values |= dict(
-        zip(("finalized", "level"), (v.text if v else "" for v in fact[1:]), strict=True)
-    )
     if not (template and all(map(values.get, places_of(template)))):
         template, group = "", [first]
     text = template.format_map(values) or first.message.rstrip(".")
@@ -301,17 +299,14 @@ def has_landed(findings: Findings) -> bool:
 
 
 def without_old_data(findings: Findings, is_late: bool) -> list[model.ReportedFinding]:
-    """Return the findings; of a cluster that is late, omit those about old data, because the
-    collector is the cause."""
-    old = tagged("too_old") if is_late else ()
-    return [finding for finding in findings if finding.code not in old]
+    """Return the findings without those that the collector of a late cluster causes."""
+    return [f for f in findings if not (is_late and f.code in tagged("too_old"))]
 
 
 def late_since(
     newest_line: datetime | None, findings: Findings, fleet: datetime | None
 ) -> datetime | None:
-    """Return the time of a cluster's newest line if the report's last collection brought no data
-    from the cluster; else None."""
+    """Return the time of a cluster's newest line if the last collection has no data of it."""
     return history.late_since(newest_line, fleet, ((f.code, f.muted) for f in findings))
 
 
