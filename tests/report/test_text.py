@@ -57,7 +57,7 @@ COMMANDS = r"featurelib |kubectl |grep |\./spark-submit\.sh |[a-z-]+\.sh "
 
 def widest(text: str) -> int:
     """Columns of the widest line of a report; a command is one line, so that it can be copied."""
-    lines = ESCAPES.sub("", text).splitlines()
+    lines = ESCAPES.sub("", text).split("\n")
     command = re.compile(rf" *(run  |{COMMANDS})")
     return max(width_of(line) for line in lines if not command.match(line))
 
