@@ -184,7 +184,7 @@ def test_a_cluster_at_an_address_becomes_an_entry_of_the_inventory(
 
 def test_a_controller_named_as_broker_is_told_apart(kraft_node: RunningCluster) -> None:
     backend = opened(kraft_node, bootstrap=(kraft_node.controller_bootstrap,))
-    with pytest.raises(UnreachableError, match="belongs under controller_bootstrap"):
+    with pytest.raises(UnreachableError, match="use it under controller_bootstrap"):
         backend.describe(lambda text: None)
 
 
