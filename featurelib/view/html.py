@@ -96,7 +96,10 @@ def _groups(report: model.Report, moves: Changed) -> Groups:
     by_name = Counter(c.name for c in report.clusters)  # two clusters with one name get no link
     keyed = {cluster.name: cluster.key for cluster in report.clusters if by_name[cluster.name] == 1}
     held = {cause.title: [keyed.get(name, name) for name in cause.held] for cause in report.causes}
-    return {"cause": held, "change": {move: [c.key for c in moved] for move, moved in moves}}
+    texts = defaultdict[tuple[str, ...], list[str]](list)  # one line for equal lists of clusters
+    for text, clusters in moves:
+        texts[tuple(cluster.key for cluster in clusters)].append(text)
+    return {"cause": held, "change": {"; ".join(texts[keys]): [*keys] for keys in texts}}
 
 
 def _all_marks(
