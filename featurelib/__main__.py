@@ -10,7 +10,7 @@ PACKAGES = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def main() -> None:
-    """Start the command; the entry point of the console script."""
+    """Run the command line program; the entry point of the console script `featurelib`."""
     try:
         from featurelib.cli.streams import ignore_interrupts, leave_at_interrupt
 

@@ -62,7 +62,7 @@ _STORED = {TIME: pa.int64(), DATE: pa.int32(), BOOL: pa.int8()}  # the types tha
 
 
 def type_of(kind: Kind, *, coded: bool = False) -> pa.DataType:
-    """Return Arrow's type of a column; `coded`: texts are positions in a word list."""
+    """Return the Arrow type of a column. `coded`: texts become positions in a word list."""
     if isinstance(kind, Scalar):
         return _CODED if coded and kind is TEXT else _TYPES[kind]
     if isinstance(kind, ListOf):
@@ -71,19 +71,19 @@ def type_of(kind: Kind, *, coded: bool = False) -> pa.DataType:
 
 
 def schema_of(columns: Columns, *, coded: bool = False) -> pa.Schema:
-    """Return the Arrow schema of these columns; every column may be null. `coded`: see type_of."""
+    """Return the Arrow schema of these columns. Every column may be null. `coded`: see type_of."""
     return pa.schema([(name, type_of(kind, coded=coded)) for name, kind in columns.fields])
 
 
 def batch_of(rows: TableRows, *, coded: bool = False) -> pa.RecordBatch:
-    """Return rows as an Arrow batch; `coded`: see type_of."""
+    """Return the rows as an Arrow record batch. `coded`: see type_of."""
     schema = schema_of(rows.schema, coded=coded)
     arrays = [_array(rows[field.name], field.type) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def table_of(rows: TableRows, *, coded: bool = False) -> pa.Table:
-    """Return rows as an Arrow table of one batch; `coded`: see type_of."""
+    """Return the rows as an Arrow table with one batch. `coded`: see type_of."""
     return pa.Table.from_batches([batch_of(rows, coded=coded)])
 
 
@@ -115,13 +115,13 @@ def _array(column: Column, kind: pa.DataType) -> pa.Array:
 
 
 def _plain(values: Int, missing: Bool) -> pa.Array:
-    """Return numbers as an Arrow int64 array, with null where `missing`."""
+    """Return numbers as an Arrow int64 array; null where `missing` is true."""
     buffers = [_valid_bits(missing), pa.py_buffer(np.ascontiguousarray(values))]
     return pa.Array.from_buffers(pa.int64(), len(values), buffers)
 
 
 def _valid_bits(missing: Bool) -> pa.Buffer | None:
-    """Return Arrow's bitmap of the values that are not null; None if no value is missing."""
+    """Return Arrow's validity bitmap; None if no value is missing."""
     return pa.py_buffer(np.packbits(~missing, bitorder="little")) if missing.any() else None
 
 
@@ -163,8 +163,8 @@ def read(
 
 
 def by_bounds(columns: Columns, conditions: Sequence[Wanted]) -> list[Wanted]:
-    """Return `conditions` on rows as conditions on the bounds of files. Delta's log cuts the latest
-    time of a file to a millisecond."""
+    """Convert conditions on rows to conditions on the value bounds of files. Delta's log truncates
+    the latest time of a file to a millisecond."""
     return [
         (name, ">=", value // 1000 * 1000)
         if how in (">", ">=") and columns[name] is TIME
@@ -174,7 +174,7 @@ def by_bounds(columns: Columns, conditions: Sequence[Wanted]) -> list[Wanted]:
 
 
 def as_expression(columns: Columns, bounds: Sequence[Wanted]) -> pc.Expression | None:
-    """Return one Arrow expression that requires all `bounds`; None if there is no condition."""
+    """Return one Arrow expression that requires all `bounds`; None if `bounds` is empty."""
     conditions = []
     for name, how, bound in bounds:
         column, kind = pc.field(name), type_of(columns[name])
@@ -187,7 +187,7 @@ def as_expression(columns: Columns, bounds: Sequence[Wanted]) -> pc.Expression |
 
 
 def rows_of(table: pa.Table | pa.RecordBatch, columns: Columns) -> TableRows:
-    """Return an Arrow table as rows of the schema `columns`. Missing columns are null."""
+    """Return an Arrow table as rows with the schema `columns`. A missing column becomes null."""
     filled: dict[str, Column] = {}
     for name, kind in columns.fields:
         array = table.column(name) if name in table.schema.names else None
@@ -233,7 +233,7 @@ def _numbers(array: pa.Array, absent: int) -> Int:
 
 
 def _cells(array: pa.Array) -> Cells:
-    """Return an Arrow array of bytes as a column, without a copy."""
+    """Return an Arrow array of bytes as a column that shares its memory."""
     _, offsets, data = array.buffers()
     if data is None or len(array) == 0:
         return Cells(data=b"", ends=np.zeros(len(array) + 1, dtype=np.int64))

@@ -75,21 +75,22 @@ LONGEST_ID = 100  # the maximum length of a cluster id in a file name; real ids 
 
 
 def name_of(cluster_id: str, at: datetime, part: str = "") -> str:
-    """Return the file name for one cluster and one collection: `TIME-CLUSTER[-PART].jsonl`."""
+    """Return the landing file's name for one cluster and collection:
+    `TIME-CLUSTER[-PART].jsonl`."""
     return f"{at.astimezone(UTC).strftime(_TIME)}-{_slug(cluster_id)}{part and '-' + part}{SUFFIX}"
 
 
 def write_lines(path: Path, lines: Iterable[bytes]) -> int:
-    """Write landing lines to a new file, all or none; return the number of lines. Raises
-    ConfigError if the folder cannot be written."""
+    """Write landing lines to a new file atomically; return the number of lines. Raises ConfigError
+    if the folder is not writable."""
     return write_whole(str(path), (line + b"\n" for line in lines), "--out FOLDER")
 
 
 def read_lines(
     name: str, kind: str = "this file", advice: str = "Nothing was written."
 ) -> Iterator[bytes]:
-    """Yield the lines of a file, gzipped or not, or of stdin (`-`). Raises LandingError
-    with the `kind` of file and `advice`."""
+    """Yield the lines of a file (plain or gzip) or of stdin (`-`). `kind` and `advice` appear in
+    the LandingError."""
     number = 0
     try:
         with open(0 if name == STDIN else name, "rb", closefd=name != STDIN) as raw:
@@ -109,8 +110,8 @@ def read_lines(
 
 
 def strimzi_resources(name: str) -> StrimziFleet:
-    """Return the clusters in Strimzi's resources: kubectl's output in a file, gzipped or not, in
-    stdin (`-`), or an API server (kubernetes:CONTEXT). Raises LandingError, ConfigError,
+    """Return the clusters in Strimzi resources. `name`: a file with kubectl's output (plain or
+    gzip), stdin (`-`) or an API server (kubernetes:CONTEXT). Raises LandingError, ConfigError,
     UnreachableError."""
     if name.startswith(PREFIX):
         return read_resources(list_resources(name.removeprefix(PREFIX)), name)
@@ -119,7 +120,7 @@ def strimzi_resources(name: str) -> StrimziFleet:
 
 
 def read_text(name: str) -> str:
-    """Return the text of a JSON file, gzipped or not, or of stdin (`-`). Raises LandingError."""
+    """Return the text of a JSON file (plain or gzip) or of stdin (`-`). Raises LandingError."""
     try:
         return b"".join(read_lines(name)).decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -152,7 +153,7 @@ def landing_lines(option: str, path: str) -> Iterator[bytes]:
 
 
 def _slug(cluster_id: str) -> str:
-    """Return the cluster id as a safe part of a file name; different ids stay different."""
+    """Return the cluster id as a safe part of a file name. Different ids give different results."""
     safe = _SAFE.sub("_", cluster_id)
     if safe == cluster_id and len(safe) <= LONGEST_ID:
         return safe
@@ -167,7 +168,7 @@ Probing = Callable[[Backend, FleetEntry, Sequence[bytes], Say], ProbeResult]
 
 
 class NodeListener(NamedTuple):
-    """A listener of one node in one role."""
+    """A node's listener in one role."""
 
     role: Role
     node_id: int
@@ -177,7 +178,7 @@ class NodeListener(NamedTuple):
 
 
 class SilentListener(NamedTuple):
-    """A listener that did not respond, with the reason."""
+    """A listener that did not respond. `error`: the reason."""
 
     role: Role
     node_id: int
@@ -185,7 +186,7 @@ class SilentListener(NamedTuple):
 
 
 class NotAllowed(NamedTuple):
-    """A request that lacks a permission: the permission in words, and the nodes that refused."""
+    """A refused request: the missing permission as text, and the nodes that refused."""
 
     error: str
     refused_by: tuple[str, ...]
@@ -194,8 +195,8 @@ class NotAllowed(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collected:
     """The result of collecting one cluster. `error`: why the cluster could not be read;
-    `quarantined`: reasons why ingest would quarantine lines; `probe`: the result of the probe, None
-    = no probe."""
+    `quarantined`: why ingest would quarantine lines; `probe`: the result of the probe, None without
+    probe."""
 
     entry: FleetEntry
     id: str | None = None
@@ -210,20 +211,20 @@ class Collected:
 
     @property
     def name(self) -> str:
-        """The cluster's name in messages, or its id or address if it has no name."""
+        """The cluster's name for messages; without name its id or address."""
         entry = self.entry
         addresses = ",".join((*entry.bootstrap, *entry.controller_bootstrap))
         return entry.title or self.id or entry.file or entry.zookeeper or addresses
 
 
 class Round(NamedTuple):
-    """The results of one collection, by cluster."""
+    """The results of one collection, one per cluster."""
 
     clusters: tuple[Collected, ...]
 
 
 class ReadOne(Protocol):
-    """The type of functions that read one cluster and write its landing file."""
+    """The type of a function that reads one cluster and writes its landing file."""
 
     def __call__(self, entry: FleetEntry, /, *, say: Say) -> Collected: ...
 
@@ -256,9 +257,8 @@ def read_all(
 def collect_one(
     entry: FleetEntry, out: Path, open_one: Open, say: Say, probing: Probing | None = None
 ) -> Collected:
-    """Read one cluster, and write its landing file: responses, unresponsive nodes, or a line that
-    no node was reached. Raises ConfigError for a folder that cannot be written; the result has the
-    cluster's own errors."""
+    """Read one cluster and write its landing file. Errors of the cluster are in the result. Raises
+    ConfigError if the folder is not writable."""
     line = text = None
     try:
         with closing(open_one(entry)) as backend:
@@ -273,8 +273,8 @@ def collect_one(
 
 
 def silence(entry: FleetEntry, error: FeatureLibError) -> tuple[bytes, ...]:
-    """Return the landing lines of a failed collection: unresponsive nodes, or that no node was
-    reached; () = the cluster's id is unknown."""
+    """Return the landing lines of a failed collection: silent nodes, or that no node was reached.
+    () if the cluster's id is unknown."""
     unreached = error if isinstance(error, UnreachableError) else UnreachableError(str(error))
     # Lines about nodes of another cluster prove nothing about this cluster.
     if not entry.id or entry.id in map(id_of, unreached.lines):
@@ -310,7 +310,7 @@ def _written(
 
 
 class _Refusal(msgspec.Struct):
-    """The keys of a landing line about a request that lacks a permission."""
+    """The fields of a landing line about a refused request."""
 
     error: str | None = None
     error_code: int | None = None
@@ -333,8 +333,8 @@ def _not_allowed(lines: Sequence[bytes]) -> tuple[NotAllowed, ...]:
 def scrape_one(
     entry: FleetEntry, out: Path, describe: Callable[[FleetEntry], Sequence[bytes]], say: Say
 ) -> Collected:
-    """Write the metrics of one cluster's nodes to a separate landing file. Nodes without metrics
-    get no line, because they were not queried. Raises ConfigError as `collect_one` does."""
+    """Write a landing file with the metrics of one cluster's nodes. Nodes without metrics get no
+    line. Raises ConfigError if the folder is not writable."""
     say(f"{entry.title}: asking for its metrics")
     try:
         lines = describe(entry)
@@ -357,8 +357,8 @@ _NOTHING = "probe: nothing was sent: "
 def probe(
     backend: Backend, entry: FleetEntry, lines: Sequence[bytes], say: Say, catalogue: Catalogue
 ) -> ProbeResult:
-    """Send a probe to the controller of a cluster that was just read as `lines`; return its result.
-    Failures become the result's sentence, and never raise."""
+    """Send a probe to the controller of the cluster in `lines`; return the result. An error becomes
+    the result's text."""
     try:
         view, is_unsure = _view_of(entry, lines, catalogue)
         step = _question(backend, view, is_unsure)
@@ -384,8 +384,8 @@ def probe(
 def _view_of(
     entry: FleetEntry, lines: Sequence[bytes], catalogue: Catalogue
 ) -> tuple[ClusterView, bool]:
-    """Return the view of the cluster for a probe, as if all registrations were known and every
-    level supported; and true if the probe also proves registrations."""
+    """Return (view of the cluster for a probe, true if the probe also proves registrations). The
+    view assumes that all registrations are known and every level is supported."""
     cluster_id = id_of(lines[0])
     fleet = Fleet(cluster=(msgspec.structs.replace(entry, id=cluster_id),))
     inputs = Inputs(catalogue=catalogue, as_of=None, max_age=_DAY, fleet=fleet)
@@ -399,8 +399,8 @@ def _view_of(
 
 
 def _question(backend: Backend, view: ClusterView, is_unsure: bool) -> Step:
-    """Return the first request of the plan, for the probe. Raises RefusedError if the plan is
-    empty, or if the controller might apply the request."""
+    """Return the first request of the plan, to be validated. Raises RefusedError if the plan is
+    empty, or the controller might apply the request."""
     if not is_honoured(backend, view.dialects):
         raise RefusedError("this controller would apply a request to validate.")
     [plan] = view.judged.plans.select(["verdict", "steps"]).to_pylist()

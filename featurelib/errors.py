@@ -22,38 +22,38 @@ from typing import ClassVar
 
 
 class FeatureLibError(Exception):
-    """An error that the caller can act on. Programming errors do not belong to this tree."""
+    """An error that the caller can act on. Programming errors have other classes."""
 
     exit_code: ClassVar[int] = 2
     facts: Mapping[str, object] = MappingProxyType({})  # keys for programs, besides the message
 
 
 class InputError(FeatureLibError):
-    """An invalid file, table or argument of the caller; nothing was written."""
+    """An error because a file, table or argument is invalid; nothing was written."""
 
 
 class LandingError(InputError):
-    """A landing folder that is missing, empty or unreadable."""
+    """An error because a landing folder is missing, empty or unreadable."""
 
 
 class PlanError(InputError):
-    """A plan or approval file that cannot be read."""
+    """An error because a plan or approval file cannot be read."""
 
 
 class ConfigError(InputError):
-    """A configuration file or command line argument that cannot be used."""
+    """An error because a configuration file or command line argument is invalid."""
 
 
 class CredentialsError(ConfigError):
-    """A missing or unusable secret or file for the connection to a cluster."""
+    """An error because a secret or file for the connection is missing or unusable."""
 
 
 class TableError(InputError):
-    """A table whose schema is not the one this release reads and writes."""
+    """An error because a table has the schema of another release."""
 
 
 class RefusedError(FeatureLibError):
-    """The request was understood and declined; nothing was written."""
+    """An error because featurelib or the controller declined the request; nothing was written."""
 
     exit_code = 3
 
@@ -71,15 +71,15 @@ class RejectedError(RefusedError):
 
 
 class BusyError(RefusedError):
-    """An error because another run holds these tables, or this cluster."""
+    """An error because another process holds the tables or the cluster."""
 
 
 class JournalError(RefusedError):
-    """A request that cannot be recorded, so it is not sent."""
+    """An error because the journal cannot record a request; the request is not sent."""
 
 
 class OutcomeUnknownError(FeatureLibError):
-    """An error after which something may have been written: read the cluster, and resume."""
+    """An error after which the outcome of a request is unknown. Run `featurelib resume`."""
 
     exit_code = 4
 
@@ -91,9 +91,8 @@ class BackendError(FeatureLibError):
 
 
 class UnreachableError(BackendError):
-    """An error because no node of the cluster responded. `lines` are landing lines about the
-    queried nodes: none if the cluster itself never listed them. `reason` is the message without the
-    `advice` behind it."""
+    """An error because no node of the cluster responded. `lines`: landing lines about the queried
+    nodes; `reason`: the message without `advice`."""
 
     def __init__(self, reason: str, lines: Sequence[bytes] = (), advice: str = "") -> None:
         super().__init__(f"{reason} {advice}".rstrip())
@@ -101,7 +100,7 @@ class UnreachableError(BackendError):
 
 
 class ProtocolError(BackendError):
-    """A response without the shape that the protocol gives it."""
+    """An error because a response does not have the form that the protocol defines."""
 
 
 class NoEvidenceError(BackendError):
@@ -109,12 +108,13 @@ class NoEvidenceError(BackendError):
 
 
 class SurroundingsError(BackendError):
-    """A failing disk, store, worker or table file: fix it, and run again."""
+    """An error of the surroundings: disk, store, worker or table file."""
 
 
 @contextmanager
 def needing(need: str, extra: str) -> Iterator[None]:
-    """Turn an ImportError in the block into a ConfigError that says how to install `need`."""
+    """Convert an ImportError in the block to a ConfigError that says how to install the package.
+    `need`: a sentence with the missing package."""
     try:
         yield
     except ImportError as error:

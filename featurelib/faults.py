@@ -46,7 +46,7 @@ _TABLE = re.compile(r"(?:bronze|silver|gold)/[a-z_]+")
 
 @contextmanager
 def explaining(location: str) -> Iterator[None]:
-    """Turn known errors of disk, store or workers in the block into featurelib's own errors."""
+    """Convert known errors of disk, store or workers in the block to featurelib's errors."""
     try:
         yield
     except FeatureLibError:
@@ -58,8 +58,8 @@ def explaining(location: str) -> Iterator[None]:
 
 
 def explain(error: BaseException, location: str = "") -> FeatureLibError | None:
-    """Return featurelib's error for a known `error` of another program; None = unknown. `location`:
-    the place, if the error names no place."""
+    """Return featurelib's error for a known error of another program; None if unknown. `location`:
+    used if the error names no place."""
     if isinstance(error, FeatureLibError):
         return error
     text = _COLOURS.sub("", f"{type(error).__name__}: {error}")[:LONGEST_TEXT]
@@ -73,13 +73,13 @@ def explain(error: BaseException, location: str = "") -> FeatureLibError | None:
 
 
 def in_a_line(text: str) -> str:
-    """Return another program's message, often many coloured lines, as one line."""
+    """Return another program's message in one line without colours."""
     line = " ".join(_COLOURS.sub("", text).split())
     return clean(line.strip(": ."), LONGEST)
 
 
 def damaged(detail: str, location: str) -> SurroundingsError:
-    """Return the error about a missing or damaged file of a table, with advice for that table."""
+    """Return the error about a missing or damaged file of a table, with advice."""
     tables = _TABLE.findall(f"{location} {detail}")
     name = tables[0] if tables else ""
     advice = _FAULTS.restore.get(name) or _FAULTS.restore[name.partition("/")[0]]
@@ -91,7 +91,7 @@ def damaged(detail: str, location: str) -> SurroundingsError:
 
 
 class _Fault(msgspec.Struct, frozen=True):
-    """A row `fault` of faults.toml, which explains the fields."""
+    """A known error: a row `fault` in faults.toml, where the fields are explained."""
 
     patterns: list[str]
     error: Literal["BusyError", "ConfigError", "SurroundingsError"] | None = None
@@ -100,11 +100,11 @@ class _Fault(msgspec.Struct, frozen=True):
 
     @property
     def pattern(self) -> re.Pattern[str]:
-        """The pattern of all messages of this fault."""
+        """The pattern of all messages of this error."""
         return re.compile("|".join(self.patterns).replace("{file}", _FILE))
 
     def explain(self, detail: str, location: str) -> FeatureLibError:
-        """Return the error of this row, with its sentence filled in."""
+        """Return featurelib's error with the sentence of this row."""
         text = self.sentence.format(said=detail, where=location or self.nowhere, python=PYTHON)
         kind: type[FeatureLibError] = getattr(errors, self.error or "")
         return kind(text)

@@ -30,20 +30,20 @@ TEST_FEATURES = frozenset(
 
 
 def release_line(release: str) -> str:
-    """Return the release of a version, its first two numbers: `4.1` for `4.1.2`."""
+    """Return the first two numbers of a release: `4.1` for `4.1.2`."""
     return ".".join(release.split(".")[:2])
 
 
 def release_number(version: str) -> tuple[int, ...]:
-    """Return (4, 1) for the release `4.1.2` or the version `4.1-IV0`, () for another text, and a
-    higher number for `newer than 4.1`."""
+    """Return (4, 1) for `4.1.2` or `4.1-IV0`; () for another text; a higher number for `newer than
+    4.1`."""
     newer, _, release = version.rpartition(" ")
     number = (int(part) for part in release.split("-")[0].split(".")[:2] if part.isdigit())
     return (*number, *[1] * bool(newer))
 
 
 class Role(IntEnum):
-    """The role of a node: a combined node is both broker and controller."""
+    """The role of a node. A combined node has both roles."""
 
     BROKER = 0
     CONTROLLER = 1
@@ -68,7 +68,7 @@ class Witness(IntEnum):
 
 
 class UpgradeType(IntEnum):
-    """The UpgradeType of UpdateFeatures (KIP-778). 0 is no code: the field's default is 1."""
+    """The upgrade type in UpdateFeatures (KIP-778)."""
 
     UPGRADE = 1
     SAFE_DOWNGRADE = 2
@@ -85,7 +85,8 @@ class Verdict(StrEnum):
 
 
 class Phase(StrEnum):
-    """The phase of a cluster from its software's rolling upgrade to its finalized levels."""
+    """The phase of a cluster between the rolling upgrade of its software and the finalized
+    levels."""
 
     MIXED = "mixed software"
     SOAKING = "rolled, soaking"  # the software runs for less than min_ready_days
@@ -96,7 +97,7 @@ class Phase(StrEnum):
 
 
 class ClusterMode(StrEnum):
-    """The system that keeps a cluster's metadata: KRaft or ZooKeeper."""
+    """The system that stores a cluster's metadata: KRaft or ZooKeeper."""
 
     UNKNOWN = "mode not known"
     KRAFT = "KRaft"
@@ -105,7 +106,7 @@ class ClusterMode(StrEnum):
 
 
 class Severity(StrEnum):
-    """The weight of a finding, worst first."""
+    """The severity of a finding, worst first."""
 
     CRITICAL = "critical"  # a cluster is broken, or will be at the next restart
     BLOCKER = "blocker"  # a level cannot be finalized

@@ -49,7 +49,7 @@ _Entry = TypeVar("_Entry", bound="Remedy")
 
 
 class Issue(StrEnum):
-    """The reason why the usual remedy of a finding does not help."""
+    """The circumstance in which the usual remedy of a finding does not help."""
 
     LISTENER = "listener"  # Kafka shows that the node runs; only its listener did not respond
     SECRET = "secret"  # the cluster refused the collector's login
@@ -72,14 +72,14 @@ class Issue(StrEnum):
 
     @classmethod
     def of_error(cls, reason: str) -> Issue | None:
-        """Return why a cluster was not reached, from the text of the error; None = unknown."""
+        """Return the reason why a cluster was not reached, from an error text; None if unknown."""
         causes = {REFUSED_LOGIN: cls.SECRET, OTHER_SECURITY: cls.SECURITY}
         causes[OTHER_CLUSTER] = cls.OTHER_CLUSTER
         return next((issue for words, issue in causes.items() if words in reason), None)
 
 
 class Action(StrEnum):
-    """The name of a node remedy in findings.toml: the action for a node that blocks."""
+    """The actions for a blocking node; each names a remedy [[way]] in findings.toml."""
 
     REGISTER_NEWER = "register_newer"
     START_NEWER = "start_newer"
@@ -97,7 +97,7 @@ class Action(StrEnum):
 
 
 class When(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
-    """The conditions of a remedy; all must be true, and a missing condition is always true."""
+    """The conditions of a remedy. All must be true; an omitted condition is true."""
 
     cause: Issue | None = None
     needs: bool | None = None  # true: the level has a dependency that is not finalized
@@ -111,7 +111,7 @@ class When(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     metadata_version: Annotated[str, msgspec.Meta(pattern="^>=[0-9]+$")] | None = None
 
     def holds(self, facts: Mapping[str, object]) -> bool:
-        """Return true if the circumstances meet the conditions."""
+        """Return true if `facts` meet all conditions."""
         # a loop is faster than all(): most remedies have one
         for name, condition in self._conditions:
             if not _fits_condition(condition, facts.get(name)):
@@ -120,7 +120,7 @@ class When(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @cached_property
     def _conditions(self) -> tuple[tuple[str, object], ...]:
-        """The conditions that are set, by name."""
+        """Return (name, value) of the conditions that are set."""
         conditions = ((name, getattr(self, name)) for name in self.__struct_fields__)
         return tuple((name, value) for name, value in conditions if value is not None)
 
@@ -134,7 +134,7 @@ def _fits_condition(condition: object, value: object) -> bool:
 
 
 class Remedy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A remedy of a finding and its conditions; `message` replaces the finding's message."""
+    """A remedy of a finding, and its conditions. `message`: replaces the finding's message."""
 
     text: str
     command: str = ""
@@ -143,24 +143,25 @@ class Remedy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def texts(self) -> tuple[str, str, str]:
-        """The texts of the remedy, which may have placeholders."""
+        """The texts of the remedy. They may contain placeholders."""
         return self.message, self.text, self.command
 
 
 class NodeRemedy(Remedy, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The remedy for a node that blocks; its text follows the node's name."""
+    """The remedy for a blocking node. The text follows the node's name."""
 
     action: Action
 
     def of(self, node_id: int, release: str, address: str = "") -> Remedy:
-        """Return the remedy for a node. `release`, `address`: as in `software` and `filled`."""
+        """Return the remedy with its placeholders filled in. `release`: "" = unknown; `address`: of
+        a broker, "" = unknown."""
         values = {"node": node_id, "software": software(release)}
         command = filled(self.command.format_map(values), address)
         return Remedy(text=self.text.format_map(values), command=command)
 
 
 class Todo(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The verb of a task, and its urgency: the lowest rank comes first."""
+    """The verb and the urgency of a task; rank 1 is the most urgent."""
 
     verb: Verb
     rank: int
@@ -192,17 +193,17 @@ class FindingRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @property
     def remedy(self) -> str:
-        """The text of the usual remedy: the last one, which has no conditions."""
+        """The text of the usual remedy, which is the last one."""
         return self.remedies[-1].text
 
     @property
     def command(self) -> str:
-        """The command of the usual remedy; "" if there is no command."""
+        """The command of the usual remedy; "" without command."""
         return self.remedies[-1].command
 
     @property
     def first_fact(self) -> str | None:
-        """The name of the first fact, which is the observation; None = the code has no facts."""
+        """The name of the first fact, the observation; None without facts."""
         return next(iter(self.facts), None)
 
     @property
@@ -212,14 +213,13 @@ class FindingRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @property
     def texts(self) -> str:
-        """The texts of the row, joined; they may have placeholders."""
+        """The joined texts of the row. They may contain placeholders."""
         return " ".join((self.statement, *(text for item in self.remedies for text in item.texts)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """The texts of a finding: message, consequence, action, command and source. All but the message
-    may be empty."""
+    """The texts of a finding. All except the message may be ""."""
 
     message: str
     consequence: str = ""
@@ -235,18 +235,18 @@ class Advice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeAdvice(Advice):
-    """The texts of a finding whose action may name several nodes. `remedy`: the parts of the action
-    around the node's name; () = the action names no node."""
+    """The texts of a finding about nodes. `remedy`: the action split at the node's name; () = it
+    names no node."""
 
     remedy: tuple[str, ...] = ()
 
     @property
     def remedy_key(self) -> tuple[str, ...]:
-        """The action without its node; findings with equal keys get one common action."""
+        """The action without its node. Findings with equal keys share one action."""
         return self.remedy or (self.action,)
 
     def action_for(self, nodes: str) -> str:
-        """Return the action for several nodes, such as `brokers 2-5`."""
+        """Return the action for several nodes, for example `brokers 2-5`."""
         return nodes.join(self.remedy) or self.action
 
 
@@ -256,22 +256,22 @@ def places_of(text: str) -> set[str]:
 
 
 def joined(*sentences: str) -> str:
-    """Return sentences joined to one text, without empty sentences."""
+    """Return the non-empty sentences joined to one text."""
     return " ".join(filter(None, sentences))
 
 
 def first_fit(entries: Sequence[_Entry], facts: Mapping[str, object]) -> _Entry:
-    """Return the first entry whose conditions `facts` meet."""
+    """Return the first entry whose conditions are met by `facts`."""
     return next(entry for entry in entries if entry.when.holds(facts))
 
 
 def filled(command: str, address: str) -> str:
-    """Return a command with `address` in place of its placeholder, unless it is ""."""
+    """Return a command with `address` instead of HOST:PORT; unchanged if `address` is ""."""
     return command.replace(ANY_ADDRESS, shlex.quote(address)) if address else command
 
 
 def software(release: str) -> str:
-    """Return the text for software of `release` or later; "" = the release is unknown."""
+    """Return a noun phrase for software of `release` or later; "" = unknown release."""
     text = f"Kafka {release} or later"
     return text if release else "software that supports the finalized and the requested levels"
 
@@ -289,18 +289,18 @@ def rule_rows() -> dict[str, FindingRow]:
 
 
 def row_of(code: str) -> FindingRow | None:
-    """Return the row of a finding's or rule's code; None = another release's code."""
+    """Return the texts of a finding or rule code; None if this release does not know the code."""
     return finding_rows().get(code) or rule_rows().get(code)
 
 
 @cache
 def ways() -> tuple[NodeRemedy, ...]:
-    """Return the remedies for blocking nodes in findings.toml, in order."""
+    """Return all remedies [[way]] for blocking nodes in findings.toml."""
     return msgspec.convert(_load("findings.toml")["way"], tuple[NodeRemedy, ...])
 
 
 def way_of(action: Action) -> NodeRemedy:
-    """Return the remedy for a blocking node with this action."""
+    """Return the remedy [[way]] with this action."""
     return next(remedy for remedy in ways() if remedy.action is action)
 
 
@@ -312,14 +312,14 @@ def tags() -> dict[str, str]:
 
 @cache
 def tagged(*names: str) -> frozenset[str]:
-    """Return the codes that have any of these tags. Raises KeyError for an unknown tag."""
+    """Return the codes that have at least one of these tags. Raises KeyError for an unknown tag."""
     codes = frozenset(name for name in names if tags()[name])
     rows = (finding_rows() | rule_rows()).items()
     return frozenset(code for code, row in rows if not row.tags.isdisjoint(codes))
 
 
 def code_of(tag: str) -> str:
-    """Return the code of the only row with this tag."""
+    """Return the only code with this tag."""
     [code] = tagged(tag)
     return code
 
@@ -345,9 +345,8 @@ def _read(name: str) -> dict[str, FindingRow]:
 
 
 def check_row(file: str, text: str, code: str) -> FindingRow:
-    """Return the checked row of a code. Raises ValueError, with file and line, for an unknown key,
-    condition, tag or fact; a placeholder that is no fact; a command that a shell cannot read; and
-    if not exactly the last remedy has no conditions."""
+    """Return the checked row of a code. Raises ValueError, with file and line, for invalid keys,
+    conditions, tags, facts, placeholders or commands."""
     table, at = _parsed(text)[code], 0
     try:
         row = msgspec.convert(table, FindingRow)
@@ -364,7 +363,7 @@ def check_row(file: str, text: str, code: str) -> FindingRow:
 
 
 def _faults(row: FindingRow) -> Iterator[tuple[str, int]]:
-    """Yield (fault, number of the remedy) for a row; 0 = the row itself."""
+    """Yield (fault, number of the remedy) for a row. Number 0 = the row itself."""
     if unknown := row.tags - tags().keys():
         yield f"has the unknown tag {min(unknown)}. Add it to [tags].", 0
     if strangers := row.facts.keys() - set(FACTS.names):

@@ -66,11 +66,11 @@ _LISTED = 12
 
 
 class Lake:
-    """The tables below one folder or URI: the nightly's own, or those of a catalog's schema."""
+    """The tables in one folder, or in a catalog's schema."""
 
     def __init__(self, root: str) -> None:
-        """Open the tables below `root`. An object store's options come from the environment, as
-        deltalake reads them. Raises ConfigError for a missing folder."""
+        """Open the tables in `root`. Options of an object store come from the environment. Raises
+        ConfigError if the folder does not exist."""
         self.root = root.rstrip("/") or "/"
         self._open: dict[tuple[str, int | None], TableReader] = {}
         if is_name(root) and not Path(root).is_dir():
@@ -87,7 +87,7 @@ class Lake:
 
     @cached_property
     def runs(self) -> TableRows:
-        """The rows of gold.audit_run, newest first. Raises NoEvidenceError without a run."""
+        """The rows of gold.audit_run, newest first. Raises NoEvidenceError if there is no run."""
         table = self.read(AUDIT_RUN)
         if len(table) == 0:
             raise NoEvidenceError(
@@ -96,11 +96,11 @@ class Lake:
         return table.take(np.argsort(-table.numbers("run"), kind="stable"))
 
     def run(self, run: int | None = None) -> int:
-        """Return `run` if it exists; for None the newest run. Raises ConfigError."""
+        """Return `run`, or the newest run for None. Raises ConfigError if it does not exist."""
         return int(self.night(run)["run"])
 
     def night(self, run: int | None = None) -> dict[str, Any]:
-        """Return the row of gold.audit_run of a run, None means the newest. Raises ConfigError."""
+        """Return a run's row of gold.audit_run; None = the newest run. Raises ConfigError."""
         nights: list[dict[str, Any]] = self.runs.to_pylist()
         if (night := next((row for row in nights if run in (None, row["run"])), None)) is not None:
             return night
@@ -112,11 +112,11 @@ class Lake:
         )
 
     def as_of(self, run: int | None = None) -> int:
-        """Return the time, in microseconds, as of which a run judged."""
+        """Return the time as of which a run judged, microseconds."""
         return microseconds(self.night(run)["as_of"])
 
     def version_if_whole(self, table: Table) -> int | None:
-        """Return the version of a local table, or None if a log file is missing or was changed."""
+        """Return the version of a local table; None if a log file is missing or changed."""
         opened = self._opened(table, None).opened
         files = opened.get_add_actions(flatten=True)
         paths = [Path(self.place(table), unquote(path)) for path in files["path"].to_pylist()]
@@ -131,8 +131,8 @@ class Lake:
         cluster: str | None = None,
         columns: Sequence[str] | None = None,
     ) -> TableRows:
-        """Return the rows of one run from a gold table. `run` None means the newest run, `cluster`
-        None all clusters. Raises SurroundingsError if the table lost the run's commit."""
+        """Return one run's rows of a gold table. None = newest run, all clusters. Raises
+        SurroundingsError if the run's commit is lost."""
         conditions: list[Wanted] = [("run", "=", number := self.run(run))]
         if cluster is not None:
             conditions.append(("cluster", "=", cluster))
@@ -144,7 +144,7 @@ class Lake:
         return self.read(table, conditions, columns)
 
     def judged(self, run: int | None = None, cluster: str | None = None) -> Judged:
-        """Return the judgement of a run, of all clusters or of one."""
+        """Return the judgement of a run, about all clusters or `cluster`."""
         return Judged(
             findings=self.rows(FINDINGS, run=run, cluster=cluster, columns=FOUND),
             incompatible=self.rows(INCOMPATIBLE_BROKERS, run=run, cluster=cluster),
@@ -153,12 +153,12 @@ class Lake:
         )
 
     def history(self, table: Table, clusters: Sequence[str], run: int | None = None) -> TableRows:
-        """Return all rows of a silver history about these clusters, of runs up to `run`."""
+        """Return all rows of a silver history about these clusters, up to `run`."""
         key: Wanted = ("cluster", "in", list(clusters))
         return self.read(table, [key, ("run", "<=", self.run(run))])
 
     def clusters(self, run: int | None = None) -> list[str]:
-        """Return the ids of the clusters of one run, sorted."""
+        """Return the sorted cluster ids of a run."""
         return sorted(self.rows(UPGRADE_PLANS, run=run, columns=["cluster"])["cluster"].to_pylist())
 
     def expect_cluster(
@@ -203,7 +203,7 @@ class Lake:
         return rows
 
     def snapshots(self, run: int | None = None, conditions: Sequence[Wanted] = ()) -> TableRows:
-        """Return snapshot rows that a run judged: all, or those that meet all `conditions`."""
+        """Return the snapshot rows that a run judged and that meet all `conditions`."""
         # The version of the snapshot table that the run judged; None means the newest.
         inputs = {table["table"]: table["version"] for table in self.night(run)["inputs"] or ()}
         snapshot_version = inputs.get(CLUSTER_SNAPSHOT.full_name)
@@ -216,8 +216,7 @@ class Lake:
         columns: Sequence[str] | None = None,
         version: int | None = None,
     ) -> TableRows:
-        """Return the rows of a table that meet all `conditions`. Bounds skip files and row
-        groups."""
+        """Return the rows of a table that meet all `conditions`."""
         opened, names = self._opened(table, version), columns or table.schema.names
         from featurelib import arrow  # pyarrow is installed, because the table could be opened
 
@@ -235,13 +234,13 @@ class Lake:
 
     @cached_property
     def _is_schema(self) -> bool:
-        """True if the tables have the layout of a catalog's schema."""
+        """True if the tables are those of a catalog's schema."""
         from deltalake import DeltaTable
 
         return DeltaTable.is_deltatable(f"{self.root}/{AUDIT_RUN.name_in_schema}")
 
     def _opened(self, table: Table, version: int | None) -> TableReader:
-        """Return an opened reader of a table. Raises NoEvidenceError, TableError, ConfigError."""
+        """Open a table for reading. Raises NoEvidenceError, TableError, ConfigError."""
         if (table.full_name, version) in self._open:
             return self._open[table.full_name, version]
         with needing("reading tables needs the packages deltalake and pyarrow", "lake"):
@@ -277,8 +276,7 @@ class Lake:
 
 
 class TableReader:
-    """A reader of one version of a table (None means the newest) at a folder or URI, through
-    deltalake, whose `options` it takes. Open it first."""
+    """A reader of one version of a table (None = newest) through deltalake. Call `open` first."""
 
     opened: DeltaTable
 
@@ -290,8 +288,8 @@ class TableReader:
         self._entries: Entries | None = None  # the files of the log when it was read
 
     def open(self) -> Self:
-        """Read the log of the table, again only if its files changed. Raises TableNotFoundError,
-        and SurroundingsError for a damaged log."""
+        """Read the table's log if its files changed. Raises TableNotFoundError; SurroundingsError
+        if the log is damaged."""
         from deltalake import DeltaTable
 
         try:  # listed before it is read, so that no commit is missed
@@ -306,8 +304,7 @@ class TableReader:
 
     @cached_property
     def dataset(self) -> Dataset | None:
-        """The files of the table with their bounds; None means only Spark can read it, because of
-        deletion vectors or renamed columns."""
+        """The files of the table with their bounds; None if only Spark can read the table."""
         if self.opened.protocol().min_reader_version > 1:
             return None
         # Arrow's own file system: deltalake's threads call Python while the process ends.
@@ -316,8 +313,8 @@ class TableReader:
         return dataset
 
     def fetch(self, conditions: Sequence[Wanted], names: Sequence[str]) -> pa.Table | None:
-        """Return columns of the rows that meet all `conditions`; None means only Spark can read the
-        table. Bounds skip files, and groups within files. Raises SurroundingsError."""
+        """Return columns of the rows that meet all `conditions`; None if only Spark can read the
+        table. Raises SurroundingsError."""
         from featurelib import arrow
 
         try:
@@ -347,8 +344,8 @@ def places(read: Read, lines: Mapping[int, int], cluster: str | None = None) -> 
 
 
 def lines_of(findings: TableRows, part: Container[str] | None = None) -> dict[int, int]:
-    """Return line_id → time of observation (microseconds) of the landing lines behind findings;
-    `part`: the clusters, None means all."""
+    """Return line id → observation time (microseconds) of the landing lines behind findings.
+    `part`: the clusters, None = all."""
     columns = (findings.numbers(name).tolist() for name in ("line_id", "observed_at"))
     rows = zip(findings["cluster"].to_pylist(), *columns, strict=True)
     return {
@@ -359,13 +356,12 @@ def lines_of(findings: TableRows, part: Container[str] | None = None) -> dict[in
 
 
 def place(row: Mapping[str, Any]) -> str:
-    """Return the place of a line of bronze, as `file:line`."""
+    """Return the origin of a bronze line as `file:line`."""
     return f"{row['source_file'].removeprefix('file:')}:{row['line_number']}"
 
 
 def read_quarantine(read: Read, runs: Sequence[Wanted], most: int) -> tuple[int, list[LeftOut]]:
-    """Return the number of quarantined lines of these runs, and the first `most`, newest run first.
-    Bounds skip files without quarantined lines."""
+    """Return (number of quarantined lines of these runs, the first `most`, newest run first)."""
     columns = ["run", "source_file", "line_number", "reason", "cluster"]
     bad = read(LANDING_LINE, [*runs, ("reason", "is not null", None)], columns)
     first = nsmallest(
@@ -375,8 +371,8 @@ def read_quarantine(read: Read, runs: Sequence[Wanted], most: int) -> tuple[int,
 
 
 def night_before(read: Read, run: int) -> tuple[list[Row], Judgement | None, list[Row], set[Node]]:
-    """Return the rows of gold.audit_run up to a run; and of the run before it: cluster → judgement
-    (None for the first run), levels and ceilings, and the nodes that did not respond."""
+    """Return (rows of gold.audit_run up to a run, cluster → judgement of the run before, its level
+    rows, its silent nodes). The judgement is None for the first run."""
     nights = read(AUDIT_RUN, [("run", "<=", run)], None).to_pylist()
     before = max((night["run"] for night in nights if night["run"] < run), default=None)
     if before is None:
@@ -398,8 +394,8 @@ def night_before(read: Read, run: int) -> tuple[list[Row], Judgement | None, lis
 
 
 def is_outdated(table: Table, properties: Mapping[str, str], path: str) -> bool:
-    """Return true if an earlier release wrote a table that is rebuilt from others. Raises
-    TableError for a table of a newer release."""
+    """Return true if an earlier release wrote the table, so that it must be rebuilt. Raises
+    TableError if a newer release wrote it."""
     version = properties.get(VERSION_PROPERTY, "none")
     if not version.isdecimal() or int(version) > table.version:
         raise TableError(
@@ -411,9 +407,8 @@ def is_outdated(table: Table, properties: Mapping[str, str], path: str) -> bool:
 
 
 def log_entries(path: str, options: Mapping[str, str] | None = None) -> Entries:
-    """Return the log files of a Delta table, by name. Raises OSError, and SurroundingsError if a
-    file is empty, as after a power failure: readers would take it for a commit of nothing, and lose
-    rows silently."""
+    """Return the log files of a Delta table by name. Raises OSError; SurroundingsError for an empty
+    file, which readers would take as an empty commit."""
     from pyarrow.fs import FileSelector
 
     files = files_at(path, options).get_file_info(FileSelector("_delta_log"))
@@ -424,7 +419,7 @@ def log_entries(path: str, options: Mapping[str, str] | None = None) -> Entries:
 
 
 def files_at(path: str, options: Mapping[str, str] | None = None) -> FileSystem:
-    """Return the file system below a folder or URI; `options` are deltalake's."""
+    """Return the file system rooted at a folder or URI. `options`: as for deltalake."""
     from pyarrow.fs import LocalFileSystem, PyFileSystem, SubTreeFileSystem
 
     if "://" not in path:

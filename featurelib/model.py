@@ -33,13 +33,13 @@ class Move:
 
     @property
     def is_upgrade(self) -> bool:
-        """True if the level rises."""
+        """True if the level increases."""
         return self.upgrade_type == UpgradeType.UPGRADE.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """An UpdateFeatures request; `timeout_ms` is above 0."""
+    """An UpdateFeatures request. `timeout_ms`: above 0."""
 
     updates: Filled[Move]
     timeout_ms: Annotated[int, Meta(ge=1, le=HIGHEST_INT32)]
@@ -47,7 +47,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RangeGroup:
-    """A group of nodes with equal ranges. `ranges` maps a feature to (min, max)."""
+    """A group of nodes with equal ranges. `ranges`: feature → (min, max)."""
 
     brokers: tuple[NodeId, ...]
     controllers: tuple[NodeId, ...]
@@ -69,7 +69,7 @@ class Requirements:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValueChange:
-    """The value of a configuration on some brokers, before and after. None means unknown."""
+    """The value of a configuration key on some brokers, before and after; None = unknown."""
 
     brokers: tuple[int, ...]
     before: str | None
@@ -106,7 +106,7 @@ class Guards:
     managed_features: tuple[str, ...] | None = ()
 
     def manages(self, feature: str) -> bool:
-        """Return true if another owner finalizes this feature."""
+        """Return true if the cluster's manager finalizes this feature."""
         return self.managed_features is None or feature in self.managed_features
 
 
@@ -131,7 +131,7 @@ class Plan:
 
     @property
     def moves(self) -> tuple[Move, ...]:
-        """The level changes of all steps, in the order in which they are sent."""
+        """The level changes of all steps, in sending order."""
         return tuple(move for step in self.steps for move in step.updates)
 
 
@@ -157,12 +157,12 @@ class Reason(Advice):
 
     @property
     def role(self) -> str | None:
-        """The role of the node, `broker` or `controller`. None means the whole cluster."""
+        """The role of the node: `broker` or `controller`; None = the whole cluster."""
         return self.node.partition(" ")[0] or None
 
     @property
     def node_id(self) -> int | None:
-        """The id of the node. None means the whole cluster."""
+        """The id of the node; None = the whole cluster."""
         return int(self.node.partition(" ")[2]) if self.node else None
 
 
@@ -184,7 +184,7 @@ class Recipient:
 
     @property
     def title(self) -> str:
-        """The name of the node: `controller 3` or `broker 1`."""
+        """The role and the id as text: `controller 3`, `broker 1`."""
         return f"{self.role} {self.node}"
 
 
@@ -202,7 +202,7 @@ class Passed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotPassed:
-    """The result that an earlier request may still be applied. `why` names the missing data and the
+    """The result that an earlier request may still be applied. `why`: the missing data, and the
     next step."""
 
     why: str

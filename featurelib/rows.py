@@ -34,7 +34,7 @@ _FIRST_DAY = _EPOCH.date().toordinal()
 
 
 def pick(values: Int, at: Int, absent: int) -> Int:
-    """Return the `values` at the positions `at`, with `absent` for position -1."""
+    """Return `values[at]`, with `absent` where a position is -1."""
     if len(values) == 0:
         return np.full(len(at), absent, dtype=np.int64)
     picked = values[np.maximum(at, 0)]
@@ -43,15 +43,15 @@ def pick(values: Int, at: Int, absent: int) -> Int:
 
 
 def spread(first: Int, count: Int) -> tuple[Int, Int]:
-    """Return the entries of runs: run i has `count[i]` entries from `first[i]` on. Result: the run
-    of each entry, and each entry's position."""
+    """Return (run of each entry, position of each entry) for runs of positions: run i has
+    `count[i]` positions from `first[i]` on."""
     run = np.repeat(np.arange(len(count)), count)
     return run, np.repeat(first - (np.cumsum(count) - count), count) + np.arange(len(run))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Numbers:
-    """A column of numbers; `of` is their type, such as microseconds, days since 1970, or flags."""
+    """A column of numbers. `of`: their type, such as microseconds or flags."""
 
     values: Int
     of: Scalar
@@ -60,7 +60,7 @@ class Numbers:
         return len(self.values)
 
     def take(self, at: Int) -> Numbers:
-        """Return the values at the positions `at`; position -1 gives null."""
+        """Return the values at the positions `at`; null at position -1."""
         return Numbers(values=pick(self.values, at, NONE), of=self.of)
 
     def to_pylist(self) -> list[Any]:
@@ -77,7 +77,7 @@ class Numbers:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Texts:
-    """A column of texts: `words[codes]`, null if a code is -1. `words` may repeat a word."""
+    """A column of texts: row i is `words[codes[i]]`, null if the code is -1."""
 
     words: Sequence[str]
     codes: Int
@@ -86,7 +86,7 @@ class Texts:
         return len(self.codes)
 
     def take(self, at: Int) -> Texts:
-        """Return the texts at the positions `at`; position -1 gives null."""
+        """Return the texts at the positions `at`; null at position -1."""
         return Texts(words=self.words, codes=pick(self.codes, at, -1))
 
     def equal(self, text: str) -> Bool:
@@ -117,7 +117,7 @@ class Cells:
         return lengths
 
     def take(self, at: Int) -> Cells:
-        """Return the bytes at the positions `at`; position -1 gives empty bytes."""
+        """Return the bytes at the positions `at`; empty bytes at position -1."""
         starts, ends = pick(self.ends[:-1], at, 0).tolist(), pick(self.ends[1:], at, 0).tolist()
         cells = zip(starts, ends, strict=True)
         return cells_of([bytes(self.data[start:end]) for start, end in cells])
@@ -130,7 +130,7 @@ class Cells:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Lists:
-    """A column of lists: row i has the next `size[i]` entries of `of`; size -1 = null."""
+    """A column of lists. Row i has the next `size[i]` entries of `of`; size -1 = null."""
 
     size: Int
     of: Texts | TableRows
@@ -139,7 +139,7 @@ class Lists:
         return len(self.size)
 
     def take(self, at: Int) -> Lists:
-        """Return the lists at the positions `at`; position -1 gives null."""
+        """Return the lists at the positions `at`; null at position -1."""
         size, count = pick(self.size, at, -1), np.maximum(self.size, 0)
         first = pick(np.cumsum(count) - count, at, 0)
         _, entries = spread(first, np.maximum(size, 0))
@@ -156,7 +156,7 @@ Column = Union[Numbers, Texts, Cells, Lists, "TableRows"]  # TableRows: rows of 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TableRows:
-    """The rows of a schema: a column of equal length for each of its names."""
+    """The rows of a schema: one column per name, all of equal length."""
 
     schema: Schema
     columns: Mapping[str, Column] = field(repr=False)
@@ -174,25 +174,25 @@ class TableRows:
         return column.values
 
     def texts(self, name: str) -> Texts:
-        """Return the column `name`, which has texts."""
+        """Return the text column `name`."""
         column = self.columns[name]
         assert isinstance(column, Texts)
         return column
 
     def cells(self, name: str) -> Cells:
-        """Return the column `name`, which has bytes."""
+        """Return the bytes column `name`."""
         column = self.columns[name]
         assert isinstance(column, Cells)
         return column
 
     def lists(self, name: str) -> Lists:
-        """Return the column `name`, which has lists."""
+        """Return the list column `name`."""
         column = self.columns[name]
         assert isinstance(column, Lists)
         return column
 
     def take(self, at: Int) -> TableRows:
-        """Return the rows at the positions `at`; position -1 gives nulls."""
+        """Return the rows at the positions `at`; nulls at position -1."""
         return TableRows(
             schema=self.schema, columns={name: of.take(at) for name, of in self.columns.items()}
         )
@@ -203,7 +203,7 @@ class TableRows:
         return TableRows(schema=self.schema.select(names), columns=columns)
 
     def replace(self, **columns: Column | Int) -> TableRows:
-        """Return the rows with new values in these columns."""
+        """Return the rows with these columns replaced."""
         replaced = {name: _column(self.schema[name], values) for name, values in columns.items()}
         return TableRows(schema=self.schema, columns={**self.columns, **replaced})
 
@@ -215,7 +215,7 @@ class TableRows:
 
 
 def make_rows(schema: Schema, count: int, columns: Mapping[str, Column | Int]) -> TableRows:
-    """Return `count` rows of a schema with these columns; other columns are null."""
+    """Return `count` rows of a schema. Columns not in `columns` are null."""
     made = {
         name: _column(kind, columns[name]) if name in columns else nulls(kind, count)
         for name, kind in schema.fields
@@ -270,7 +270,8 @@ def cells_of(values: Sequence[bytes]) -> Cells:
 
 
 def join_rows(parts: Sequence[TableRows]) -> TableRows:
-    """Return rows of one schema joined in order; there must be at least one part."""
+    """Return the rows of all `parts` in order. All parts have one schema; at least one is
+    needed."""
     schema = parts[0].schema
     joined = {name: _join([part[name] for part in parts]) for name in schema.names}
     return TableRows(schema=schema, columns=joined)
@@ -293,7 +294,7 @@ def _join(parts: Sequence[Any]) -> Any:
 
 
 def join_texts(parts: Sequence[Texts]) -> Texts:
-    """Return columns of texts joined in order; each distinct word is kept once."""
+    """Return text columns joined in order. Each distinct word is stored once."""
     first: dict[int, int] = {}
     words: list[str] = []
     codes: list[Int] = []

@@ -20,7 +20,7 @@ import numpy as np
 
 
 class Scalar(StrEnum):
-    """The type of a single value, by Arrow's name."""
+    """The type of a single value, named as in Arrow."""
 
     BOOL = "bool"
     SHORT = "int16"
@@ -41,7 +41,7 @@ class ListOf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schema:
-    """The columns of a row, in order, each with its type; every value may be null."""
+    """The names and types of a row's columns, in order. Every value may be null."""
 
     fields: tuple[tuple[str, Kind], ...]
 
@@ -93,8 +93,8 @@ _KINDS = {name: kind for kind, names in _NAMES.items() for name in names.split()
 
 
 def columns(names: str, **lists: ListOf | Schema) -> Schema:
-    """Return a schema of the columns `names`, each with the type of its name; `lists`: types of
-    columns with lists."""
+    """Return a schema with the columns `names`, whose names decide their types. `lists`: types of
+    list columns."""
     kinds: dict[str, Kind] = {**_KINDS, **lists}
     return Schema.of((name, kinds.get(name, TEXT)) for name in names.split())
 
@@ -107,7 +107,7 @@ _LISTS = {"name": "names", "text": "texts"}
 
 
 def _stored_as(part: str, field: str) -> str:
-    """Return the storage type of a field in snapshot.toml. Raises ValueError for a wrong mark."""
+    """Return the storage type of a field in snapshot.toml. Raises ValueError if it is invalid."""
     mark, _, kind = _PARTS[part][field].partition(" ")
     if not (kind if mark == "content" else mark in _STORED_AS and not kind):
         marks = f"{', '.join(_STORED_AS)}, or content with a type"

@@ -71,7 +71,7 @@ _OTHERS = f"{ADDRESSES}, or name what was read of it (--tables FOLDER, --capture
 
 
 class Ways(TypedDict, total=False):
-    """The options of Wanted that reach a live cluster, and those that name files."""
+    """The options of Wanted that reach a live cluster or name files."""
 
     bootstrap: str | None
     controllers: str | None
@@ -102,19 +102,19 @@ class Wanted:
 
     @property
     def addresses(self) -> dict[str, str]:
-        """The addresses in options, which replace the inventory's: option → value."""
+        """The addresses in the options: option → value. They replace the inventory's addresses."""
         options = {name: getattr(self, name) for name in WAYS}
         return {name: value for name, value in options.items() if value is not None}
 
     @property
     def addresses_anywhere(self) -> dict[str, str]:
-        """The addresses in options, with absolute paths, so that they are valid in any folder."""
+        """The addresses in the options, with absolute paths."""
         return self.addresses | ({"file": os.path.abspath(self.file)} if self.file else {})
 
     @property
     def ways(self) -> tuple[str, str]:
-        """The options (each after a blank) with which another command reads this evidence; and the
-        options for a time after a change, without stored evidence, which cannot show the change."""
+        """The options, each after a blank, for another command: (to read the same data, to read the
+        cluster again after a change)."""
         later = replace(self, capture=None, tables=None, run=None)
         if later != self:
             later = replace(later, as_of=None)
@@ -122,12 +122,12 @@ class Wanted:
 
     @property
     def of_files(self) -> str:
-        """The options, each after a blank, that name inventory, settings and overlay."""
+        """The options, each after a blank, for inventory, settings and overlay."""
         return Wanted(fleet=self.fleet, config=self.config, overlay=self.overlay)._text
 
     def later(self, entry: FleetEntry) -> str:
-        """Return the options for a plan after a change: with a live query or, if the inventory has
-        no address, with landing files that are collected then."""
+        """Return the options for a plan after a change. They read the live cluster or, without
+        address, newly collected files."""
         options_now, later = replace(self, run=None).ways
         return later if entry.is_reachable else options_now
 
@@ -144,7 +144,8 @@ class Wanted:
 
     @property
     def is_stored(self) -> bool:
-        """True if options name landing files or tables. Raises ConfigError for a contradiction."""
+        """True if the options name landing files or tables. Raises ConfigError if they contradict
+        each other."""
         stored = [name for name in ("capture", "tables") if getattr(self, name) is not None]
         options = [f"--{name}" for name in (*stored, *self.addresses)]
         if stored and len(options) > 1:
@@ -167,8 +168,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReachedCluster:
-    """A cluster and how to connect to it. `entry.id` "" = the id is found when the cluster
-    responds."""
+    """A cluster and its connection settings. `entry.id` "" = unknown until the cluster responds."""
 
     entry: FleetEntry
     fleet: Fleet
@@ -176,12 +176,13 @@ class ReachedCluster:
     timeout: float = TIMEOUT_SECONDS
 
     def open(self) -> Backend:
-        """Return the backend of the cluster; the caller closes it. Raises ConfigError."""
+        """Connect to the cluster and return its backend, which the caller closes. Raises
+        ConfigError."""
         return open_backend(self.entry, self.catalogue, timeout=self.timeout)
 
     @contextmanager
     def watcher(self, max_age: int, say: Say) -> Iterator[Watcher]:
-        """Yield a watcher for reading and changing the cluster; `max_age` in microseconds."""
+        """Yield a watcher, which reads and changes the cluster. `max_age`: microseconds."""
         with closing(self.open()) as backend:
             yield Watcher(
                 backend=backend,
@@ -192,14 +193,14 @@ class ReachedCluster:
             )
 
     def entry_of(self, cluster_id: str) -> FleetEntry:
-        """Return the inventory's entry of the cluster that responded, whatever address was used; if
-        the inventory lacks it, the given entry."""
+        """Return the inventory entry of the cluster that responded; without entry, the one used to
+        connect."""
         return self.fleet.of(cluster_id, self.entry)
 
 
 def choose(options: Wanted, fleet: Fleet, source: str, advice: str = ADDRESSES) -> FleetEntry:
-    """Return the inventory entry of the named cluster, with addresses from options; without a name
-    a new entry. `source`: the inventory's file. Raises ConfigError."""
+    """Return the inventory entry of the named cluster, or a new entry, with addresses from options.
+    `source`: the inventory file. Raises ConfigError."""
     cluster = options.cluster
     ways: dict[str, object] = {
         "bootstrap": _split(options.bootstrap),
@@ -234,7 +235,7 @@ def choose(options: Wanted, fleet: Fleet, source: str, advice: str = ADDRESSES) 
 
 
 def lists_none(source: str) -> str:
-    """Return the advice for an inventory without clusters; its file may not exist."""
+    """Return the advice for an empty or missing inventory."""
     folder, line = Path(source).parent, "featurelib inventory import --bootstrap HOST:PORT"
     make = "" if folder.is_dir() else f"mkdir -p {shlex.quote(str(folder))} && "
     return f"{source} lists no cluster yet. Add one:\n  {make}{line} >> {shlex.quote(source)}"
@@ -297,7 +298,8 @@ def _split(text: str | None) -> tuple[str, ...]:
 
 
 def find_tables(tables: str | None) -> str:
-    """Return the folder of the tables, from option or settings. Raises ConfigError."""
+    """Return the folder of the tables from option or settings. Raises ConfigError if it is not
+    set."""
     folder, _ = find_place("tables", tables)
     if folder is None:
         raise ConfigError(
@@ -314,7 +316,7 @@ def demo_places() -> dict[str, str]:
 
 
 def relative(path: Path) -> Path:
-    """Return a path relative to the current folder, as a user types it."""
+    """Return a path relative to the current folder if it is inside this folder."""
     folder = Path.cwd()
     return path.relative_to(folder) if path.is_relative_to(folder) else path
 
@@ -324,7 +326,7 @@ def relative(path: Path) -> Path:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """The data of one cluster, its inventory entry, and the data's origin."""
+    """The data of one cluster, with its inventory entry and origin."""
 
     view: ClusterView
     entry: FleetEntry
@@ -337,22 +339,22 @@ class Source:
 
     @property
     def muted(self) -> InForce:
-        """The mutes that apply to this cluster at the time of the data."""
+        """The mutes that are valid for this cluster at the time of its data."""
         as_of = self.view.newest if self.inputs.as_of is None else self.inputs.as_of
         return InForce(mutes=self.mutes, cluster=self.view.cluster_id, as_of=as_of)
 
     @property
     def name(self) -> str:
-        """The cluster's name in messages."""
+        """The cluster's name for messages."""
         return self.entry.title or self.view.cluster_id
 
     @property
     def argument(self) -> str:
-        """The cluster's name as an argument of commands."""
+        """The cluster's name for command lines."""
         return self.entry.argument or self.view.cluster_id
 
     def places(self, lines: Iterable[tuple[int, int]]) -> dict[int, str]:
-        """Return line_id → `file:line` for (line_id, time in microseconds); {} for live data."""
+        """Return line id → `file:line` for (line id, microseconds); {} for live data."""
         by_line = {line: at for line, at in lines if line}
         if self.lake is not None:
             try:
@@ -369,7 +371,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
-    """A cluster chosen by options; `say` gets the progress of a query, and quarantined lines."""
+    """A cluster chosen by options. `say`: gets progress messages and quarantined lines."""
 
     wanted: Wanted
     catalogue: Catalogue
@@ -377,19 +379,19 @@ class Chosen:
 
     @property
     def settings(self) -> Settings:
-        """The settings from the file in --config, or from the default file."""
+        """The settings in --config or in the default file."""
         return open_settings(self.wanted.config)
 
     def reached(self, advice: str = ADDRESSES) -> ReachedCluster:
-        """Return the cluster with its addresses. Raises ConfigError without any address, and for
-        contradicting options; `advice` ends the message about a name that the inventory lacks."""
+        """Return the cluster with its addresses. Raises ConfigError for missing addresses or
+        contradicting options; `advice` ends the message about an unknown name."""
         options, catalogue = self.wanted, self.catalogue
         source, fleet = open_fleet(options.fleet, catalogue)
         entry, timeout = choose(options, fleet, source, advice), options.timeout
         return ReachedCluster(entry=entry, fleet=fleet, catalogue=catalogue, timeout=timeout)
 
     def way(self, journal: str | None = None, *, cluster: str = "") -> ClusterArgs:
-        """Return the options that reach the cluster from any folder, and a named journal."""
+        """Return the options that reach the cluster, and the journal, from any folder."""
         options = self.wanted
         given = options.addresses_anywhere.items()
         words = [f"--{option} {shlex.quote(value)}" for option, value in given if value]
@@ -400,20 +402,21 @@ class Chosen:
 
     @contextmanager
     def watcher(self) -> Iterator[Watcher]:
-        """Yield the watcher for reading and changing the cluster."""
+        """Yield a watcher, which reads and changes the cluster."""
         with self.reached().watcher(self.settings.max_age, self.say) as watcher:
             yield watcher
 
     def source(self) -> Source:
-        """Read the cluster, live or stored. Raises ConfigError, InputError, BackendError."""
+        """Read the cluster, live or from stored data. Raises ConfigError, InputError,
+        BackendError."""
         if self.wanted.is_stored:
             return self._stored()
         with self.live() as (source, _):
             return source
 
     def question(self) -> Source:
-        """Read the cluster for a question; without options from the available data. Ages are judged
-        at the run's time, or at the time of the newest line in files."""
+        """Read the cluster for a question. The age of stored data is judged as of its run or newest
+        line."""
         options = self.wanted
         if options.as_of is None and options.tables is not None:
             options = replace(options, as_of=RUN_TIME)
@@ -432,8 +435,8 @@ class Chosen:
 
     @contextmanager
     def live(self) -> Iterator[tuple[Source, Backend]]:
-        """Yield live data, and the backend for a --probe, which is closed after the block. Raises
-        ConfigError for landing files and tables, and the errors of `source`."""
+        """Yield (live data, backend for a probe). Raises ConfigError for landing files and tables,
+        and the errors of `source`."""
         if self.wanted.is_stored:
             option = "--tables" if self.wanted.capture is None else "--capture"
             raise ConfigError(f"--probe needs a live cluster. Remove --probe or {option}.")
@@ -441,7 +444,7 @@ class Chosen:
             yield read(), backend
 
     def _stored(self) -> Source:
-        """Return data from landing files or from a run of the tables."""
+        """Return the data in landing files or in the tables of a run."""
         options = self.wanted
         _, fleet = open_fleet(options.fleet, self.catalogue)
         entry = fleet.named(options.cluster) or FleetEntry(id=options.cluster or "")
@@ -466,8 +469,7 @@ class Chosen:
 
     @contextmanager
     def reader(self) -> Iterator[tuple[Callable[[], Source], Backend]]:
-        """Yield a function that reads the live cluster at each call, and the backend, which is
-        closed after the block. Raises ConfigError."""
+        """Yield (function that reads the live cluster, backend). Raises ConfigError."""
         find_settings(self.wanted.config)  # report invalid settings first
         reached = self.reached(_OTHERS)
         with closing(reached.open()) as backend:
@@ -482,7 +484,7 @@ class Chosen:
         return replace(source, view=replace(source.view, site=self._site(entry)))
 
     def _site(self, entry: FleetEntry) -> Site:
-        """Return the facts for remedies; their commands use the options of this source."""
+        """Return the facts for remedies. Their commands repeat the options of this source."""
         return replace(entry.site, options=self.wanted.later(entry))
 
     def _make_source(
@@ -494,7 +496,7 @@ class Chosen:
         how: str,
         label: str,
     ) -> Source:
-        """Return data judged by the settings in use; `say` gets the quarantined lines."""
+        """Return data judged by the settings in use. `say` gets the quarantined lines."""
         settings, file = find_settings(self.wanted.config)
         inputs = Inputs(
             catalogue=self.catalogue,
@@ -539,7 +541,7 @@ def now() -> int:
 
 
 def parse_as_of(text: str | None) -> int | None:
-    """Return --as-of in microseconds: now for "", None for `newest`. Raises ConfigError."""
+    """Parse --as-of to microseconds; "" = now, `newest` gives None. Raises ConfigError."""
     if text == NEWEST:
         return None
     if text is None:

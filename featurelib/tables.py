@@ -43,7 +43,7 @@ class Table:
 
     @property
     def path(self) -> str:
-        """The path of the table below the root of all tables."""
+        """The path of the table in the tables' root folder."""
         return f"{self.layer}/{self.name}"
 
     @property
@@ -52,8 +52,8 @@ class Table:
 
     @property
     def about(self) -> dict[str, str]:
-        """The sentences that describe columns, from columns.toml: column, or `column.part` of a
-        struct or list → sentence."""
+        """The sentence that describes each column, from columns.toml. Keys: column, or
+        `column.part`."""
         sentences = _sentences()
         own = sentences["columns"] | sentences.get(self.full_name, {})
         texts = {}
@@ -67,12 +67,12 @@ class Table:
 
     @property
     def audited(self) -> Schema:
-        """The columns that an audit returns; a run adds the others."""
+        """The columns that an audit returns. A run adds the others."""
         return self.schema.select(name for name in self.schema.names if name not in OF_RUN)
 
     @property
     def application(self) -> str:
-        """The id by which Delta counts runs; a rebuilt table has one per version."""
+        """The application id under which Delta counts runs."""
         return f"featurelib/{self.full_name}{f'@{self.version}' if self.is_rebuilt else ''}"
 
     @property
@@ -89,19 +89,19 @@ def _sentences() -> dict[str, dict[str, str]]:
 
 @cache
 def views() -> dict[str, str]:
-    """Return view name → SQL query over the tables by their names in a schema."""
+    """Return view name → SQL query."""
     text = resources.files(__package__).joinpath("views.sql").read_text(encoding="utf-8")
     return dict(re.findall(r"CREATE VIEW (\w+) AS\n(.*?);\n", text, re.DOTALL))
 
 
 def is_name(tables: str) -> bool:
-    """Return true if `tables` is a catalog and its schema, not a folder or URI: two words of
-    letters, digits and _, with one dot between. Write a folder with such a name as ./a.b."""
+    """Return true if `tables` is CATALOG.SCHEMA: two words with a dot between. A folder with such a
+    name is written ./a.b."""
     return re.fullmatch(r"[A-Za-z]\w*\.[A-Za-z]\w*", tables, re.ASCII) is not None
 
 
 def with_run(rows: Schema) -> Schema:
-    """Return `rows` with two new first columns: the run that wrote them, and its day."""
+    """Return `rows` with two new first columns: the run and its day."""
     return rows.with_first("run_date", DATE).with_first("run", LONG)
 
 
@@ -142,8 +142,7 @@ _WHO = "run cluster observed_at line_id role node_id epoch"
 
 
 def _history(name: str, comment: str, levels: str) -> Table:
-    """Return a silver table with the history of what sources reported: a row per line and feature
-    at each change, null = no feature."""
+    """Return a silver history table: one row per landing line and feature, at each change."""
     return Table(
         layer="silver",
         name=name,

@@ -53,7 +53,7 @@ NOT_LISTED = "no such feature"  # follows "supports" or "it supports"
 
 @lru_cache(maxsize=8192)
 def clean(text: str, length: int = LENGTH) -> str:
-    """Return `text` as printable characters, at most `length` of them."""
+    """Return at most `length` characters of `text`, with unprintable characters escaped."""
     visible = text if len(text) <= length else text[: length + 1]
     visible = printable(visible)
     if len(visible) > length:
@@ -62,13 +62,12 @@ def clean(text: str, length: int = LENGTH) -> str:
 
 
 def printable(text: str) -> str:
-    """Return `text` in one line, with escapes for unprintable characters."""
+    """Return `text` in one line, with unprintable characters escaped."""
     return text if text.isprintable() else "".join(map(_escape, text))
 
 
 def pretty_json(value: object, order: Literal["sorted"] | None = None) -> bytes:
-    """Return JSON for people, ending in a line end. Unprintable characters, and characters that
-    change the writing direction, are escaped."""
+    """Return a value as indented JSON with escaped control characters, for people."""
     text = msgspec.json.format(msgspec.json.encode(value, order=order), indent=2).decode()
     if not text.replace("\n", "").isprintable():
         text = "".join(c if c == "\n" or c.isprintable() else json.dumps(c)[1:-1] for c in text)
@@ -76,21 +75,21 @@ def pretty_json(value: object, order: Literal["sorted"] | None = None) -> bytes:
 
 
 def toml_text(text: str) -> str:
-    """Return `text` as a TOML string in one printable line; a reader gets the unchanged text."""
+    """Return `text` as a TOML string in one line."""
     quoted = json.dumps(text, ensure_ascii=False)
     return "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in quoted)
 
 
 def toml_line(text: str, table: str, index: int) -> str:
-    """Return `:12`, the line of the [[table]] at `index` (from 0) in a TOML text, or ""."""
+    """Return `:12`, the line number of the [[table]] number `index` (from 0); "" if not found."""
     table_line = re.compile(rf'\s*\[\[\s*"?{table}"?\s*\]\]')
     lines = [number for number, line in enumerate(text.splitlines(), 1) if table_line.match(line)]
     return f":{lines[index]}" if index < len(lines) else ""
 
 
 def msgspec_fault(error: Exception) -> tuple[str, int, str]:
-    """Return (table, position of its entry, sentence) of an error of msgspec; "" and 0 if there is
-    no table. The sentence begins with the key."""
+    """Return (table, position of its entry, sentence) of a msgspec error; ("", 0, sentence) outside
+    a table."""
     parts = re.fullmatch(r"(.*?)(?: - at (?:`key` in )?`\$\.?(.*)`)?", str(error), re.DOTALL)
     assert parts is not None  # the pattern matches any text
     message, path = parts[1], parts[2] or ""
@@ -108,7 +107,7 @@ def _escape(character: str) -> str:
 
 
 def clean_place(location: str) -> str:
-    """Return a place `file:line` as safe text; a long path is cut, the line number is not."""
+    """Return a place `file:line` as safe text. A long path is cut."""
     path, colon, number = location.rpartition(":")
     if not colon:
         return clean(location, LONGEST_PATH)
@@ -116,7 +115,7 @@ def clean_place(location: str) -> str:
 
 
 def place(line: str) -> str:
-    """Return a short place `payments/landing.jsonl:7`: last folder, file and line."""
+    """Return a short form of a place: `payments/landing.jsonl:7`."""
     return "/".join(line.split("/")[-2:])
 
 
@@ -128,7 +127,8 @@ def count(number: int, noun: str) -> str:
 
 
 def progress(done: int, total: int, noun: str, seconds: float) -> str:
-    """Return `12 of 60 clusters, about 3 minutes left`; `seconds`: the remaining time."""
+    """Return the progress as text: `12 of 60 clusters, about 3 minutes left`. `seconds`:
+    remaining."""
     return f"{done:,} of {count(total, noun)}, about {count(ceil(seconds / 60), 'minute')} left"
 
 
@@ -138,7 +138,7 @@ def reporting(number: int, total: int) -> str:
 
 
 def some(texts: Sequence[str], most: int) -> str:
-    """Return `a, b, c and 4 more`: at most `most` texts, and a single remaining text."""
+    """Return at most `most` texts joined: `a, b, c and 4 more`."""
     first = texts if len(texts) == most + 1 else texts[:most]
     rest_count = len(texts) - len(first)
     return ", ".join(first) + (f" and {rest_count:,} more" if rest_count else "")
@@ -154,7 +154,8 @@ _WHO = re.compile(r"(.*?(?:\S:\d+|(?:broker|controller) \d+)): (.+)")
 
 
 def share_reasons(text: str) -> str:
-    """Return `a:9092, b:9092: no answer` from `WHO: WHY · WHO: WHY`: equal reasons joined."""
+    """Join equal reasons: `a:9092: no answer · b:9092: no answer` becomes `a:9092, b:9092: no
+    answer`."""
     groups = defaultdict[str, list[str]](list)
     for reason in text.split(" · "):
         match = _WHO.fullmatch(reason)
@@ -167,7 +168,7 @@ def share_reasons(text: str) -> str:
 
 
 def runs(numbers: Iterable[int]) -> list[tuple[int, int]]:
-    """Return the first and last of each run of consecutive numbers, in order."""
+    """Return (first, last) of each sequence of consecutive numbers."""
     ends: list[tuple[int, int]] = []
     for number in sorted(set(numbers)):
         if ends and number == ends[-1][1] + 1:
@@ -178,7 +179,8 @@ def runs(numbers: Iterable[int]) -> list[tuple[int, int]]:
 
 
 def nodes(role: str | None, ids: Iterable[int], most: int | None = RUNS) -> str:
-    """Return `broker 2`, `brokers 2-5, 9`: runs of ids, at most `most` (None = all)."""
+    """Return nodes as text: `broker 2`, `brokers 2-5, 9`. `most`: maximum number of ranges, None =
+    all."""
     ranges = runs(ids)
     texts = [str(low) if low == high else f"{low}-{high}" for low, high in ranges[:most]]
     rest_count = sum(high - low + 1 for low, high in ranges[len(texts) :])
@@ -190,40 +192,41 @@ def nodes(role: str | None, ids: Iterable[int], most: int | None = RUNS) -> str:
 def brokers_and_controllers(
     brokers: Sequence[int], controllers: Sequence[int], most: int | None = RUNS
 ) -> str:
-    """Return the nodes of a cluster by role: `brokers 1-3; controller 100`."""
+    """Return the nodes of a cluster as text: `brokers 1-3; controller 100`."""
     texts = [nodes("broker", brokers, most)] if brokers else []
     texts += [nodes("controller", controllers, most)] if controllers else []
     return "; ".join(texts)
 
 
 def age(span: timedelta) -> str:
-    """Return the time that has passed: `12 min`, `47 hours`, `4 days`; `under an hour` for 0."""
+    """Return a time span as text: `12 min`, `47 hours`, `4 days`; `under an hour` for 0."""
     hours, minutes = divmod(int(span.total_seconds() // 60), 60)
     text = count(hours, "hour") if hours < 48 else count(hours // 24, "day")
     return text if hours else f"{minutes} min" if minutes else "under an hour"
 
 
 def time_text(time: datetime | None, *, seconds: bool = False) -> str:
-    """Return a time in UTC: `2026-11-21 05:52 UTC`, or with seconds; "" for None."""
+    """Return a time as text in UTC: `2026-11-21 05:52 UTC`; "" for None."""
     if time is None:
         return ""
     return f"{time.astimezone(UTC):{'%Y-%m-%d %H:%M:%S' if seconds else '%Y-%m-%d %H:%M'} UTC}"
 
 
 def moment(microseconds: int | None) -> datetime | None:
-    """Return the time `microseconds` after 1970; None for None, or 0."""
+    """Return the time `microseconds` after 1970; None for None or 0."""
     return datetime.fromtimestamp(microseconds / 1e6, UTC) if microseconds else None
 
 
 def microseconds(at: datetime | str) -> int:
-    """Return a time (or ISO-8601 text; UTC without a zone) as microseconds. Raises ValueError."""
+    """Return a time, or an ISO 8601 text, in microseconds since 1970. Without zone it is UTC.
+    Raises ValueError."""
     time = datetime.fromisoformat(at) if isinstance(at, str) else at
     aware = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
     return (aware - datetime.fromtimestamp(0, UTC)) // timedelta(microseconds=1)
 
 
 def level_text(catalogue: Catalogue, feature: str | None, level: int | None) -> str:
-    """Return a level with its name: `25 (4.0-IV3)`, `1`, `0 (not finalized)`, `not known`."""
+    """Return a level as text: `25 (4.0-IV3)`, `1`, `0 (not finalized)`, `not known`."""
     if level is None:
         return "not known"
     if level == 0:
@@ -238,13 +241,13 @@ def newer_than(catalogue: Catalogue) -> str:
 
 
 def levels_text(catalogue: Catalogue, levels: Iterable[tuple[str, int]]) -> str:
-    """Return `metadata.version 25 (4.0-IV3), group.version 1`, in the order of `metadata_first`."""
+    """Return levels as text: `metadata.version 25 (4.0-IV3), group.version 1`."""
     order = sorted(levels, key=lambda item: metadata_first(item[0]))
     return ", ".join(f"{clean(name)} {level_text(catalogue, name, v)}" for name, v in order)
 
 
 def range_text(catalogue: Catalogue, feature: str | None, ends: tuple[int, int] | None) -> str:
-    """Return `7-25 (up to 4.0-IV3)`, `1 only`, or NOT_LISTED without a range."""
+    """Return a range as text: `7-25 (up to 4.0-IV3)`, `1 only`; NOT_LISTED without range."""
     if ends is None:
         return NOT_LISTED
     low, high = ends
@@ -255,7 +258,7 @@ def range_text(catalogue: Catalogue, feature: str | None, ends: tuple[int, int] 
 
 
 def releases_text(catalogue: Catalogue, names: Sequence[str]) -> str:
-    """Return releases in the catalogue's order, consecutive releases joined: `4.0 to 4.4`."""
+    """Return releases as text, with consecutive releases joined: `4.0 to 4.4`."""
     order = [release.release for release in catalogue.releases]
     groups: list[list[str]] = []
     for name in names:
@@ -268,34 +271,35 @@ def releases_text(catalogue: Catalogue, names: Sequence[str]) -> str:
 
 
 def went_back(feature: str, before: str, after: str) -> str:
-    """Return a sentence: the maximum level fell because the software was rolled back."""
+    """Return a sentence that the maximum level fell because software was rolled back."""
     return f"software was rolled back: the maximum {feature} fell from {before} to {after}"
 
 
 def ask_why_lower(moves: Iterable[tuple[str, str, str, datetime]]) -> str:
-    """Return the question before an upgrade, for features whose last change was a downgrade:
-    (feature, from, to, time) in `moves`; "" without moves."""
+    """Return the question to answer before an upgrade, for features whose last change was a
+    downgrade. `moves`: (feature, from, to, time)."""
     went = [f"{clean(f)} went down from {a} to {b} (seen {time_text(at)})" for f, a, b, at in moves]
     return f"Ask first why {' and '.join(went)}." if went else ""
 
 
 def mend_first(messages: Sequence[str]) -> str:
-    """Return the sentence "fix these critical findings first" with `messages`, or ""."""
+    """Return the sentence `Fix the critical finding first: …`; "" without messages."""
     suffix = f" {count(len(messages) - 1, 'critical finding')} more." if messages[1:] else ""
     return f"Fix the critical finding first: {messages[0]}{suffix}" if messages else ""
 
 
 def although(unfit: Sequence[str]) -> str:
-    """Return `, although broker 2 does not fit it` for a finalized level; "" = every node fits."""
+    """Return `, although broker 2 does not fit it`, to follow a finalized level; "" if every node
+    fits."""
     verb = "does" if len(unfit) == 1 else "do"
     return f", although {some(unfit, 3)} {verb} not fit it" if unfit else ""
 
 
 def metadata_first(feature: str) -> tuple[bool, str]:
-    """Return the sort key of features: metadata.version, on which others depend, then by name."""
+    """Return the sort key of features: metadata.version comes first, then by name."""
     return feature != METADATA_VERSION, feature
 
 
 def code_text(code: str) -> str:
-    """Return a finding's code as words."""
+    """Return a finding code as words."""
     return clean(code).replace("_", " ")

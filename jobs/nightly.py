@@ -87,7 +87,7 @@ def main(
 
 
 def unpack(archive: Path, folder: str) -> None:
-    """Unpack an archive of tables; Python before 3.11.4 has no filters."""
+    """Unpack an archive of tables into `folder`."""
     with tarfile.open(archive) as packed:
         packed.extraction_filter = getattr(tarfile, "data_filter", None)
         packed.extractall(folder)

@@ -80,7 +80,7 @@ Row = dict[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """The levels in one release's classes: rows of LEVELS, without their first word."""
+    """The levels in the classes of one Kafka release. The rows have the fields of LEVELS."""
 
     version: str  # 4.5.0
     versions: Sequence[Sequence[str]]  # level, name, release, whether metadata changed
@@ -94,7 +94,7 @@ class Known:
 
 
 def known_by(version: str, jars: Iterable[Path]) -> Known:
-    """Run a program that prints the levels in the classes."""
+    """Run a Java program on these jars that prints the levels of a release; return the levels."""
     with tempfile.TemporaryDirectory() as home:
         source = Path(home) / "Levels.java"
         source.write_text(LEVELS, encoding="utf-8")
@@ -114,7 +114,7 @@ def known_by(version: str, jars: Iterable[Path]) -> Known:
 
 
 class Tables:
-    """The catalogue's files as people write them, text by column; `save` writes them."""
+    """The catalogue's CSV files as texts by column. `save` writes them."""
 
     def __init__(self, folder: Path = CATALOGUE) -> None:
         self.folder = folder
@@ -135,8 +135,8 @@ class Tables:
 
 
 def add_rows(tables: Tables, known: Known) -> None:
-    """Add the levels of a release. If it differs from the catalogue, the row of the level gets the
-    new value, and earlier releases keep their values as differences."""
+    """Add the levels of a release to the catalogue. Where it differs, earlier releases keep their
+    values as differences."""
     release, source = known.release, f"MetadataVersion and Feature in the jars of {known.version}"
     if any(row["release"] == release for row in tables["releases"]):
         raise SystemExit(f"{release}: the catalogue has it already. Take its rows out first.")
@@ -158,7 +158,7 @@ def add_rows(tables: Tables, known: Known) -> None:
 
 
 def _follow(tables: Tables, name: str, row: Row, known: Known) -> None:
-    """Add one level, or update its row."""
+    """Add one level to the catalogue, or update its row."""
     keys = [key for key in ("feature", "level") if key in row]
     same = [old for old in tables[name] if all(old[key] == row[key] for key in keys)]
     if not same:
@@ -180,7 +180,7 @@ def _follow(tables: Tables, name: str, row: Row, known: Known) -> None:
 
 
 def _keep_difference(tables: Tables, feature: str, level: str, what: str, value: str) -> None:
-    """Keep the values of earlier releases that know a level."""
+    """Record the earlier value of a level as a difference for the earlier releases."""
     differences = tables["release_differences"]
     said = {
         tuple(row[key] for key in ("release", "feature", "level", "what")) for row in differences
@@ -199,7 +199,7 @@ def _keep_difference(tables: Tables, feature: str, level: str, what: str, value:
 
 
 def _date_stability(tables: Tables) -> None:
-    """Date a level by the first release in which it is stable; level 0 by level 1."""
+    """Set the release in which each level first was stable. Level 0 gets the release of level 1."""
     stable = [(row["release"], row["feature"], int(row["newest_stable"]))
               for row in tables["release_features"]]  # fmt: skip
     for row in tables["feature_levels"]:
@@ -212,8 +212,8 @@ def _date_stability(tables: Tables) -> None:
 
 
 def list_jars(version: str, folder: Path | None) -> list[str]:
-    """Return lines of jars.toml for the artifacts of the newest release there; downloaded jars are
-    kept."""
+    """Return lines for jars.toml about the artifacts of a release. `folder`: with downloaded
+    jars."""
     listed = tomllib.loads(LISTED.read_text("utf-8"))["kafka"]
     artifacts = dict.fromkeys(line.split()[1] for line in listed[record_api_keys.releases()[-1]])
     lines, without_tools = list[str](), False
@@ -241,7 +241,7 @@ def _body(jar: Jar, folder: Path | None) -> bytes | None:
 
 
 def enter_jars(version: str, folder: Path | None) -> None:
-    """Add the release to jars.toml, whose last table has a list for each release."""
+    """Add the release and its jars to jars.toml."""
     listed = LISTED.read_text("utf-8")
     if f'"{version}" = [' not in listed:
         lines = "".join(f'    "{line}",\n' for line in list_jars(version, folder))
@@ -252,7 +252,7 @@ def enter_jars(version: str, folder: Path | None) -> None:
 
 
 def add_requests(tables: Tables, version: str) -> None:
-    """Add rows to release_apis.csv for requests that differ from the previous release."""
+    """Add rows to release_apis.csv for requests that are new or changed in this release."""
     measured = {
         (version, unstable): record_api_keys.offered(
             version, record_api_keys.UNSTABLE if unstable else {}
@@ -271,9 +271,7 @@ def add_requests(tables: Tables, version: str) -> None:
 
 
 def record(version: str) -> Iterator[Json]:
-    """Record exchanges of one node, once with stable levels and once with all levels. The node is
-    upgraded step by step. At the lowest, a middle and the newest level it validates every level
-    around each range."""
+    """Record exchanges with a real node of a release, once with stable and once with all levels."""
     own = load().of(release_line(version))
     for unstable in (False, True):
         node = Node(id=1, release=version, unstable=unstable,
@@ -296,7 +294,7 @@ def record(version: str) -> Iterator[Json]:
 
 
 def _asked_at(recorder: Recorder, level: int) -> Iterator[Json]:
-    """Record the step to a level, and all requests at that level."""
+    """Record the upgrade to a level, and all requests at that level."""
     update = {"feature": METADATA_VERSION, "max_version_level": level, "upgrade_type": 1}
     yield recorder.exchange({"version": 1, "updates": [update]})
     for request in every_request(recorder.ranges(), recorder.versions()):
@@ -304,7 +302,7 @@ def _asked_at(recorder: Recorder, level: int) -> Iterator[Json]:
 
 
 def write_exchanges(version: str) -> bytes:
-    """Write the exchanges to tests/data/transcripts (see its README), and return their lines."""
+    """Record the exchanges of a release into tests/data/transcripts; return their lines."""
     lines = []
     for number, line in enumerate(record(version), start=1):
         lines.append(json.dumps(line, ensure_ascii=False))
@@ -317,7 +315,7 @@ def write_exchanges(version: str) -> bytes:
 
 
 def unlike_dialect(text: bytes, name: str) -> list[str]:
-    """Return the recorded exchanges that a dialect does not predict."""
+    """Return a text about each recorded exchange that the dialect does not predict."""
     exchanges = list(read(text.splitlines(), "recorded"))
     if len(exchanges) < ENOUGH:
         return [f"expected {ENOUGH} exchanges, recorded {len(exchanges)}"]
@@ -326,7 +324,7 @@ def unlike_dialect(text: bytes, name: str) -> list[str]:
 
 
 def unlike_tool(version: str) -> Iterator[str]:
-    """Return the recorded command lines of kafka-storage to which this release responds
+    """Yield the recorded command lines of kafka-storage.sh to which this release responds
     differently."""
     own, java, said = load().of(release_line(version)), Java.of(version), formats()
     newest = max((one.tool for one in said), key=release_number)
@@ -369,7 +367,7 @@ def _server(home: Path, request: object) -> str:
 
 
 def enter(path: Path, release: str, before: str) -> None:
-    """Add a release after `before` to every list of releases in a file."""
+    """Insert a release after the release `before` in every list of releases in a file."""
     text = path.read_text("utf-8")
     text = re.sub(rf'(releases = \[[^\]]*"{before}")\]', rf'\1, "{release}"]', text)
     text = re.sub(rf"\bto {re.escape(before)}(?![.\d])", f"to {release}", text)
@@ -377,8 +375,7 @@ def enter(path: Path, release: str, before: str) -> None:
 
 
 def note_irreversible(tables: Tables) -> None:
-    """Mark a level as irreversible if no downgrade from it succeeded on the newest measured
-    release."""
+    """Mark a level as irreversible if no measured downgrade from it succeeded."""
     last = {(row["feature"], row["level"]): row["back"] for row in tables["measured_steps"]}
     for row in tables["feature_levels"]:
         back = last.get((row["feature"], row["level"]), "")
@@ -387,7 +384,8 @@ def note_irreversible(tables: Tables) -> None:
 
 
 def absorb(version: str) -> list[str]:
-    """Start the nodes and record their responses; return the points that a person must check."""
+    """Record a release with real nodes, and add it to the catalogue; return the points to check by
+    hand."""
     release = release_line(version)
     tables, own = Tables(), load().of(release)
     before = load().releases[-2].release
@@ -419,7 +417,7 @@ def absorb(version: str) -> list[str]:
 
 
 def main() -> None:
-    """Read the command line, add the release, and print the remaining work for a person."""
+    """Read the command line, add the release, and print the remaining manual work."""
     parser = argparse.ArgumentParser(prog="absorb_release", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("version", help="as 4.5.0")

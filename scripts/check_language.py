@@ -32,17 +32,14 @@ _WORD = re.compile(r"`[^`\n]*`|\{\{.*?\}\}|\{\w+\}")  # a word of a sentence: co
 
 
 def words_of(path: Path = LIMITS) -> dict[str, re.Pattern[str]]:
-    """Return the patterns of the rules, by name: verbs, questions, names, old words, adverbs,
-    orders, riddles."""
+    """Return rule → pattern of its words, from language_words.toml."""
     rules = tomllib.loads(path.with_name("language_words.toml").read_text(encoding="utf-8"))
     return {name: re.compile(rf"\b({'|'.join(words.split())})\b") for name, words in rules.items()}
 
 
 def count_code(tree: ast.AST, words: dict[str, re.Pattern[str]]) -> Counter[str]:
-    """Count docstrings that ask, that only name "the same", or that have no verb, The or A; vague
-    names, and names that are an adverb, a participle or a preposition. In texts, that is in strings
-    with a blank that are not docstrings, count old words, orders without a noun ("Name it"), and
-    the error messages of a parser ("expected X, found none")."""
+    """Count the violations of the language rules in a module: docstrings without verb, vague names,
+    old words, orders without noun, and riddles."""
     counts = Counter[str]()
     nodes = list(ast.walk(tree))
     docstrings = {
@@ -70,7 +67,8 @@ def count_code(tree: ast.AST, words: dict[str, re.Pattern[str]]) -> Counter[str]
 
 
 def count_text(text: str, words: dict[str, re.Pattern[str]]) -> Counter[str]:
-    """Count old words, and sentences of more than LONGEST words; code and tables are left out."""
+    """Count old words, and sentences with more than LONGEST words, in a text. Code and tables are
+    skipped."""
     prose = _WORD.sub("x", _BLOCK.sub("\n\n", text))
     sentences = re.split(r"(?<=[.:!?])\s|\n\s*\n|\n\s*[-*#]|\"", prose)
     long_ones = sum(len(sentence.split()) > LONGEST for sentence in sentences)
@@ -106,7 +104,7 @@ def compare(counts: dict[str, Counter[str]], limits: dict[str, dict[str, int]]) 
 
 
 def main() -> None:
-    """Print what rose, and what fell; end with 1 if a count rose."""
+    """Print the counts that rose or fell. Exit code 1 if a count rose."""
     counts = dict(counts_of())
     limits = tomllib.loads(LIMITS.read_text(encoding="utf-8")) if LIMITS.exists() else {}
     if "--write" in sys.argv:

@@ -29,7 +29,7 @@ CATALOGUE = {
 
 
 def missing(release: str) -> Iterator[str]:
-    """Return every place that lacks `release` (`4.5`), as `file: required text`."""
+    """Yield each place that lacks `release` (`4.5`) as `file: required text`."""
     row = re.compile(rf"^{re.escape(release)},", re.MULTILINE)
     quoted = f'"{release}"'
     for name, what in CATALOGUE.items():
@@ -64,7 +64,7 @@ def _order(release: str) -> tuple[int, ...]:
 
 
 def main() -> None:
-    """Read the command line, and print the missing places."""
+    """Read the command line, and print the places that lack a release."""
     parser = argparse.ArgumentParser(
         prog="python -m scripts.check_release", description=main.__doc__
     )

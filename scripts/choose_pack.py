@@ -40,7 +40,7 @@ PACK = ROOT / "featurelib" / "extras" / "conformance" / "conformance_pack.jsonl.
 
 @dataclass(frozen=True)
 class Candidate:
-    """A recorded line."""
+    """A recorded exchange that may be chosen, raw and parsed."""
 
     exchange: Exchange
     line: dict[str, Any]
@@ -48,8 +48,7 @@ class Candidate:
 
     @property
     def cost(self) -> tuple[bool, int, int, str]:
-        """The sort key: exchanges that were not drawn at random, few updates, few nodes, then the
-        id."""
+        """The sort key: random requests come last, simple ones first."""
         exchange = self.exchange
         updates, nodes = len(exchange.request.updates), len(exchange.cluster.nodes)
         return self.drawn, updates, nodes, exchange.id
@@ -61,12 +60,12 @@ class Candidate:
 
     @cached_property
     def alone(self) -> ReplayReport:
-        """The result of its replay without other exchanges."""
+        """The result of replaying this exchange alone."""
         return replay([self.exchange], self.tables)
 
     @property
     def calm(self) -> bool:
-        """True if the replay has no difference and nothing undecided."""
+        """True if the replay has no difference and no undecidable point."""
         return not self.alone.differences and not self.alone.undecided
 
     @property
@@ -75,7 +74,7 @@ class Candidate:
 
 
 def recorded(folder: Path) -> Iterator[tuple[dict[str, Any], Exchange]]:
-    """Yield every line of every recording in `folder`, raw and parsed."""
+    """Yield (raw line, exchange) of every recording in `folder`."""
     for path in sorted([*folder.glob("*.jsonl.xz"), *folder.glob("random/*.jsonl.xz")]):
         lines = lzma.decompress(path.read_bytes()).splitlines()
         for line, exchange in zip(lines, read(lines, path.name), strict=True):
@@ -83,14 +82,13 @@ def recorded(folder: Path) -> Iterator[tuple[dict[str, Any], Exchange]]:
 
 
 def candidates(folder: Path, tables: Tables) -> list[Candidate]:
-    """Return the exchanges that may be chosen, the simplest first."""
+    """Return all exchanges that may be chosen, simplest first."""
     found = [Candidate(exchange, line, tables) for line, exchange in recorded(folder)]
     return sorted(found, key=lambda candidate: candidate.cost)
 
 
 def shows(candidate: Candidate, name: str, value: object) -> bool:
-    """Return true if the response would differ with the value `value` of the dialect's capability
-    `name`."""
+    """Return true if the response would differ if the dialect's capability `name` had `value`."""
     if not _may_show(candidate.exchange, name):
         return False
     if candidate.alone.differences or not (candidate.calm or name == LEAKS):
@@ -102,8 +100,7 @@ def shows(candidate: Candidate, name: str, value: object) -> bool:
 
 
 def _may_show(exchange: Exchange, name: str) -> bool:
-    """Return false if `shows` surely is false; it is cheap, and the full check takes a thousand
-    times longer."""
+    """Return false if `shows` is certainly false. This check is fast."""
     request = exchange.request
     names = [update.feature for update in request.updates]
     if name == "duplicates":
@@ -124,7 +121,8 @@ def _may_show(exchange: Exchange, name: str) -> bool:
 
 
 def wanted(dialect: Dialect) -> Iterator[tuple[str, object, str]]:
-    """Yield the capabilities of a dialect to prove, as (name, another value, claim)."""
+    """Yield (name, other value, claim) for each capability of a dialect that the pack must
+    prove."""
     for name, (values, proves) in SHOWN.items():
         own = getattr(dialect.can, name)
         for value in values:
@@ -133,13 +131,13 @@ def wanted(dialect: Dialect) -> Iterator[tuple[str, object, str]]:
 
 
 class Pack:
-    """The chosen lines, each with its claims."""
+    """The chosen exchanges, each with the claims that it proves."""
 
     def __init__(self) -> None:
         self._lines: dict[str, dict[str, Any]] = {}
 
     def add(self, candidate: Candidate | None, what: str) -> None:
-        """Add a candidate, or a further claim of it."""
+        """Add a candidate for the claim `what`."""
         if candidate is None:
             return
         line = self._lines.setdefault(candidate.exchange.id, {**candidate.line, "proves": []})
@@ -147,7 +145,8 @@ class Pack:
             line["proves"].append(what)
 
     def prefer(self, found: list[Candidate]) -> Candidate | None:
-        """Return a candidate that is already in the pack, otherwise the simplest one, or None."""
+        """Return a candidate that is already chosen, otherwise the simplest one; None if `found` is
+        empty."""
         chosen = [one for one in found if one.exchange.id in self._lines]
         return next((one for one in chosen + found if one.calm), None)
 
@@ -195,7 +194,7 @@ def _deciding(
 
 
 def choose(folder: Path, tables: Tables) -> str:
-    """Return the pack as text, one exchange per line, by id."""
+    """Return the pack as text: one exchange per line, sorted by id."""
     pack, every = Pack(), candidates(folder, tables)
     of: dict[str, list[Candidate]] = {name: [] for name in GENERATIONS}
     deciding: dict[str, list[Candidate]] = {}
@@ -241,7 +240,7 @@ def _same_level(exchange: Exchange) -> bool:
 
 
 def main() -> None:
-    """Write the pack."""
+    """Write the pack of chosen exchanges."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else RECORDINGS
     text = choose(folder, load().tables)
     PACK.write_bytes(gzip.compress(text.encode(), 9, mtime=0))

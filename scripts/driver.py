@@ -17,8 +17,7 @@ except KeyboardInterrupt:  # before the handler is set
 
 
 def end_with_spark() -> None:
-    """End this process when standard input ends, which is a pipe that only Spark's process
-    holds."""
+    """End this process when standard input ends, because the process that started it has ended."""
     while os.read(0, 1):
         pass
     time.sleep(1)  # code that calls Spark at this moment prints its own line
@@ -27,7 +26,7 @@ def end_with_spark() -> None:
 
 
 def end_at_interrupt(reader: int) -> None:
-    """End this process with one line when a SIGINT is written to the pipe of all signals."""
+    """End this process with one line when a SIGINT arrives in the pipe of signals."""
     while number := os.read(reader, 1):
         if number[0] == signal.SIGINT:
             os._exit(say_interrupted())

@@ -31,7 +31,7 @@ LEFT_OUT = "tables/.featurelib"  # the lock and the record of a run
 
 @cache
 def recordings() -> dict[str, dict[date, list[bytes]]]:
-    """Return by cluster the lines of its moments, by their days."""
+    """Return cluster → day → landing lines that were recorded on that day."""
     found = {}
     for file in sorted(SAMPLES.glob("*/landing.jsonl")):
         lines = groupby(file.read_bytes().splitlines(), _day_of)
@@ -46,13 +46,13 @@ def _day_of(line: bytes) -> date:
 
 
 def nights() -> list[date]:
-    """Return the days before the newest, oldest first."""
+    """Return the days of the sample runs before the newest day, oldest first."""
     newest = max(day for moments in recordings().values() for day in moments)
     return [newest - timedelta(days=ago) for ago in range(COUNT - 1, 0, -1)]
 
 
 def landed(night: date) -> Iterator[tuple[str, list[bytes]]]:
-    """Yield each cluster that was collected on that day, and its lines."""
+    """Yield (cluster, landing lines) for each cluster collected on that day."""
     for name, moments in recordings().items():
         day = min((day for day in moments if day >= night), default=None)
         if day is not None:
@@ -60,7 +60,7 @@ def landed(night: date) -> Iterator[tuple[str, list[bytes]]]:
 
 
 def make_tables(folder: Path) -> None:
-    """Run the nightly for each earlier day, into `folder`/tables."""
+    """Run the nightly for each earlier day, and write `folder`/tables."""
     from featurelib.spark.session import open_session
     from jobs.nightly import main
     from tests.spark.conftest import SETTINGS
@@ -83,8 +83,7 @@ def make_tables(folder: Path) -> None:
 
 
 def pack(folder: Path) -> None:
-    """Write the archive of `folder`/tables; the same tables give the same bytes, except for
-    times."""
+    """Write `folder`/tables to an archive. Equal tables give equal bytes, except for times."""
 
     def kept(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
         member.uid = member.gid = 0

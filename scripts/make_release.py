@@ -30,7 +30,7 @@ BUILDERS = ("buildah", "podman")
 
 
 def run(*words: str | Path, folder: Path = ROOT) -> str:
-    """Run a command and return what it printed. Raises SystemExit with its output if it fails."""
+    """Run a command; return its output. Raises SystemExit with the output if the command fails."""
     done = subprocess.run(
         [str(word) for word in words], cwd=folder, capture_output=True, text=True, check=False
     )
@@ -40,7 +40,7 @@ def run(*words: str | Path, folder: Path = ROOT) -> str:
 
 
 def packages(out: Path) -> tuple[Path, Path]:
-    """Build wheel and sdist into `out`, check both, and return their paths."""
+    """Build and check the wheel and the sdist in `out`; return their paths."""
     run(UV, "build", "--quiet", "--out-dir", out, ROOT)
     (wheel,), (sdist,) = out.glob("*.whl"), out.glob("*.tar.gz")
     run(*TWINE_CHECK, wheel, sdist)
@@ -48,7 +48,7 @@ def packages(out: Path) -> tuple[Path, Path]:
 
 
 def answer_of(package: Path) -> str:
-    """Install a wheel or an sdist in a clean environment; return its `featurelib --version`."""
+    """Install a package in a clean environment; return its `featurelib --version`."""
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)  # outside the checkout, because uv would read the checkout's settings
         run(UV, "venv", "--quiet", "--python", sys.executable, "venv", folder=home)
@@ -58,7 +58,7 @@ def answer_of(package: Path) -> str:
 
 
 def images() -> list[str]:
-    """Build the images with the first builder that is installed; return a line about each."""
+    """Build the container images; return a line about each image."""
     builder = next((name for name in BUILDERS if shutil.which(name)), None)
     lines = []
     for file in sorted((ROOT / "deploy" / "images").glob("*.Containerfile")):
@@ -78,7 +78,7 @@ def images() -> list[str]:
 
 
 def write_sums(out: Path) -> Path:
-    """Write the SHA-256 of every file of `out`, as `sha256sum --check` reads it."""
+    """Write the SHA-256 of every file in `out` to a file for `sha256sum --check`."""
     files = sorted(path for path in out.iterdir() if path.is_file() and path.name != SUMS)
     sums = (f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files)
     (out / SUMS).write_text("".join(sums), encoding="utf-8")
@@ -86,7 +86,7 @@ def write_sums(out: Path) -> Path:
 
 
 def main() -> None:
-    """Make the release in build/release, in place of an earlier one."""
+    """Build the release in build/release. An earlier one is deleted."""
     out = ROOT / "build" / "release"
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)

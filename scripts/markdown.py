@@ -11,7 +11,7 @@ GENERATED = "<!-- Generated: .venv/bin/python -m scripts.write_docs -->"
 
 
 def comments_of(owner: type) -> dict[str, str]:
-    """Return each member of a class with the comment on its line; "" without a comment."""
+    """Return member → comment in its line, for the members of a class."""
     found = {}
     for line in inspect.getsource(owner).splitlines()[1:]:
         member = MEMBER.match(line)
@@ -21,7 +21,7 @@ def comments_of(owner: type) -> dict[str, str]:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table; the content of a cell is shown unchanged."""
+    """Return a Markdown table. Cells are escaped."""
     lines = [_row(head), "|" + "---|" * len(head)]
     lines += [_row([cell.replace("|", "\\|") for cell in row]) for row in rows]
     return "\n".join(lines)
@@ -37,5 +37,5 @@ def code(text: object) -> str:
 
 
 def page(*parts: str) -> str:
-    """Return the parts with an empty line between them."""
+    """Return the parts joined to a Markdown page."""
     return "\n\n".join(part.strip() for part in (parts[0], GENERATED, *parts[1:]) if part) + "\n"

@@ -37,13 +37,13 @@ SETTINGS = {"CI": "true"}  # no class archive is made, because each copy starts 
 
 
 def run_night(checkout: Path, tables: Path) -> str:
-    """Write the tables of one night of the samples; returns "" or the message of a failure."""
+    """Run the nightly on the samples in a checkout. Return "" or the error message."""
     places = ("--landing", SAMPLES, "--fleet", SAMPLES / "fleet.toml", "--tables", tables)
     return run(checkout, "./spark-submit.sh", *NIGHT, *places)
 
 
 def set_up(checkout: Path, python: Path, spark: str) -> str:
-    """Make a copy of this checkout that runs `spark`; returns "" or what was said of a failure."""
+    """Copy this checkout and install a Spark version there. Return "" or the error message."""
     shutil.rmtree(checkout, ignore_errors=True)
     checkout.mkdir(parents=True)
     for name in COPIED:
@@ -63,7 +63,7 @@ def set_up(checkout: Path, python: Path, spark: str) -> str:
 
 
 def run(folder: Path, *words: str | Path, **settings: str) -> str:
-    """Run a command; returns "" or its last line before the failure."""
+    """Run a command. Return "" or the last line before its failure."""
     env = {k: v for k, v in os.environ.items() if k not in ("PYTHON", "VIRTUAL_ENV", "MASTER")}
     cache = os.environ.get("FEATURELIB_CACHE") or str(ROOT / ".cache")
     env |= {"FEATURELIB_CACHE": cache, **SETTINGS, **settings}
@@ -73,19 +73,18 @@ def run(folder: Path, *words: str | Path, **settings: str) -> str:
 
 
 def differing(tables: Path, expected: Path) -> list[str]:
-    """Return the tables with different rows."""
+    """Return the tables whose rows differ from the expected tables."""
     return [table.full_name for table in ALL if rows_of(tables, table) != rows_of(expected, table)]
 
 
 def rows_of(tables: Path, table: Table) -> list[str]:
-    """Return the rows of a table as texts, sorted; without the digest of the files of featurelib,
-    which holds their folder."""
+    """Return the rows of a table as sorted texts, without the digest of featurelib's files."""
     rows = DeltaTable(tables / table.path).to_pyarrow_table().to_pylist()
     return sorted(repr({**row, "conditions": None}) for row in rows)
 
 
 def try_pair(python: Path, spark: str, name: str, expected: Path) -> str:
-    """Return the result of one run with this Spark and this Python."""
+    """Run the nightly with one Spark and one Python; return the result as text."""
     checkout = FOLDER / name
     tables = checkout / "tables"
     if said := set_up(checkout, python, spark) or run_night(checkout, tables):
@@ -96,7 +95,8 @@ def try_pair(python: Path, spark: str, name: str, expected: Path) -> str:
 
 
 def main() -> int:
-    """Run every pair and print each result; exit code 1 unless all tables are equal."""
+    """Run all pairs of Spark and Python, and print the results. Exit code 1 unless all tables are
+    equal."""
     parser = argparse.ArgumentParser(prog="python -m scripts.matrix", description=main.__doc__)
     pythons = find_all()
     parser.add_argument("--sparks", nargs="+", default=SPARKS, metavar="VERSION")

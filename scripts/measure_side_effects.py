@@ -66,7 +66,7 @@ State = dict[str, str]  # name → value, in words
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """One step of one feature on one release, as a row of measured_steps.csv."""
+    """The measurement of one step of one feature on one release: a row of measured_steps.csv."""
 
     release: str  # the release line
     version: str  # the version that ran
@@ -89,7 +89,7 @@ class Measured:
 
 @dataclass(kw_only=True)
 class Lab:
-    """A running cluster and the catalogue of its release."""
+    """A running cluster, with the catalogue of its release."""
 
     cluster: RunningCluster
     own: ReleaseCatalogue
@@ -108,8 +108,8 @@ class Lab:
         return {f["name"]: f["max_version_level"] for f in said["finalized_features"] or ()}
 
     def update(self, feature: str, level: int, kind: UpgradeType) -> str:
-        """Send an update; return "" or the controller's message. Wait until the log no longer
-        grows."""
+        """Send an update, and wait until the log stops growing. Return "" or the controller's
+        message."""
         update = admin.UpdateFeaturesRequest.FeatureUpdateKey(
             feature=feature, max_version_level=level, upgrade_type=int(kind), allow_downgrade=True
         )
@@ -125,7 +125,7 @@ class Lab:
         return words[0] if words else ""
 
     def settle(self) -> int:
-        """Wait until the log does not grow and both brokers have read it; return its end."""
+        """Wait until the log stops growing and both brokers have read it; return its end offset."""
         until, quiet_at, end = time.monotonic() + SETTLE_SECONDS, time.monotonic(), -1
         while time.monotonic() < until:
             now = self.end()
@@ -149,7 +149,7 @@ class Lab:
         return int(said["finalized_features_epoch"])
 
     def records(self) -> dict[int, str]:
-        """Return the kind of every record by offset, from the release's own DumpLogSegments."""
+        """Return offset → type of every record, printed by the release's own DumpLogSegments."""
         java, main = self.cluster.java, "kafka.tools.DumpLogSegments"
         if number(self.own.release) >= (4, 3):
             main = "org.apache.kafka.tools.DumpLogSegments"
@@ -172,7 +172,7 @@ class Lab:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of the test rig by release, the oldest first."""
+    """Return release → version in the test rig, oldest first."""
     return {release_line(version): version for version in releases()}
 
 
@@ -187,7 +187,7 @@ def _kind(record: Mapping[str, Any]) -> str:
 
 
 def start(release: str, home: Path, *, unstable: bool) -> Lab:
-    """Start the cluster of a walk, with values for everything that a level could change."""
+    """Start a cluster for measurements, with configurations that levels could change."""
     own, version = load().of(release), versions()[release]
     first = own.newest_stable if unstable else max(own.oldest, own.oldest_bootstrap)
     properties = {"metadata.max.idle.interval.ms": "0"}
@@ -214,8 +214,7 @@ def start(release: str, home: Path, *, unstable: bool) -> Lab:
 
 
 def prepare(lab: Lab) -> None:
-    """Set values of every kind: per broker, cluster default, topic, group, quotas; and make a
-    group."""
+    """Set configurations of every type in the cluster: broker, default, topic, group, quotas."""
     topic = admin.CreateTopicsRequest.CreatableTopic
     config = topic.CreatableTopicConfig
     topics = [
@@ -259,7 +258,8 @@ def _expect_done(results: Iterable[Mapping[str, Any]]) -> None:
 def alter(
     lab: Lab, kind: int, name: str, values: Mapping[str, str | None], *, validate: bool = False
 ) -> str:
-    """Set values, or delete those that are None; return "" or the controller's message."""
+    """Set configurations, or delete those with value None. Return "" or the controller's
+    message."""
     resource = admin.IncrementalAlterConfigsRequest.AlterConfigsResource
     request = admin.IncrementalAlterConfigsRequest(
         validate_only=validate,
@@ -283,7 +283,7 @@ def alter(
 
 
 def configurations(lab: Lab) -> State:
-    """Return every key of every resource, with the source of its value and all lower sources."""
+    """Return every configuration key of every resource, with the sources of its value."""
     found = {}
     brokers = [(lab.broker(node), "broker", BROKER, str(node)) for node in BROKERS]
     others = [
@@ -311,7 +311,7 @@ def configurations(lab: Lab) -> State:
 
 
 def surroundings(lab: Lab) -> State:
-    """Return topics with their partitions, groups, quotas, and all finalized levels."""
+    """Return the topics, partitions, groups, quotas and finalized levels of the cluster."""
     found: State = {f"finalized {name}": str(level) for name, level in lab.levels().items()}
     for topic in ask(lab.broker(), MetadataRequest(topics=None)).to_dict()["topics"]:
         for part in topic["partitions"]:
@@ -330,8 +330,8 @@ def surroundings(lab: Lab) -> State:
 
 
 def settable(lab: Lab, state: Mapping[str, str]) -> State:
-    """Return for each key of a resource, set or not, whether it can be set to its own value and
-    deleted; the requests only validate."""
+    """Return, per key of each resource, if it can be set and deleted. The requests only
+    validate."""
     found = {}
     for where, value in state.items():
         match = re.match(r"(broker|topic|group) '(.*)' by broker: (.*)", where)
@@ -364,7 +364,7 @@ def look(lab: Lab) -> tuple[State, State]:
 
 
 def difference(before: Mapping[str, str], after: Mapping[str, str], feature: str) -> list[str]:
-    """Return the differences, in words, without the feature's own level."""
+    """Return the differences as texts, without the feature's own level."""
     lines = []
     for where in sorted({*before, *after} - {f"finalized {feature}"}):
         old, new = before.get(where, "–"), after.get(where, "–")
@@ -375,7 +375,7 @@ def difference(before: Mapping[str, str], after: Mapping[str, str], feature: str
 
 @dataclass(kw_only=True)
 class Step:
-    """A step that was made, before its records are read from the log."""
+    """A measured step whose log records are not read yet."""
 
     feature: str
     low: int
@@ -389,7 +389,7 @@ class Step:
 
 
 def gone(lab: Lab, feature: str, low: int, level: int) -> Step:
-    """Upgrade, downgrade and upgrade again, and read the state after each."""
+    """Upgrade, downgrade and upgrade a feature; read the state of the cluster after each change."""
     looks, begin = [look(lab)], lab.settle()
     said = lab.update(feature, level, UpgradeType.UPGRADE)
     step = Step(feature=feature, low=low, level=level, reached=said or "yes")
@@ -415,8 +415,8 @@ def gone(lab: Lab, feature: str, low: int, level: int) -> Step:
 
 
 def walk(lab: Lab, *, unstable: bool) -> Iterator[Step]:
-    """Make every step to a level that the nodes support and that is not finalized, from below; with
-    `unstable` only to levels in development."""
+    """Measure every step to a level that the nodes support, from the lowest on. `unstable`: only
+    levels in development."""
     own = lab.own
     names = [METADATA_VERSION, *(n for n in own.features if n != KRAFT_VERSION)]
     names += [n for n in own.features if n == KRAFT_VERSION]
@@ -435,8 +435,7 @@ def differing(before: tuple[State, State], after: tuple[State, State]) -> set[st
 
 
 def settled_otherwise(lab: Lab, step: Step) -> Iterator[Step]:
-    """Repeat a step that changes min.insync.replicas with a cluster default, and with a controller
-    that has its own value."""
+    """Repeat a step that changes min.insync.replicas with other sources of its value."""
 
     def back() -> None:
         lab.update(step.feature, step.low, UpgradeType.SAFE_DOWNGRADE)
@@ -463,8 +462,7 @@ def _expect(refused: str) -> None:
 
 
 def kinds(records: Mapping[int, str], span: tuple[int, int], feature: str) -> str:
-    """Return the records in a part of the log, without the level's own and those written by the
-    clock."""
+    """Return the types of the log records that the step wrote, without its own level record."""
     found = Counter(records[n] for n in range(*span) if n in records and records[n] not in IDLE)
     del found[f"FEATURE_LEVEL_RECORD {feature}"]
     return "; ".join(f"{kind} × {count}" for kind, count in sorted(found.items()))
@@ -499,7 +497,7 @@ def rows(lab: Lab, steps: Sequence[Step], date: str) -> Iterator[Measured]:
 
 
 def measure(release: str, date: str) -> list[Measured]:
-    """Return all rows of one release."""
+    """Return the measurements of all steps of one release."""
     own, found = load().of(release), list[Measured]()
     more = any(
         own.known_levels(name) != own.known_levels(name, unstable=False)
@@ -531,8 +529,8 @@ def main() -> int:
 
 
 def write(found: Iterable[Measured], wanted: Sequence[str], target: Path | None) -> None:
-    """Write the rows: in `target` they replace the rows of `wanted`; without `target` they are
-    printed."""
+    """Write the measurements to `target`, where they replace those of the releases `wanted`;
+    without `target` print them."""
     columns = [column.name for column in fields(Measured)]
     kept: list[dict[str, object]] = []
     if target is not None and target.exists():

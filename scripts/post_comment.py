@@ -25,7 +25,8 @@ REFUSED = (401, 403, 404)
 
 
 def call(method: str, path: str, body: str | None = None) -> Any:
-    """Return the response of GitHub's API. Raises OSError, HTTPException or ValueError."""
+    """Send a request to GitHub's API; return the response. Raises OSError, HTTPException or
+    ValueError."""
     url = f"{os.environ.get('GITHUB_API_URL', 'https://api.github.com')}{path}"
     data = None if body is None else json.dumps({"body": body}).encode()
     request = urllib.request.Request(url, data=data, method=method)
@@ -36,7 +37,7 @@ def call(method: str, path: str, body: str | None = None) -> Any:
 
 
 def own_name() -> str:
-    """Return the user of the token; "" for that of a job or an app, which GitHub does not tell."""
+    """Return the user of the token; "" if GitHub does not tell the user."""
     try:
         answer = call("GET", "/user")
     except urllib.error.HTTPError:
@@ -45,7 +46,7 @@ def own_name() -> str:
 
 
 def find(comments: str, mark: str) -> int | None:
-    """Return the id of the own comment that begins with this line; None: there is none yet."""
+    """Return the id of this user's comment that begins with `mark`; None if it does not exist."""
     page, own = 1, own_name()
     while True:
         answer = call("GET", f"{comments}?per_page={PAGE}&page={page}")
@@ -62,7 +63,7 @@ def find(comments: str, mark: str) -> int | None:
 
 
 def main(number: str, file: str) -> None:
-    """Update the comment, or write it."""
+    """Update the comment, or create it."""
     text = Path(file).read_text(encoding="utf-8")
     if len(text) > LONGEST:
         text = f"{text[:LONGEST].rpartition(chr(10))[0]}\n\nThe rest is in the job summary.\n"

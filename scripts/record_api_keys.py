@@ -41,13 +41,13 @@ Ends = dict[int, tuple[int, int]]
 
 
 def releases() -> list[str]:
-    """Return the releases of the rig, the oldest first."""
+    """Return the releases of the test rig, oldest first."""
     listed = tomllib.loads(LISTED.read_text(encoding="utf-8"))["kafka"]
     return sorted(listed, key=lambda release: [int(part) for part in release.split(".")])
 
 
 def forwardable(release: str) -> set[int]:
-    """Return the requests that a broker forwards to the active controller."""
+    """Return the API keys of requests that a broker forwards to the active controller."""
     jars = ":".join(map(str, class_path(release)))
     with tempfile.TemporaryDirectory() as home:
         source = Path(home) / "Forwardable.java"
@@ -59,7 +59,7 @@ def forwardable(release: str) -> set[int]:
 
 
 def offered(release: str, properties: Mapping[str, str]) -> dict[str, Ends]:
-    """Return the requests that each listener of one node offers."""
+    """Return listener → the requests that it offers, measured on one real node."""
     with tempfile.TemporaryDirectory() as home:
         node = Node(id=1, release=release, properties=properties)
         cluster = start_kraft(Path(home), [node])
@@ -80,7 +80,7 @@ Offers = Mapping[int, Offer]
 
 
 def offers_before() -> dict[str, Offers]:
-    """Return the requests that each listener of the newest release in the table offers."""
+    """Return listener → the requests that the newest release in release_apis.csv offers."""
     found: dict[str, dict[int, Offer]] = {BROKER: {}, CONTROLLER: {}}
     for row in read_release_apis():
         values = {field.name: getattr(row, field.name) for field in fields(Offer)}
@@ -95,8 +95,8 @@ def rows(
     date: str,
     start: Mapping[str, Offers],
 ) -> Iterator[OfferRow]:
-    """`measured` is (release, with unstable requests) → listener → what is offered; a row where it
-    differs from the release before, or from `start`."""
+    """Yield a row where a release differs from the previous one, or from `start`. `measured`:
+    (release, with unstable requests) → listener → offered requests."""
     for listener in (BROKER, CONTROLLER):
         before: Offers = start.get(listener, {})
         for release in dict.fromkeys(release for release, _ in measured):
@@ -137,7 +137,7 @@ def write(found: Iterator[OfferRow]) -> None:
 
 
 def main() -> None:
-    """Start every release, read its requests, and write the table."""
+    """Start every release, read its requests, and print release_apis.csv."""
     names = releases()
     measured = {
         (release, unstable): offered(release, UNSTABLE if unstable else {})

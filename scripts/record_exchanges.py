@@ -35,7 +35,8 @@ UNKNOWN = "no.such.feature"
 
 @dataclass(kw_only=True)
 class Recorder:
-    """A cluster to record, with addresses by node id. `down`: the nodes that were stopped."""
+    """A cluster to record. `brokers`, `controllers`: node id → address; `down`: the stopped
+    nodes."""
 
     release: str
     brokers: Mapping[int, str]
@@ -74,7 +75,7 @@ class Recorder:
         }
 
     def ranges(self) -> dict[str, list[int]]:
-        """Return the ranges of the first broker."""
+        """Return the supported ranges of the first broker."""
         return _ranges(look(self._running(self.brokers)[0]))
 
     def versions(self) -> range:
@@ -90,8 +91,7 @@ class Recorder:
         return [address for node, address in addresses.items() if node not in self.down]
 
     def _settle(self) -> int:
-        """Wait until every broker has applied the whole log; return the id of the active
-        controller."""
+        """Wait until every broker has applied the whole log; return the active controller's id."""
         end = time.monotonic() + SETTLE_SECONDS
         while time.monotonic() < end:
             leader, last = _quorum(self._running(self.brokers)[0])  # it knows the leader
@@ -112,8 +112,7 @@ class Recorder:
         return {"finalized": levels, "epoch": _epoch(said)}
 
     def _nodes(self, active: int) -> list[Json]:
-        """Return every half of every node. A combined controller may use more levels than its own
-        listener shows, so the range of its broker half is recorded."""
+        """Return every node in each of its roles, with its ranges."""
         nodes = []
         for role, addresses in (("broker", self.brokers), ("controller", self.controllers)):
             for node, address in addresses.items():
@@ -174,8 +173,8 @@ def _epoch(said: Json) -> int:
 
 
 def every_request(ranges: Mapping[str, Sequence[int]], versions: Iterable[int]) -> Iterator[Json]:
-    """Yield requests for every level around each range, and 0, with every upgrade type; for a
-    repeated name; and for an invalid name."""
+    """Yield requests for all levels around each range, for a repeated name and for an invalid
+    name."""
     for version in versions:
         if version == 0:  # version 0 has no validate_only
             continue
@@ -214,7 +213,7 @@ def _by_id(words: Sequence[str]) -> dict[int, str]:
 
 
 def main() -> None:
-    """Record the requests; print one line for each."""
+    """Record the requests; print one line per request."""
     asked = _arguments()
     recorder = Recorder(
         release=asked.release,

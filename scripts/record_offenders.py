@@ -48,7 +48,7 @@ class Registrar:
     broker_version: int
 
     def register(self, role: str, node_id: int, ranges: Ranges) -> None:
-        """Register one node. Raises ValueError if the controller refuses it."""
+        """Register one node. Raises ValueError if the controller refuses the registration."""
         listeners = _array([_text("L") + _text("localhost") + b"\x23\x84\0\0\0"])
         features = _array(
             [_text(name) + struct.pack(">hh", *ends) + b"\0" for name, ends in ranges.items()]
@@ -87,7 +87,7 @@ def _exchange(address: str, key: int, version: int, body: bytes) -> bytes:
 
 
 def registrar_of(cluster: RunningCluster, active: int) -> Registrar:
-    """Return the registrar for node `active`, in a version that its release supports."""
+    """Return the client that registers nodes with node `active`."""
     short = _short(cluster.nodes[active].release)
     version = 0 if short < (3, 4) else 1 if short < (3, 7) else 3
     address = cluster.nodes[active].controller
@@ -99,7 +99,7 @@ def _short(release: str) -> tuple[int, ...]:
 
 
 def draw(dice: random.Random, ranges: Ranges, finalized: Mapping[str, int]) -> dict[str, list[int]]:
-    """Draw the ranges of one node: each contains the finalized level and some higher levels."""
+    """Return random ranges for one node. Each contains the finalized level."""
     found = {}
     for name, (low, high) in ranges.items():
         top = dice.randint(finalized.get(name, 0), high)
@@ -109,7 +109,7 @@ def draw(dice: random.Random, ranges: Ranges, finalized: Mapping[str, int]) -> d
 
 
 def record(release: str, number: int, dice: random.Random, home: Path) -> Iterator[Json]:
-    """Record the exchanges of one cluster with random ids and a random order of registration."""
+    """Record the exchanges of a cluster with random node ids and a random registration order."""
     own = dice.choice([1, 2, 3, 17, 100])
     version = _format_at(release)
     unstable = _short(release) >= (3, 8)  # more levels to ask for
@@ -157,8 +157,7 @@ def _every_level_above(finalized: Mapping[str, int], ranges: Ranges) -> Iterator
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quorum:
-    """Real voters: the active controller has `release` and is also a broker, the others have
-    `older`."""
+    """A quorum of real voters. The active controller has `release`, the others have `older`."""
 
     release: str
     voters: Sequence[int]
@@ -169,7 +168,7 @@ class Quorum:
     unstable: bool  # the active controller supports levels in development
 
     def nodes(self) -> list[Node]:
-        """The one that is to be active stands for election long before the others do."""
+        """Return the voters. The one that must be active starts an election before the others."""
         return [
             Node(
                 id=node,
@@ -183,7 +182,7 @@ class Quorum:
         ]
 
     def record(self, home: Path) -> Iterator[Json]:
-        """Record an exchange for every level above the finalized one."""
+        """Record an exchange for every level above the finalized level."""
         cluster = start_kraft(home, self.nodes(), release_version=self.formatted)
         try:
             recorder = Recorder(
@@ -208,8 +207,7 @@ class Quorum:
 
 
 def _format_at(release: str) -> str:
-    """Return the lowest metadata.version at which controllers register and controllers of `release`
-    start; so most levels are above it."""
+    """Return the lowest metadata.version at which controllers of `release` start and register."""
     known = load().of(".".join(release.split(".")[:2]))
     least = 15 if _short(release) >= REGISTER_FROM else 4
     return known.names[max(least, known.oldest_bootstrap)]
@@ -220,7 +218,7 @@ def _ids(text: str) -> list[int]:
 
 
 def main() -> None:
-    """Record some clusters, one after the other, to standard output."""
+    """Record several random clusters to standard output."""
     parser = argparse.ArgumentParser(prog="record_offenders", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("release")

@@ -45,7 +45,7 @@ Story = Callable[["Recorder"], Iterator[int]]
 
 @dataclass(kw_only=True)
 class Recorder:
-    """The cluster of one story, and the possible steps of stories."""
+    """A sample cluster, and the steps that a story can make with it."""
 
     name: str
     home: Path
@@ -63,8 +63,8 @@ class Recorder:
         formatted: str,
         controllers: Sequence[int] = CONTROLLERS,
     ) -> None:
-        """Start brokers and controllers of a release, formatted for a release version; an id that
-        stands in both is one node with both roles."""
+        """Start brokers and controllers of a release, formatted for a release version. An id in
+        both lists is a combined node."""
         roles = {"broker": brokers, "controller": controllers}
         nodes = [
             Node(
@@ -78,7 +78,7 @@ class Recorder:
         self.cluster = start_kraft(self.home, nodes, release_version=formatted)
 
     def restart(self, release: str, *ids: int) -> None:
-        """Restart nodes with another release, one after the other, as a rolling upgrade does."""
+        """Restart nodes with another release, one after the other, as in a rolling upgrade."""
         java = Java.of(release)
         for one in ids:
             process = self.running.nodes[one].process
@@ -88,20 +88,20 @@ class Recorder:
             process.wait()
 
     def finalize(self, **levels: int) -> None:
-        """Upgrade levels with the real kafka-features."""
+        """Upgrade levels with the real kafka-features.sh."""
         words = [f"--feature={name.replace('_', '.')}={level}" for name, level in levels.items()]
         at = ("--bootstrap-server", self.running.bootstrap)
         done = Java.of(TOOLS).run(FEATURES_TOOL, *at, "upgrade", *words)
         assert done.returncode == 0, done
 
     def unregister(self, broker: int) -> None:
-        """Unregister a broker with the real kafka-cluster."""
+        """Unregister a broker with the real kafka-cluster.sh."""
         at = ("--bootstrap-server", self.running.bootstrap)
         done = Java.of(TOOLS).run(CLUSTER_TOOL, "unregister", *at, "--id", str(broker))
         assert done.returncode == 0, done
 
     def look(self, *words: str) -> list[str]:
-        """Return the landing lines that `featurelib collect` writes now, without the ports."""
+        """Return the landing lines that `featurelib collect` writes now."""
         time.sleep(SETTLE_SECONDS)
         with tempfile.TemporaryDirectory() as out:
             at = ["--bootstrap", self.running.bootstrap]
@@ -113,7 +113,7 @@ class Recorder:
             return [self._named(text) for text in path.read_text("utf-8").splitlines()]
 
     def _named(self, text: str) -> str:
-        """Return a line with hosts of the cluster's name instead of ports of loopback."""
+        """Return a line in which host names of the cluster replace loopback ports."""
         hosts = {}
         for node in self.running.nodes.values():
             for address, port in ((node.broker, 9092), (node.controller, 9093)):
@@ -138,8 +138,8 @@ def _named(value: Any, hosts: Hosts) -> Any:
 
 
 def payments_prod_eu(own: Recorder) -> Iterator[int]:
-    """Play a rolling upgrade that stopped before broker 5. On the last day somebody unregistered
-    broker 5 while it ran, and finalized the levels of 4.2."""
+    """Play a rolling upgrade that stopped before broker 5. On the last day broker 5 is unregistered
+    while it runs, and the levels of 4.2 are finalized."""
     own.start("4.1.2", range(1, 7), "4.1")
     yield 13
     own.restart("4.2.1", *CONTROLLERS, 1, 2, 3, 4, 6)
@@ -262,7 +262,7 @@ INVENTORY = DATA / "samples" / "fleet.toml"
 
 
 def record(name: str) -> None:
-    """Play one story, and write the collected lines of each moment."""
+    """Play one story, and write the landing lines of each moment."""
     lines: list[str] = []
     words = ("--probe",) if name in PROBED else ()
     with tempfile.TemporaryDirectory() as home:

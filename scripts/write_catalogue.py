@@ -34,7 +34,7 @@ Minimums = Annotated[
 
 
 class SideEffect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A change that finalizing a level makes besides the level."""
+    """A further change that finalizing a level makes."""
 
     configuration: Annotated[str, Meta(description="the changed configuration; empty: none")]
     what: str
@@ -76,7 +76,7 @@ class Release(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Kafka's feature levels, per release."""
+    """The published catalogue: Kafka's feature levels per release."""
 
     format: Literal["featurelib catalogue"]
     schema_version: Annotated[int, Meta(description="rises with every change of this schema")]
@@ -90,7 +90,7 @@ class Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read(catalogue: Catalogue) -> Document:
-    """Return the published form of `catalogue`, oldest release first."""
+    """Return the published form of the catalogue, oldest release first."""
     return Document(
         format="featurelib catalogue",
         schema_version=SCHEMA_VERSION,
@@ -141,7 +141,7 @@ def _level(catalogue: Catalogue, own: ReleaseCatalogue, feature: str, level: int
 
 
 def write(folder: Path) -> tuple[Path, Path]:
-    """Write catalogue.json and catalogue.schema.json into `folder`; return both paths."""
+    """Write catalogue.json and its schema into `folder`; return both paths."""
     folder.mkdir(parents=True, exist_ok=True)
     data, schema = folder / "catalogue.json", folder / "catalogue.schema.json"
     for path, content in ((data, read(load())), (schema, msgspec.json.schema(Document))):
@@ -150,7 +150,7 @@ def write(folder: Path) -> tuple[Path, Path]:
 
 
 def main() -> None:
-    """Write the catalogue and its schema, and print where."""
+    """Write the catalogue and its schema, and print the paths."""
     parser = argparse.ArgumentParser(prog="python -m scripts.write_catalogue")
     parser.add_argument("--out", type=Path, default=ROOT / "build")
     for path in write(parser.parse_args().out):

@@ -29,7 +29,7 @@ SAID = re.compile(r"Exit codes?:? (?P<codes>\d.*?)\.(?: |$)")
 
 
 def commands() -> Iterator[tuple[str, Any, Any]]:
-    """Yield every command as typed (`plan upgrade` for one of a group), with its typer object."""
+    """Yield (command as typed, typer object, context) of every command."""
     app = get_command(make_app())
     top = app.make_context("featurelib", ["-"], resilient_parsing=True, terminal_width=WIDTH)
     for name, command in app.commands.items():
@@ -46,7 +46,7 @@ def _context(command: Any, name: str, parent: Any) -> Any:
 
 
 def jobs() -> Iterator[tuple[str, Any, Any]]:
-    """Yield every job of ./spark-submit.sh in the same form."""
+    """Yield every job of ./spark-submit.sh in the form of `commands`."""
     for name in JOBS:
         main = importlib.import_module(f"jobs.{name}").main
         app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -58,7 +58,7 @@ def jobs() -> Iterator[tuple[str, Any, Any]]:
 
 
 def commands_page() -> str:
-    """Return the page of commands and jobs: a line each, then the printed help of each."""
+    """Return the page of commands and jobs with their help texts."""
     everything = list(commands())
     rows = [[_link(name), command.get_short_help_str(200)] for name, command, _ in everything]
     job_rows = [[_link(name), command.get_short_help_str(200)] for name, command, _ in jobs()]
@@ -83,8 +83,7 @@ def _help(name: str, command: Any, context: Any) -> tuple[str, str]:
 
 
 def exit_codes_page() -> str:
-    """Return the page of exit codes: the meaning and the errors of each code, and the codes of each
-    command."""
+    """Return the page of exit codes, with the errors and commands of each code."""
     rows = [[str(number), ENDS[number], _classes(number)] for number in sorted(ENDS)]
     said = [[_command(name), text] for name, text in _said()]
     return page(
@@ -114,13 +113,13 @@ def _classes(number: int) -> str:
 
 
 def error_classes() -> list[type[FeatureLibError]]:
-    """Yield every class of the tree, in the order of the file."""
+    """Return every error class in the order of the file."""
     found = [each for each in vars(errors).values() if inspect.isclass(each)]
     return [each for each in found if issubclass(each, FeatureLibError)]
 
 
 def errors_page() -> str:
-    """Return the page of errors: class, base class, exit code, meaning."""
+    """Return the page of errors: class, base class, exit code and meaning."""
     rows = [
         [
             code(cls.__name__),

@@ -79,8 +79,7 @@ def _now(expr: str) -> prometheus.Dataquery:
 
 
 def _count(title: str, expr: str, unit: str, limit: float, colour: str) -> stat.Panel:
-    """Return a panel with a number, in this colour from the limit on; by default Grafana shows
-    green until 80."""
+    """Return a panel with a number, coloured from `limit` on."""
     steps = [Threshold(color="text"), Threshold(value=limit, color=colour)]
     panel = stat.Panel().title(title).span(4).height(4).datasource(SOURCE).unit(unit)
     panel.thresholds(dashboard.ThresholdsConfig().steps(steps))
@@ -88,7 +87,7 @@ def _count(title: str, expr: str, unit: str, limit: float, colour: str) -> stat.
 
 
 def _list(title: str, description: str, expr: str, number: str) -> table.Panel:
-    """Return a panel with a row for each cluster, the highest number first."""
+    """Return a panel with a row per cluster, highest number first."""
     panel = table.Panel().title(title).description(description).span(8).height(9)
     panel.datasource(SOURCE).with_target(_now(expr)).unit("none").decimals(0)
     hidden = ("Time", "__name__", "instance", "job", "cluster", "severity")
@@ -101,7 +100,7 @@ def _list(title: str, description: str, expr: str, number: str) -> table.Panel:
 
 
 def build() -> dashboard.Dashboard:
-    """Return the dashboard: today's problems, waiting upgrades, and the fleet over time."""
+    """Return the dashboard: current problems, waiting upgrades, and trends."""
     made = (
         dashboard.Dashboard("Feature levels of the Kafka fleet")
         .uid("featurelib-fleet")

@@ -44,8 +44,7 @@ UNSEEN = "†"  # read in the source, and in no recording
 
 
 def rules_page() -> str:
-    """Return the page of rules: sentence, source, columns, finding, and the dialects with their
-    messages."""
+    """Return the page of rules, with sentence, source, finding and dialects of each rule."""
     entries = rulebook().values()
     contents = [
         [f"[{entry.rule.name}](#{entry.rule.name})", entry.rule.sentence, _spoken(entry)]
@@ -60,7 +59,7 @@ def rules_page() -> str:
 
 
 def _spoken(entry: RulebookEntry) -> str:
-    """Return all dialects that apply a rule, in short."""
+    """Return the names of the dialects that apply a rule, or `all`."""
     if len(entry.dialects) == len(DIALECTS):
         return "all"
     return ", ".join(entry.dialects) or "none"
@@ -106,8 +105,7 @@ def _words(question: Question) -> str:
 
 
 def dialects_page() -> str:
-    """Return the page of dialects: the capabilities side by side, the meaning of words, and each
-    dialect's rows in order."""
+    """Return the page of dialects: their capabilities side by side, and the rules of each."""
     tables = [load(name) for name in DIALECTS]
     groups = [[code(name), meaning] for name, meaning in _members(Asks)]
     absences = [[code(name), meaning] for name, meaning in _members(Absence)]
@@ -201,7 +199,7 @@ def _dialect(dialect: Dialect) -> list[str]:
 
 
 def _texts(dialect: Dialect) -> list[list[str]]:
-    """Return the messages of a dialect besides those of its rules."""
+    """Return the messages of a dialect, except those of its rules."""
     said = []
     for section in ("text", *SECTIONS):
         values = getattr(dialect, section)
@@ -228,7 +226,7 @@ PAGES: dict[str, Callable[[], str]] = {
 
 
 def main() -> None:
-    """Write every page."""
+    """Write every generated page."""
     for name, write in PAGES.items():
         (DOCS / name).write_text(write(), encoding="utf-8")
         print(f"docs/{name}")

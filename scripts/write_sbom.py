@@ -24,7 +24,7 @@ EXTRAS = ("spark", "kafka", "lake", "zookeeper", "metrics", "kubernetes", "noteb
 
 
 def write(path: Path) -> list[dict[str, Any]]:
-    """Write the document; return its components, by name."""
+    """Write the bill of materials; return its components, sorted by name."""
     command = [Path(sys.prefix, "bin", "uv"), "export", "--quiet", "--locked"]
     options = ["--format", "cyclonedx1.5", *(f"--extra={extra}" for extra in EXTRAS)]
     done = subprocess.run(
@@ -57,7 +57,7 @@ def licence_of(package: str) -> str:
 
 
 def jar(one: Jar) -> dict[str, Any]:
-    """Describe a jar that set-up fetches from Maven Central."""
+    """Return the component of a jar that set-up downloads from Maven Central."""
     return {
         "type": "library",
         "bom-ref": f"{one.name}@{one.version}",
@@ -71,7 +71,7 @@ def jar(one: Jar) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Write the document, and print each component with its licence."""
+    """Write the bill of materials, and print each component with its licence."""
     parser = argparse.ArgumentParser(prog="python -m scripts.write_sbom", description=main.__doc__)
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "sbom.json")
     out = parser.parse_args().out

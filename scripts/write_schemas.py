@@ -51,7 +51,7 @@ LAYERS = {
 
 
 def tables_page() -> str:
-    """Return the page of tables: a line for each, then grain and columns."""
+    """Return the page of tables: a line per table, then grain and columns of each."""
     rows = [[f"[{each.full_name}](#{_anchor(each)})", each.comment] for each in ALL]
     layers = [[code(layer), text] for layer, text in LAYERS.items()]
     return page(
@@ -64,7 +64,7 @@ def tables_page() -> str:
 
 
 def _anchor(each: Table) -> str:
-    """Return the anchor of a heading with a dot, as in Python-Markdown."""
+    """Return the anchor of a table's heading, as Python-Markdown makes it."""
     return each.full_name.replace(".", "")
 
 
@@ -94,7 +94,7 @@ def _table(each: Table) -> list[str]:
 
 
 def _type(kind: Kind) -> str:
-    """Return a type in the words of Delta."""
+    """Return a column's type in the words of Delta."""
     if isinstance(kind, ListOf):
         return f"list of {_type(kind.of)}"
     if isinstance(kind, Schema):
@@ -104,7 +104,7 @@ def _type(kind: Kind) -> str:
 
 
 def _row_schema(columns: Schema, *more: str) -> msgspec.Meta:
-    """Return the JSON schema of a table's row with additional texts; no key is required."""
+    """Return the JSON schema of a table's row. `more`: additional text keys."""
     keys = {name: _key_schema(of) for name, of in columns.fields}
     keys |= {name: {"type": ["string"]} for name in more}
     return msgspec.Meta(extra_json_schema={"properties": keys})
@@ -169,7 +169,7 @@ def document_types() -> dict[str, type[msgspec.Struct]]:
 
 
 def _fields(kind: type) -> list[tuple[str, Any]]:
-    """Return the keys of a value's object, and their types."""
+    """Return (key, type) of the keys of a value's JSON object."""
     keys, hints = of_clusters.keys_of(kind) or {}, get_type_hints(kind)
     fields = []
     for key, attribute in keys.items():
@@ -181,7 +181,7 @@ def _fields(kind: type) -> list[tuple[str, Any]]:
 
 
 def _published(hint: Any) -> Any:
-    """Return a type hint in which each value that is printed as an object has the type of that
+    """Return a type hint in which values that are printed as objects have the type of the
     object."""
     if hint is Role:
         return str
@@ -253,8 +253,8 @@ def _form(name: str, form: dict[str, Any]) -> Iterator[str]:
 
 
 def _meanings(text: str, keys: Collection[str]) -> tuple[str, dict[str, str]]:
-    """Return the description of an object without the meanings of its keys, and key → meaning. In
-    the description a meaning is "`key`, `key`: meaning."; it ends where the next one begins."""
+    """Return (description without the meanings of keys, key → meaning). A meaning has the form
+    "`key`: text"."""
     if not keys:
         return text, {}
     key = f"`(?:{'|'.join(map(re.escape, keys))})`"

@@ -15,8 +15,7 @@ Row = dict[str, str]
 
 
 def side_effects_page() -> str:
-    """Return the page: each side effect, then every measured step, with one row for all releases
-    with the same result."""
+    """Return the page of side effects and measured steps."""
     effects = [
         [
             f"{row.feature} {row.level}",
@@ -43,7 +42,7 @@ def side_effects_page() -> str:
 
 
 def _alike(measured: Iterable[Row]) -> list[list[Row]]:
-    """Group the steps with the same result in several releases, in the order of the levels."""
+    """Group the measured steps with equal results in several releases."""
     names = list(dict.fromkeys(row["feature"] for row in measured))
 
     def key(row: Row) -> tuple[object, ...]:
@@ -54,7 +53,7 @@ def _alike(measured: Iterable[Row]) -> list[list[Row]]:
 
 
 def _shown(row: Row) -> tuple[str, str, str]:
-    """Return records, differences and the downgrade of a step, in short form."""
+    """Return (records, differences, downgrade) of a step in short form."""
     records = "; ".join(text.rpartition(" × ")[0] for text in row["records"].split("; ") if text)
     differs = "<br>".join(
         text.replace(" by broker:", ":")

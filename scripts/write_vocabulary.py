@@ -118,7 +118,7 @@ ENUMS: tuple[type[Enum], ...] = (Role, Witness, UpgradeType, Verdict, Phase, Sev
 
 
 def vocabulary_page() -> str:
-    """Return the page: words, their values, finding codes, and the columns of rules."""
+    """Return the page of words, their values, finding codes and columns of rules."""
     return page(
         "# Findings and words",
         INTRO,
@@ -167,7 +167,7 @@ def _enum(owner: type[Enum]) -> list[str]:
 
 
 def _shown(member: Enum) -> str:
-    """Return a value with its wire code; a text is returned unchanged."""
+    """Return an enum value with its code in the protocol."""
     return f"{member.name} {member.value}" if isinstance(member.value, int) else str(member.value)
 
 
@@ -198,7 +198,7 @@ def _findings() -> list[list[str]]:
 
 
 def _remedy(remedy: Remedy) -> str:
-    """Return a remedy after its conditions, `managed_by = strimzi: …`, with its command."""
+    """Return a remedy with its conditions and command: `managed_by = strimzi: …`."""
     wanted = msgspec.to_builtins(remedy.when)
     when = " and ".join(code(f"{name} = {one}") for name, one in wanted.items() if one is not None)
     text = remedy.text.replace("{stale}", "as of the stale node.")
@@ -213,7 +213,7 @@ def _facts() -> list[list[str]]:
 
 
 def _braces() -> list[list[str]]:
-    """Yield a row for each placeholder of a finding or a remedy."""
+    """Return a row for each placeholder in findings and remedies."""
     texts = [text for row in (*_findings(), *_ways(), *_rule_findings()) for text in row]
     used = set(re.findall(r"{(\w+)}", " ".join(texts))) - set(FACTS.names)
     assert used == set(BRACES), f"BRACES and the words differ: {sorted(used ^ set(BRACES))}"

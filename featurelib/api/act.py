@@ -115,18 +115,19 @@ def show(plan: str, fleet: str | None = None, overlay: str | None = None) -> Ans
 def expect_finalized_by_us(
     plan: Plan, fleet: str | None, catalogue: Catalogue, config: str | None = None
 ) -> None:
-    """Raise RefusedError if plan or inventory assign a changed feature to another owner."""
+    """Raise RefusedError if plan or inventory assigns a planned feature to another owner."""
     inventory, options = open_fleet(fleet, catalogue)[1], Wanted(fleet=fleet, config=config).ways[0]
     expect_ours(plan.cluster, plan.moves, inventory, catalogue, plan.guards, options)
 
 
 def known_entry(cluster: str, fleet: str | None, catalogue: Catalogue) -> FleetEntry:
-    """Return the inventory's entry of a cluster; without one, an entry with only the id."""
+    """Return the inventory's entry of a cluster; without one, an entry that has only the id."""
     return open_fleet(fleet, catalogue)[1].of(cluster, FleetEntry(id=cluster))
 
 
 def read_plan(plan: PlanAnswer | str) -> PlanFile:
-    """Return a plan, read if `plan` is a path. Raises RefusedError, PlanError, ConfigError."""
+    """Return the plan file of an answer, or read it from a path. Raises RefusedError, PlanError,
+    ConfigError."""
     if isinstance(plan, PlanAnswer):
         return plan.expect_made()
     advice = "The nightly removes plans that it does not make any more. "
@@ -136,17 +137,17 @@ def read_plan(plan: PlanAnswer | str) -> PlanFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Carried(Answer[Ending]):
-    """The result of applying a plan; `ending.kind` is its outcome. `text` has a line for each
-    update, in KIP-584's form, and a sentence about the state of the cluster."""
+    """The result of applying a plan. `ending.kind` is the outcome of the whole plan. `text` has one
+    line for each update, as KIP-584 prints it, and the state of the cluster."""
 
     @property
     def text(self) -> str:
-        """The output of `featurelib apply` for a script; paragraphs are single lines."""
+        """The output of `featurelib apply` without line wrapping, for scripts."""
         return str(self.page(UNWRAPPED))
 
     @property
     def ending(self) -> Ending:
-        """The ending of the plan, with the outcome of each request."""
+        """The ending of `apply`: the outcome of the plan and of each request."""
         return self.value
 
     @property
@@ -255,8 +256,8 @@ def _apply_file(
     approval: bytes | str | None,
     path: str,
 ) -> Carried:
-    """Apply the plan in the file `path`. The person is asked after all checks that need no
-    connection to the cluster. The `facts` of an error have the known facts of the plan."""
+    """Apply the plan in the file `path`. The person confirms after all checks that need no
+    connection. An error has the plan's values in `facts`."""
     plan, reached = file.plan, chosen.reached()
     settings, ruled = find_settings(chosen.wanted.config)
     if writable := find_writable(Path(ruled)):
@@ -332,7 +333,8 @@ def _apply_answer(
 
 
 def _withdrawn_text(file: PlanFile, approve_command: str, journal: str | None) -> str:
-    """Return the advice to approve a plan again, after its withdrawal if the journal has one."""
+    """Return the advice to approve a plan again. If the journal has a withdrawal of the approval,
+    the text begins with it."""
     taken, path = list[Withdrawal](), journal_path(journal)
     if path.exists():
         with closing(Journal(path)) as opened:
@@ -351,7 +353,7 @@ def _apply_document(
     message: str,
     ending: Ending | None = None,
 ) -> ApplyDocument:
-    """Return the JSON document of an `apply`: its result, or how far it came."""
+    """Return the JSON document of an `apply`: the result, or the last completed check."""
     return fill(
         ApplyDocument,
         cluster=file.plan.cluster,

@@ -52,7 +52,8 @@ class Signer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalFiles:
-    """The paths of an approval: inventory, settings, journal, overlay, and the file to write."""
+    """The paths of the files that `approve` uses: inventory, settings, journal, overlay, and the
+    approval file to write."""
 
     fleet: str | None = None
     config: str | None = None
@@ -147,7 +148,7 @@ def _approved(
 
 
 def _updates(plan: Plan, catalogue: Catalogue) -> list[ApprovedUpdateDocument]:
-    """Return each update of a plan as a JSON document, with what cannot be undone."""
+    """Return each update of a plan as a JSON document, with its losses in a downgrade."""
     return [
         fill(ApprovedUpdateDocument, loss_of(move, plan, catalogue), step=i, **asdict(move))
         for i, step in enumerate(plan.steps, 1)
@@ -207,8 +208,8 @@ def withdrawal_document(withdrawal: Withdrawal) -> WithdrawalDocument:
 
 
 def _replaced(target: str) -> list[str]:
-    """Return a line about the approval file that will be replaced, if one exists. Raises
-    ConfigError for another kind of file."""
+    """Return a line that names the approval file to be replaced; [] if there is no file. Raises
+    ConfigError if the file is no approval."""
     if not target:
         return []
     try:

@@ -93,7 +93,7 @@ def check(
 
 
 def _is_hidden(cluster: ReportedCluster) -> bool:
-    """Return true for a cluster that is UNKNOWN because a permission is missing."""
+    """Return true if a missing permission makes the cluster UNKNOWN."""
     if cluster.verdict is not Verdict.UNKNOWN:
         return False
     return any(finding.code in tagged("forbidden") for finding in cluster.findings)
@@ -101,7 +101,7 @@ def _is_hidden(cluster: ReportedCluster) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reading:
-    """The lines read from one cluster, or from all landing files if `entry` has no id."""
+    """The lines read from one cluster; with an empty `entry.id`, the lines of all landing files."""
 
     chosen: Chosen
     entry: FleetEntry
@@ -110,7 +110,7 @@ class _Reading:
 
 
 def _read_once(chosen: Chosen) -> _Reading:
-    """Return one cluster's lines. Raises ConfigError if the options do not reach it."""
+    """Read one cluster's lines. Raises ConfigError if no option has its address."""
     options, error = chosen.wanted, None
     if options.is_stored:
         named = open_fleet(options.fleet, chosen.catalogue)[1].named(options.cluster)
@@ -130,7 +130,7 @@ def _read_once(chosen: Chosen) -> _Reading:
 
 
 def _report(readings: Sequence[_Reading], fleet: Fleet, listed_in: str) -> Report:
-    """Return the report that the nightly would make of these readings."""
+    """Return a report, as the nightly makes it, of lines that were just read."""
     first = readings[0].chosen
     entries = {reading.entry.id: reading for reading in readings if reading.entry.id}
     options, catalogue = first.wanted, first.catalogue
@@ -173,8 +173,7 @@ def _report(readings: Sequence[_Reading], fleet: Fleet, listed_in: str) -> Repor
 
 
 def _next_steps(report: Report, readings: Sequence[_Reading]) -> tuple[Report, dict[str, NextStep]]:
-    """Return the report with commands that reach each cluster by this reading's options, and
-    cluster key → next step."""
+    """Return (report with the commands that reach each cluster, next step by cluster key)."""
     by_id = {reading.entry.id: reading for reading in readings}
     names = [cluster.name for cluster in report.clusters]
     steps, clusters = dict[str, NextStep](), list[ReportedCluster]()

@@ -31,8 +31,8 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Answer(Generic[Value]):
-    """The answer of a command: its value, text, table rows and JSON document. All but the value are
-    made when they are needed; `page` takes a width, None means this terminal's."""
+    """The answer of a command: value, text, table rows and JSON document. Text, rows and document
+    are created on first use. `page` takes a width in characters; None = the terminal's width."""
 
     value: Value
     make_rows: Callable[[], Iterable[dict[str, object]]]
@@ -42,7 +42,7 @@ class Answer(Generic[Value]):
 
     @property
     def rows(self) -> tuple[dict[str, object], ...]:
-        """The answer as table rows, such as one per finding or node."""
+        """The answer as table rows, for example one row per finding or node."""
         return tuple(self.make_rows())
 
     @property
@@ -67,16 +67,16 @@ class Answer(Generic[Value]):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Approved(Answer[ApprovalFile]):
-    """The approval of a plan; `content` is the content of the approval file."""
+    """An approved plan. `content`: the content of the approval file."""
 
     content: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Person:
-    """The person at a terminal who confirms changes; a call from Python has none. `command`: as
-    typed. `confirm` returns once the answer is yes. If the block `sending` is interrupted, it
-    prints how far the request came."""
+    """The person at a terminal who confirms changes. A call from Python has no person. `command`:
+    the command line as typed. `confirm`: returns after the answer yes. `sending`: a block that
+    prints the progress if it is interrupted."""
 
     command: str = ""
     at_terminal: bool = False
@@ -89,16 +89,16 @@ NOBODY = Person()
 
 
 def plan_ways(file: PlanFile, entry: FleetEntry) -> str:
-    """Return the options by which the machine that made the plan reached its cluster. They are
-    untrusted, so a cluster that receives secrets has none."""
+    """Return the options (address and files) that reached the cluster when the plan was made. The
+    plan file is untrusted, so the result is "" for a cluster that receives secrets."""
     known = {} if entry.is_secured else file.for_people.addresses
     options = {n: known[n] for n in WAYS if n in known and clean(known[n], 1000) == known[n]}
     return "".join(f" --{name} {quote(value)}" for name, value in options.items())
 
 
 def made_at(command: str, file: PlanFile, entry: FleetEntry) -> str:
-    """Return a text with the command and the options that reached the cluster when the plan was
-    made; "" if no option is needed or known."""
+    """Return a sentence with the command and the options that reached the cluster when the plan was
+    made; "" if the command needs no option, or the options are unknown."""
     words, arguments, options = iter(split(command)), list[str](), plan_ways(file, entry)
     for word in words:
         if word.removeprefix("--").partition("=")[0] not in WAYS:
@@ -120,24 +120,24 @@ def to_frame(rows: Iterable[dict[str, object]]) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored(Chosen):
-    """A cluster in the tables of a run, for questions and plans."""
+    """A cluster in the tables of a run; questions and plans read it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Live(Chosen):
-    """A running cluster. The first function that needs it connects."""
+    """A running cluster. The connection opens on first use."""
 
 
 AnyCluster = str | Chosen
 
 
 def choose(cluster: AnyCluster) -> Chosen:
-    """Return a cluster argument as a chosen cluster; a text is an id or name in conf/fleet.toml."""
+    """Return a chosen cluster for an argument that may be an id or name in conf/fleet.toml."""
     return cluster if isinstance(cluster, Chosen) else connect(cluster)
 
 
 def choose_live(cluster: str | Chosen) -> Chosen:
-    """Return a cluster that requests can be sent to. Raises ConfigError for a stored one."""
+    """Return a live cluster. Raises ConfigError for a cluster in stored tables."""
     chosen = choose(cluster)
     if isinstance(chosen, Stored):
         raise ConfigError(
@@ -172,7 +172,7 @@ def connect(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finalized:
-    """The finalized range of one feature. `min_version_level` is above 1 only in ZooKeeper mode."""
+    """The finalized range of one feature. `min_version_level` is 1 except in ZooKeeper mode."""
 
     min_version_level: int
     max_version_level: int
@@ -180,7 +180,7 @@ class Finalized:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Supported:
-    """A supported range of a feature, and the nodes that have it, such as `broker 2`."""
+    """A supported version range of a feature, and the nodes with it, such as `broker 2`."""
 
     min_version: int
     max_version: int

@@ -67,7 +67,7 @@ class LiveReading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolFile:
-    """The options of `collect` for a file with a tool's output."""
+    """The options of `collect` for a file that contains a tool's output."""
 
     from_: str | None = None
     kind: str | None = None
@@ -80,7 +80,7 @@ class ToolFile:
 
     @property
     def node(self) -> tuple[Role, int] | None:
-        """The node that the tool queried (--node-id), as (role, id). Raises ConfigError."""
+        """The (role, id) of the node that the tool queried, from --node-id. Raises ConfigError."""
         if self.node_id is None and not self.controller:
             return None
         if self.node_id is None or self.kind != "features_describe":
@@ -154,8 +154,8 @@ def collect(
 
 
 def _read_at(name: str, text: str | None, say: Say) -> int:
-    """Return when a tool's output was made, in microseconds: by default the file's modification
-    time, because last week's dump must not count as today's data. Raises ConfigError."""
+    """Return the time of a tool's output in microseconds: --observed-at, or the modification time
+    of the file. Raises ConfigError."""
     if text is not None:
         try:
             moment = datetime.fromisoformat(text)
@@ -182,7 +182,7 @@ def _read_at(name: str, text: str | None, say: Say) -> int:
 
 
 def _take(kind: str, source: ToolOutput, inventory: Fleet, out: Path, say: Say) -> Answer[Any]:
-    """Write the landing file of a tool's output; `source` may name the cluster by its name in the
+    """Write the landing file for a tool's output. `source.cluster_id`: an id, or a name in the
     inventory. Raises LandingError, ConfigError."""
     entry = inventory.named(source.cluster_id, "--cluster: ") if source.cluster_id else None
     if entry is not None:
@@ -201,7 +201,7 @@ def _take(kind: str, source: ToolOutput, inventory: Fleet, out: Path, say: Say) 
 
 
 def _convert(kind: str, source: ToolOutput, out: Path, say: Say) -> Answer[ConvertedDocument]:
-    """Write a landing file from a tool's output. Raises LandingError, ConfigError."""
+    """Convert a tool's output into a landing file. Raises LandingError, ConfigError."""
     path = out / name_of(source.cluster_id, datetime.now(UTC), kind)
     read = read_lines(source.where)
     lines = metrics_lines(read, source) if kind == METRICS else convert(kind, read, source)
@@ -228,8 +228,8 @@ def _convert(kind: str, source: ToolOutput, out: Path, say: Say) -> Answer[Conve
 
 
 def _take_resources(source: ToolOutput, inventory: Fleet, out: Path, say: Say) -> Answer[Round]:
-    """Write a landing file for each cluster in Strimzi's resources, or only for the cluster in
-    `source`. Raises LandingError, ConfigError."""
+    """Write a landing file for each cluster in the Strimzi resources. If `source` has a cluster id,
+    write only its file. Raises LandingError, ConfigError."""
     resources, only = strimzi_resources(source.where), source.cluster_id
     for reason in resources.left_out:
         say(reason)
@@ -257,8 +257,8 @@ def _take_resources(source: ToolOutput, inventory: Fleet, out: Path, say: Say) -
 
 
 def _reader_of(reading: LiveReading, options: Wanted, out: Path, say: Say) -> ReadOne:
-    """Return the function that reads a cluster: from its listeners, or from metrics in a Prometheus
-    server. Raises ConfigError."""
+    """Return a function that reads one cluster, from its listeners or from a Prometheus server.
+    Raises ConfigError."""
     timeout, probe = options.timeout, reading.probe
     if reading.prometheus is not None:
         if probe:
@@ -295,7 +295,7 @@ def _collect(
 
 
 def _round_answer(done: list[Collected], out: Path) -> Answer[Round]:
-    """Return the answer of `collect` about all clusters."""
+    """Return the answer of `collect`, which summarizes the results of all clusters."""
     failed = [result for result in done if result.error]
     read = f"{count(len(done) - len(failed), 'cluster')} read"
     missed = f", {len(failed)} not: {', '.join(r.name for r in failed)}" if failed else ""
@@ -311,7 +311,7 @@ def _round_answer(done: list[Collected], out: Path) -> Answer[Round]:
 
 
 def _line(result: Collected, *, alone: bool) -> str:
-    """Return the result of collecting one cluster as a line; `alone`: without permissions."""
+    """Return the result of collecting one cluster as a line. `alone`: omit missing permissions."""
     if result.error:
         number = len(result.not_answering)
         text = f"{count(number, 'listener')} did not respond" if number else "no node could be read"

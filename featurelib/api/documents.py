@@ -27,7 +27,7 @@ from featurelib.view.documents import Document, JsonPart
 
 
 def row_of(keys: str) -> dict[str, str]:
-    """Return JSON key → attribute from `key=attribute key`; without `=` both are equal."""
+    """Return JSON key → attribute, parsed from words `key` or `key=attribute`."""
     parts = (key.partition("=") for key in keys.split())
     return {key: attribute or key for key, _, attribute in parts}
 
@@ -50,7 +50,7 @@ KEYS: dict[type, dict[str, str]] = {
 
 
 class OfCluster(Document):
-    """The head of a JSON document about one cluster: id, name, and source of the data."""
+    """The first keys of a JSON document about one cluster: id, name, and source of the data."""
 
     cluster: str
     name: str | None
@@ -58,7 +58,7 @@ class OfCluster(Document):
 
 
 class OfDescribed(Document):
-    """The head of a description, whose value contains the cluster's name."""
+    """The first keys of the JSON document of `describe`: name, owner, manager and source."""
 
     name: str | None
     owner: str | None
@@ -67,7 +67,7 @@ class OfDescribed(Document):
 
 
 class OfRound(Document):
-    """The head of the document of `collect`: the folder of the landing files."""
+    """The first keys of the JSON document of `collect`: the folder of the landing files."""
 
     out: str
 
@@ -80,7 +80,7 @@ DOCUMENTS: dict[str, tuple[type[Document], type]] = {
 
 
 def keys_of(kind: type) -> dict[str, str] | None:
-    """Return JSON key → attribute of a type; None if the type is no JSON object."""
+    """Return JSON key → attribute for a type that becomes a JSON object; None for other types."""
     if is_dataclass(kind):
         return KEYS.get(kind) or {field.name: field.name for field in fields(kind)}
     names = getattr(kind, "_fields", None)  # the fields of a named tuple
@@ -88,7 +88,7 @@ def keys_of(kind: type) -> dict[str, str] | None:
 
 
 def plain(value: object) -> Any:
-    """Return a value in JSON types: a role as its name, a type with attributes as an object."""
+    """Convert a value to JSON types: a role to its name, a type with attributes to an object."""
     if isinstance(value, Role):
         return value.text
     if keys := keys_of(type(value)):
@@ -101,7 +101,7 @@ def plain(value: object) -> Any:
 
 
 def document(common: Document, value: object) -> dict[str, Any]:
-    """Return the JSON document of a command: its head, and the keys of the value."""
+    """Return the JSON document of a command: the keys of `common`, then the keys of `value`."""
     return {**msgspec.to_builtins(common), **plain(value)}
 
 
@@ -210,7 +210,8 @@ class ApplyDocument(Document):
 
 
 class SettledDocument(JsonPart, kw_only=True):
-    """A request that `resume` handled; `why`: the obstacle, `next`: the next command."""
+    """A request that `resume` handled. `why`: the reason why the outcome is unknown; `next`: the
+    next command."""
 
     number: int
     cluster: str

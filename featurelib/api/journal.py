@@ -114,8 +114,8 @@ def journal(
 
 
 def _verified(journal: str | None, kept: str | None, **other_parts: object) -> Answer[Verified]:
-    """Verify the journal's digests. `kept`: a digest that the caller stored earlier; a record must
-    have it. Raises ConfigError, also for an option of `other_parts`; JournalError."""
+    """Verify the digests of the journal. `kept`: a digest that must be in the journal. Raises
+    ConfigError if `other_parts` has an option; JournalError."""
     if beside := [name for name, value in other_parts.items() if value]:
         raise ConfigError(
             f"{'--verify' if kept is None else '--kept'} checks the whole journal, so it excludes "
@@ -139,8 +139,8 @@ def _verified(journal: str | None, kept: str | None, **other_parts: object) -> A
 
 
 def _open_journal(path: Path) -> Journal:
-    """Open an existing journal. Raises ConfigError if the file does not exist, JournalError and
-    InputError if it cannot be read."""
+    """Open an existing journal. Raises ConfigError (no file), JournalError or InputError
+    (unreadable file)."""
     if not path.exists():
         raise ConfigError(
             f"{path}: there is no journal, so nothing was sent with it. Another user or machine "
@@ -152,8 +152,8 @@ def _open_journal(path: Path) -> Journal:
 
 
 def _id_of(text: str, names: Mapping[str, str], fleet: Fleet, source: str) -> str:
-    """Return the id of the cluster with the id or name `text`, from the inventory or the journal
-    (`names`: id → name). Raises ConfigError for an unknown or ambiguous text."""
+    """Return the id of the cluster with this id or name. Sources: the inventory, and `names` (id →
+    name) from the journal. Raises ConfigError for an unknown or ambiguous text."""
     listed = any(text in (entry.id, entry.name) for entry in fleet.cluster)
     if text in names or listed:
         return text if text in names else fleet.find(text, source).id
@@ -263,8 +263,7 @@ def resume(
 def _reachable(
     journal: Journal, chosen: Chosen, inventory: Fleet, part: FleetPart | None, path: str | None
 ) -> tuple[list[ReachedCluster], Resumed]:
-    """Return the chosen clusters with open requests that the inventory can reach, and the open
-    requests of other clusters."""
+    """Return (reachable clusters with open requests, open requests of all other clusters)."""
     reachable = {entry.id for entry in inventory.cluster if entry.is_reachable}
     targets, lost = dict[str, ReachedCluster](), []
     for entry in journal.entries():
@@ -288,8 +287,8 @@ def _settle(
     command: str,
     sender_ended: bool,
 ) -> Resumed:
-    """Find the outcome of each open request of a cluster, and return `resumed` with the outcomes.
-    If `cluster` is "", read the id from the cluster."""
+    """Find the outcome of each open request of a cluster; return `resumed` with these outcomes. If
+    `cluster` is "", the connected cluster tells its id."""
     cluster = cluster or watcher.read().view.cluster_id
     settled = settle_open(watcher, journal, cluster, command=command, sender_ended=sender_ended)
     resumed = replace(resumed, cluster=cluster, settled=(*resumed.settled, *settled))
@@ -302,8 +301,8 @@ def _settle(
 
 
 def _settle_by(entry: JournalEntry, inventory: Fleet, options: Wanted, journal: str | None) -> str:
-    """Return the command that settles a request, with the inventory's address or the sender's
-    options. A name alone does not reach a cluster that the inventory lacks."""
+    """Return the command that settles a request. The address comes from the inventory or from the
+    options of the process that sent the request."""
     cluster, used = entry.intent.cluster, entry.intent.reach
     if any(item.id == cluster and item.is_reachable for item in inventory.cluster):
         return ClusterArgs(reach=quote(cluster), fleet=options.fleet, journal=journal).resume

@@ -67,7 +67,7 @@ def audit(
 
 
 def _lines_of(lines: object) -> list[bytes]:
-    """Return the landing lines of a table. Raises InputError."""
+    """Return the landing lines in a table. Raises InputError if the table has no such lines."""
     import pyarrow as pa
 
     from featurelib.spark.lines import line_column, wrong_lines

@@ -36,8 +36,7 @@ from featurelib.words import clean
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class PlanAnswer(Answer[Planned]):
-    """The result of planning: a plan with requests (`is_made`), reasons in `refusals`, or
-    neither."""
+    """The result of planning: a plan with requests, reasons in `refusals`, or no change to make."""
 
     file: PlanFile | None
     path: str | None = None  # the path of the plan's file
@@ -49,22 +48,22 @@ class PlanAnswer(Answer[Planned]):
 
     @property
     def refusals(self) -> tuple[Reason, ...]:
-        """The reasons against the plan or, for upgrade-all, against omitted levels."""
+        """The reasons why the plan, or a level of upgrade-all, was refused."""
         return self.value.refusals
 
     def expect_made(self) -> PlanFile:
-        """Return the plan's file. Raises RefusedError, with every reason, without a plan."""
+        """Return the plan file. Raises RefusedError with all reasons if there is no plan."""
         if self.file is None:
             raise RefusedError(f"There is no plan:\n{self.text}")
         return self.file
 
     def content(self) -> str:
-        """Return the text of the plan's file. Raises RefusedError without a plan."""
+        """Return the text of the plan file. Raises RefusedError if there is no plan."""
         file = self.expect_made()
         return files.write_plan(file.plan, file.for_people)
 
     def save(self, path: str) -> None:
-        """Write the plan's file, all or nothing. Raises RefusedError, ConfigError."""
+        """Write the plan file atomically. Raises RefusedError, ConfigError."""
         write_whole(path, self.content().encode())
 
 
@@ -117,8 +116,8 @@ def plan(
 
 
 def _plan(chosen: Chosen, intent: Intent, *, probe: bool, out: str | None) -> PlanAnswer:
-    """Return the answer of `plan` for `intent`. `probe`: the live controller validates the plan if
-    registrations are unknown. `out`: the file to write; a folder if it ends with a slash."""
+    """Plan `intent` for a cluster. `probe`: let the live controller validate the plan if
+    registrations are unknown. `out`: the file to write, or a folder with a slash at the end."""
     catalogue = chosen.catalogue
     if probe:
         source, planned = _plan_by_probe(chosen, intent)
@@ -218,8 +217,8 @@ def _for_people(
 
 
 def _why_not(planned: Planned, source: Source) -> str:
-    """Return the arguments of why-not for the first refused level, each after a blank; "" if there
-    is no such level, or no node and no release knows it."""
+    """Return the arguments of why-not for the first refused level; "" if no level is refused, or no
+    node and no release has the level."""
     cluster, catalogue = source.view.cluster, source.inputs.catalogue
     for reason in planned.refusals:
         feature, level = reason.feature, reason.level
@@ -231,7 +230,7 @@ def _why_not(planned: Planned, source: Source) -> str:
 
 
 def _outcome(planned: Planned) -> str:
-    """Return the result of planning as a keyword: planned, refused, not ours, nothing to do."""
+    """Return the result of planning: `planned`, `refused`, `not ours` or `nothing to do`."""
     if planned.is_refused:
         return "refused"
     if planned.plan is not None:
@@ -240,8 +239,8 @@ def _outcome(planned: Planned) -> str:
 
 
 def _of_replaced(path: str, plan: str) -> str:
-    """Return a warning if the approval next to a plan's file is for another plan than the digest
-    `plan`; "" if it is not."""
+    """Return a warning if the approval file beside the plan approves another plan; "" if it does
+    not exist or approves this plan. `plan`: the digest of the plan."""
     approval_path = Path(path).with_suffix(".approval.json")
     try:
         given = files.read_approval(read_limited(approval_path), str(approval_path)).approval

@@ -123,7 +123,8 @@ def range_plot(cluster: AnyCluster, features: Sequence[str] = ()) -> RangePlot:
 
 
 def _judged(chosen: Chosen, source: Source) -> Judged:
-    """Return the judgement of the cluster: the run's, if the source is a run's tables."""
+    """Return the judgement of a cluster: from the tables of a run if it is stored, otherwise from
+    the lines just read."""
     if source.lake is None:
         return source.view.judged
     return source.lake.judged(chosen.wanted.run, source.view.cluster_id)

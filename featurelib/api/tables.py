@@ -50,8 +50,8 @@ QUARANTINED = 3  # Maximum number of quarantined lines that a report lists
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditInputs:
-    """The inputs of questions about a fleet: inventory, chosen clusters (None means all), settings
-    with mutes, catalogue. `ways`: options, each after a blank, of commands about a cluster."""
+    """The inputs of a question about a fleet. `part`: the chosen clusters, None = all. `ways`:
+    returns the options of commands about a cluster."""
 
     fleet: Fleet
     part: FleetPart | None
@@ -62,10 +62,10 @@ class AuditInputs:
 
 
 class NightTables:
-    """The tables of one run; `tables[name]` is one cluster, as an argument of functions."""
+    """The tables of one run; `tables[name]` returns one cluster."""
 
     def __init__(self, options: Wanted, catalogue: Catalogue, choice: Choice | None = None) -> None:
-        """Open the tables that `options.tables` names. Raises ConfigError if there are none."""
+        """Open the tables in `options.tables`. Raises ConfigError if the tables do not exist."""
         assert options.tables is not None
         self.lake, self._wanted, self.catalogue = Lake(options.tables), options, catalogue
         self.listed_in, self._inventory = open_fleet(options.fleet, catalogue)
@@ -77,7 +77,7 @@ class NightTables:
 
     @cached_property
     def _summary(self) -> Report:
-        """The run's report without ranges and level histories, which take longer to read."""
+        """The report of the run without ranges and level histories, which are slow to read."""
         lake, judged = self.lake, self.lake.judged(self.run)
         full_report = report_night(
             lake.read,
@@ -96,7 +96,7 @@ class NightTables:
         return part
 
     def asked(self) -> AuditInputs:
-        """Return the inputs of a question about the whole fleet."""
+        """Return the inputs of a question about all chosen clusters."""
         settings, file = find_settings(self._wanted.config)
         return AuditInputs(
             fleet=self._inventory,
@@ -109,8 +109,8 @@ class NightTables:
 
     @cached_property
     def report(self) -> Report:
-        """The run's report on the chosen clusters, for text, JSON and page. Raises NoEvidenceError
-        if the run judged none of them."""
+        """The report of the run about the chosen clusters. Raises NoEvidenceError if the run judged
+        no such cluster."""
         lake, run = self.lake, self.run
         settings, _ = find_settings(self._wanted.config)
         inventory = self._inventory.inventory
@@ -126,8 +126,8 @@ class NightTables:
             return self._summary  # snapshots of old runs may be gone
 
     def _places(self, findings: TableRows) -> dict[int, str]:
-        """Return line id → file and line number of the landing lines behind these findings; {} if
-        bronze is missing, or if there are too many lines."""
+        """Return line id → (file, line number) of the landing lines of these findings; {} if the
+        bronze tables are missing or have too many lines."""
         try:
             return places(self.lake.read, lines_of(findings, self.part))
         except (NoEvidenceError, TableError, SurroundingsError):
@@ -140,12 +140,12 @@ class NightTables:
 
     @property
     def ways(self) -> str:
-        """The options, each after a blank, of commands that read the newest run of these tables."""
+        """The options of commands that read the newest run of these tables."""
         return replace(self._wanted, as_of=None, run=None).ways[0]
 
     @property
     def made_from(self) -> str:
-        """The sentence that names the source of answers about these clusters."""
+        """The source of the answers, as text: the tables, and the chosen clusters."""
         return f"tables in {self.lake.root}" + (f", {self.part.text}" if self.part else "")
 
     @property
@@ -154,7 +154,7 @@ class NightTables:
         return tuple(cluster.name for cluster in self._summary.clusters)
 
     def nothing(self, run: str) -> NoEvidenceError:
-        """Return the error about a run that judged none of the chosen clusters."""
+        """Return the error for a run that judged no chosen cluster."""
         assert self.part is not None
         return NoEvidenceError(
             f"{clean(self.part.text)}: {run} below {self.lake.root} has no verdicts about these "
@@ -171,15 +171,15 @@ class NightTables:
         return to_frame(map(_row, self._summary.clusters))
 
     def gold(self, name: str) -> Any:
-        """Return the rows of all runs in a gold table, such as `finding`, as a pandas DataFrame;
-        rows about clusters only for chosen clusters."""
+        """Return a gold table, for example `finding`, as a pandas DataFrame with all runs and the
+        chosen clusters."""
         table = {table.name: table for table in GOLD}[name]
         chosen = ("cluster", "in", [cluster.key for cluster in self._summary.clusters])
         is_about_clusters = "cluster" in table.schema.names
         return to_frame(self.lake.read(table, [chosen] * is_about_clusters).to_pylist())
 
     def __getitem__(self, cluster: str) -> Stored:
-        """Return a cluster by id or name. Raises ConfigError with the nearest name if none."""
+        """Return a cluster by id or name. Raises ConfigError with the nearest name."""
         entry = self._inventory.named(cluster) or FleetEntry(id=cluster)
         self.lake.expect_cluster(entry.id, self.run, list(self.names.values()))
         options = replace(self._wanted, cluster=entry.id, run=self.run)
@@ -196,8 +196,8 @@ def report_night(
     listed_in: str,
     find_line: Callable[[int], str | None],
 ) -> Report:
-    """Return the report of a run from its tables, as the nightly and later commands print it.
-    `read` reads tables; `listed_in`: the file of the inventory."""
+    """Return the report of a run, made from its tables. `read`: reads a table; `listed_in`: the
+    inventory file."""
     rows = judged.readiness.select(["cluster", "feature", "verdict"]).to_pylist()
     ready = {(row["cluster"], row["feature"]) for row in rows if row["verdict"] == Verdict.READY}
     past = PreviousRuns(*night_before(read, run), find_lowered(read, run, ready))
@@ -240,8 +240,8 @@ def report_night(
 def _landed(
     read: Read, run: int, before: int, names: Mapping[str, str]
 ) -> tuple[Ingest | None, tuple[int, list[LeftOut]] | None, str]:
-    """Return the counts of lines since the previous run, all quarantined lines of clusters in
-    `names`, and the landing folder; nothing if bronze is not kept."""
+    """Return (counts of ingested lines, quarantined lines of the clusters in `names`, landing
+    folder), since the run `before`. Without bronze tables: (None, None, "")."""
     try:
         runs = read(INGEST_RUN, [("run", "<=", run)], None).to_pylist()
         lines, newest = read_quarantine(read, [("run", "<=", run)], QUARANTINED)
@@ -259,8 +259,8 @@ def _landed(
 def plan_files(
     judged: Judged, titles: Mapping[str, str], report: Report | None = None
 ) -> dict[str, tuple[str, str]]:
-    """Return cluster id → (file name, text) of its plan with steps. The text includes warnings from
-    the run's `report`."""
+    """Return cluster id → (file name, text) for each plan that has steps. The text includes the
+    warnings of `report`."""
     rows = zip(judged.plans["cluster"].to_pylist(), judged.plans["plan"].to_pylist(), strict=True)
     texts = {cluster: text for cluster, text in rows if text is not None}
     for cluster, reason in ask_first(report) if report else ():
@@ -276,8 +276,8 @@ def detail_worst(
     snapshots: Callable[[list[str]], TableRows],
     history: Callable[[list[str]], TableRows],
 ) -> Report:
-    """Return the report with ranges and level histories of the worst clusters, which the page shows
-    in full. `snapshots` and `history` read rows by cluster."""
+    """Return the report; the worst clusters get ranges and level histories. `snapshots`, `history`:
+    read the rows of some clusters."""
     keys = [cluster.key for cluster in report.clusters[:MOST_SHOWN]]
     rows, in_full = snapshots(keys), keys[:IN_FULL]
     never = sorted({*keys} - {*rows["cluster"].to_pylist()})

@@ -47,7 +47,7 @@ from featurelib.words import toml_text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """The judgement of a batch of clusters: rows of five tables (schemas in featurelib.schema)."""
+    """The judgement of a batch of clusters, as rows of five tables (featurelib.schema)."""
 
     findings: TableRows
     incompatible: TableRows
@@ -61,8 +61,8 @@ class Judged:
 
 
 def judge_each(snapshots: TableRows, judging: Callable[[TableRows], Judged]) -> Judged:
-    """Judge snapshot rows with `judging`. If `judging` raises for a row, judge the row as a cluster
-    of unknown state, so that one bad row cannot end the run."""
+    """Judge snapshot rows. A row for which `judging` raises becomes a cluster of unknown state, so
+    that it cannot end the run."""
     try:
         return judging(snapshots)
     except Exception as error:
@@ -72,7 +72,7 @@ def judge_each(snapshots: TableRows, judging: Callable[[TableRows], Judged]) -> 
 def _without_failing(
     rows: TableRows, judging: Callable[[TableRows], Judged], error: Exception
 ) -> TableRows:
-    """Return `rows`, in which `unusable_row` replaces each row for which `judging` raises."""
+    """Return `rows`; each row for which `judging` raises is replaced by `unusable_row`."""
     if len(rows) == 1:
         return unusable_row(str(rows["cluster"].to_pylist()[0]), error)
     judged = []
@@ -158,8 +158,8 @@ def judge(
 
 
 def _blockers(judge: Judge, target: Int, sink: BatchFindings) -> Int:
-    """Report each blocker between the finalized level and the maximum level of each feature; return
-    the number of blockers by question."""
+    """Report all blockers between the finalized and the maximum level of each feature. Return the
+    number of blockers per (cluster, feature)."""
     evidence, query, fleet = judge.evidence, judge.asked, judge.fleet
     ceiling = judge.bounds.ceiling
     count = np.zeros(len(ceiling), dtype=np.int64)
@@ -203,8 +203,8 @@ def _blockers(judge: Judge, target: Int, sink: BatchFindings) -> Int:
 
 
 def _report_beyond(judge: Judge, target: Int, report: BatchFindings) -> Bool:
-    """Report features with levels above the catalogue; return those without a higher known
-    level."""
+    """Report features with a level above the catalogue. Return a mask of the features without a
+    higher known level."""
     highest = np.maximum(judge.bounds.seen, judge.asked.current)
     mask = level_newer_than_catalogue(highest, judge.bounds.newest_known)
     report.of_questions("level_newer_than_catalogue", mask, level=highest[mask])
@@ -212,14 +212,15 @@ def _report_beyond(judge: Judge, target: Int, report: BatchFindings) -> Bool:
 
 
 def _report_uncatalogued(judge: Judge, report: BatchFindings) -> Bool:
-    """Report KRaft features that the catalogue lacks: their rules are unknown."""
+    """Report KRaft features that the catalogue lacks. Return a mask of these features."""
     mask = judge.evidence.uncatalogued(judge.catalogue)
     report.of_questions("feature_not_catalogued", mask, level=judge.bounds.seen[mask])
     return mask
 
 
 def _report_opt_in(judge: Judge, beyond: Bool, report: BatchFindings) -> None:
-    """Report opt-in levels that every node supports: because of side effects no plan has them."""
+    """Report opt-in levels that every node supports. Plans never include such levels, because they
+    have side effects."""
     query, catalogue, common_level = judge.asked, judge.catalogue, judge.bounds.common
     has_effect = {row.feature for row in catalogue.rows.side_effect}
     codes = [code for code, name in enumerate(query.names) if name in has_effect]
@@ -244,8 +245,8 @@ def _report_opt_in(judge: Judge, beyond: Bool, report: BatchFindings) -> None:
 
 
 def _unmet_dependencies(judge: Judge, move: Move, cluster: int) -> str:
-    """Return the levels that an update depends on and that its cluster has not finalized, such as
-    `metadata.version 23`; of several levels of a feature the highest."""
+    """Return the unfinalized dependencies of an update as text, such as `metadata.version 23`: one
+    level per feature, the highest."""
     query = judge.asked
     begin, end = np.searchsorted(query.cluster, (cluster, cluster + 1))
     questions = begin + np.flatnonzero(query.known[begin:end])
@@ -256,8 +257,8 @@ def _unmet_dependencies(judge: Judge, move: Move, cluster: int) -> str:
 
 
 def _report_unrecorded(judge: Judge, report: BatchFindings) -> None:
-    """Report KRaft clusters at metadata.version 1. Level 1 stands for a missing record: no tool
-    formats storage at level 1, and no request finalizes level 1."""
+    """Report KRaft clusters at metadata.version 1, the level that stands for a missing record:
+    neither kafka-storage.sh nor a request can set level 1."""
     query, kraft = judge.asked, judge.evidence.membership.kraft
     first = query.of_feature(METADATA_VERSION) & (query.current <= SILENT_METADATA_VERSION)
     foreign = query.cluster[judge.evidence.uncatalogued(judge.catalogue)]
@@ -266,7 +267,7 @@ def _report_unrecorded(judge: Judge, report: BatchFindings) -> None:
 
 
 def _report_unlisted(report: BatchFindings, conditions: Conditions) -> None:
-    """Report clusters with data that the inventory lacks, unless the inventory is empty."""
+    """Report clusters with data and without entry in the inventory, unless it is empty."""
     names, listed = report.evidence.clusters, conditions.inventory
     missing = np.array([bool(listed) and name not in listed for name in names], dtype=bool)
     clusters = np.flatnonzero(missing & report.evidence.landed)
@@ -275,8 +276,7 @@ def _report_unlisted(report: BatchFindings, conditions: Conditions) -> None:
 
 
 def _missing_lines(report: BatchFindings, conditions: Conditions) -> Int:
-    """Report clusters whose tables lost lines that an earlier run used; return the number of
-    findings by cluster."""
+    """Report clusters that lost lines of an earlier run; return the findings per cluster."""
     times, evidence = conditions.newest_lines, report.evidence
     newest = np.array([times.get(name, 0) for name in evidence.clusters], dtype=np.int64)
     is_lost = evidence.landed & (newest > evidence.snapshots.observed_at)
@@ -284,7 +284,8 @@ def _missing_lines(report: BatchFindings, conditions: Conditions) -> Int:
 
 
 def _report_unstable(judge: Judge, report: BatchFindings) -> None:
-    """Report features of clusters in which a node supports unstable levels of metadata.version."""
+    """Report the features of clusters with a node that supports unstable levels of
+    metadata.version."""
     limits = judge.bounds
     is_above = (limits.newest_stable > 0) & (limits.seen > limits.newest_stable)
     is_above &= limits.seen <= limits.newest_known

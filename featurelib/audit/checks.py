@@ -47,7 +47,8 @@ _ENOUGH = np.iinfo(np.int16).max  # an unknown finalized level satisfies every d
 
 
 def find_incompatible(evidence: Evidence, report: BatchFindings) -> TableRows:
-    """Report nodes whose range lacks a finalized level; also return rows of INCOMPATIBLE_BROKER."""
+    """Report each node whose supported range excludes a finalized level. Return rows of
+    INCOMPATIBLE_BROKER."""
     query, node = evidence.questions, evidence.subjects
     pair, subject = _unfit(evidence)
     question, effects = query.pair_question[pair], finding_rows()[INCOMPATIBLE_CODE].fates
@@ -111,8 +112,8 @@ def _unfit(evidence: Evidence) -> tuple[Int, Int]:
 
 
 def outdated(evidence: Evidence) -> Texts:
-    """Return, by node, why a new configuration does not help: the software is too old for the
-    finalized level, and the node is unregistered or seems to be off."""
+    """Return, per node, the reason why a changed configuration does not help: the software is too
+    old, and the node is unregistered or stopped. "" = no reason."""
     query, node = evidence.questions, evidence.subjects
     pair, subject = _unfit(evidence)
     levels, lowest = query.current[query.pair_question[pair]], query.pair_min[pair]
@@ -124,8 +125,8 @@ def outdated(evidence: Evidence) -> Texts:
 
 
 def _own_answers(evidence: Evidence, question: Int, subject: Int) -> tuple[dict[int, str], Texts]:
-    """Return, by position, the start of the finding about a broker, and its cause: only the
-    broker's protocol version keeps it from registering features, as its response shows."""
+    """Return texts about brokers whose inter.broker.protocol.version alone prevents the
+    registration of features: (position → start of the finding, causes)."""
     query, node, causes = evidence.questions, evidence.subjects, dict[int, str]()
     is_empty = node.listed_nothing[subject]
     for row in np.flatnonzero(is_empty & (node.answered_with[subject] != NOBODY)).tolist():
@@ -144,9 +145,9 @@ def _own_answers(evidence: Evidence, question: Int, subject: Int) -> tuple[dict[
 
 
 def levels_of_clusters(evidence: Evidence, level: Int, tables: Tables) -> tuple[Levels, Int, Bool]:
-    """Return the level of each feature as a table [clusters, features], 0 if not finalized; the
-    table's column for each question (-1 = no column); and a mask of clusters with a finalized
-    feature that has no column. A KRaft cluster without metadata.version has its first level."""
+    """Return (levels [clusters, features], 0 = not finalized; column of each (cluster, feature), -1
+    = none; mask of clusters with a feature that has no column). A KRaft cluster without
+    metadata.version has its first level."""
     query, clusters = evidence.questions, len(evidence.clusters)
     codes = np.array([tables.feature_code(name) for name in query.names], dtype=np.int64)
     column = codes[query.feature] if len(codes) else query.feature
@@ -159,9 +160,8 @@ def levels_of_clusters(evidence: Evidence, level: Int, tables: Tables) -> tuple[
 def report_unmet(
     evidence: Evidence, software: Software, catalogue: Catalogue, report: BatchFindings
 ) -> None:
-    """Report each finalized level with an unmet dependency: a dependency of the newest software, or
-    one that the cluster's own controllers check (KIP-1022, Feature dependencies;
-    Feature.validateVersion). The dependencies of a vendor's features are unknown."""
+    """Report each finalized level with an unmet dependency of the newest software or of the
+    cluster's controllers (KIP-1022, Feature.validateVersion). A vendor's features are skipped."""
     query, tables = evidence.questions, catalogue.tables
     level = np.where(query.known, query.current, _ENOUGH)
     finalized, column, _ = levels_of_clusters(evidence, level, tables)
@@ -203,20 +203,18 @@ def report_unmet(
 
 @cache
 def _has_rule(dialect: str, code: str) -> bool:
-    """Return true if controllers of this dialect apply the rule with this finding code."""
+    """Return true if the controllers of this dialect apply the rule with this finding code."""
     return code in {row.code for row in load(dialect).rules}
 
 
 def _needed(dialect: str) -> int:
-    """Return the metadata.version that controllers of this dialect require for other features."""
+    """Return the metadata.version that this dialect requires for other features; 0 = none."""
     return load(dialect).can.metadata_needed if _has_rule(dialect, "metadata_version_unmet") else 0
 
 
 def find_deprecations(evidence: Evidence, report: BatchFindings) -> None:
-    """Report every minimum level that KIP-584's text would raise. The minimum of every registered
-    broker counts, even if the controller ignores the broker because of it. Checked are only
-    clusters with a trusted `/feature` znode that stores minimums, whose brokers may be older than
-    3.3. No range begins above its level."""
+    """Report each minimum level that KIP-584's text would raise to the highest minimum of all
+    brokers. Only clusters whose trusted `/feature` znode stores minimums are checked."""
     query, node, levels = evidence.questions, evidence.subjects, evidence.levels
     stores = evidence.membership.on_zookeeper & ~levels.system_off
     if not stores.any():
@@ -244,7 +242,7 @@ class RaisedMinimum:
 
     @property
     def text(self) -> str:
-        """The text of the check that an operator must make before the update."""
+        """The instruction to check, before the update, that no client uses the lost levels."""
         levels = _levels(self.first_lost, self.last_lost + 1)
         return (
             f"Check that no client uses {levels} of {self.feature} any more; the cluster does not "
@@ -255,8 +253,8 @@ class RaisedMinimum:
 def raised_by(
     cluster: Cluster, requests: Sequence[Request], dialect: Dialect, tables: Tables
 ) -> tuple[RaisedMinimum, ...]:
-    """Return the finalized minimums that `requests`, sent one after the other, would raise. A
-    schema without minimums stores the level as minimum, which has no effect on clients."""
+    """Return the finalized minimums that `requests` would raise if sent in this order. Only
+    dialects that store minimums have results."""
     raised: list[RaisedMinimum] = []
     for request in requests if dialect.can.stores_min == "local" else ():
         batch = replace(build([(cluster, request)], dialect, tables), vendors=True)
@@ -273,5 +271,5 @@ def raised_by(
 
 
 def _levels(low: int, end: int) -> str:
-    """Return `level 3` or `levels 3 to 5`: the levels from `low` up to, but without, `end`."""
+    """Return `level 3` or `levels 3 to 5` for the levels from `low` to `end` - 1."""
     return f"level {low}" if low == end - 1 else f"levels {low} to {end - 1}"

@@ -44,7 +44,8 @@ _REGISTER_FROM = load(STRICT).can.controllers_register_from
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterView:
-    """The evidence and the judgement of one cluster. `newest`: the time of the newest line, µs."""
+    """The evidence and the judgement of one cluster. `newest`: the time of the newest line in
+    microseconds."""
 
     cluster_id: str
     rows: TableRows  # the cluster's row of featurelib.schema.SNAPSHOT
@@ -58,29 +59,28 @@ class ClusterView:
 
     @property
     def evidence(self) -> Evidence:
-        """The evidence columns from which the cluster was judged."""
+        """The evidence columns behind the judgement of the cluster."""
         assert self.judged.evidence is not None  # only views of stored rows lack evidence
         return self.judged.evidence
 
     @property
     def seen(self) -> int:
-        """The time of the newest evidence, microseconds; a later query may have reached no node."""
+        """The time of the newest evidence, microseconds."""
         at = int(self.evidence.snapshots.observed_at[0])
         return self.newest if at == NONE else at
 
     @property
     def is_trusted(self) -> bool:
-        """True if a trusted source reports the finalized levels and its data is recent enough."""
+        """True if the finalized levels come from a trusted and recent source."""
         levels = self.evidence.levels
         return bool(levels.trusted[0] and not levels.too_old[0])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """The inputs of a verdict besides the lines. Times are microseconds; `as_of` None means the
-    time of the newest line. `controller_decides`: assume that every node that the controller
-    requires was read, because the controller validates the request before it is sent
-    (`ValidateOnly`)."""
+    """The inputs of a verdict besides the landing lines; times in microseconds. `as_of` None = the
+    time of the newest line. `controller_decides`: assume that all required nodes were read, because
+    the controller validates the request before featurelib sends it."""
 
     catalogue: Catalogue
     as_of: int | None
@@ -134,8 +134,8 @@ class Inputs:
     def fold_fleet(
         self, lines: Iterable[bytes], expected: Collection[str], *, every: bool = False
     ) -> tuple[TableRows, list[tuple[int, str]]]:
-        """Return the snapshot rows that judge_lines judges, with a row without evidence for each
-        expected cluster without a line; and number and reason of each quarantined line."""
+        """Return (snapshot rows to judge, (number, reason) of each quarantined line). An expected
+        cluster without lines gets a row without evidence."""
         accepted, unread, rejected = _gather(lines)
         landed = sorted(name for name in accepted if every or name in expected)
         states: list[tuple[str, ClusterState | Exception]] = []
@@ -152,7 +152,7 @@ class Inputs:
     def _fold(
         self, cluster_id: str, accepted: _Lines, unread: _Lines, rejected: list[tuple[int, str]]
     ) -> ClusterState:
-        """Return the state of a cluster; add lines that the fold cannot use to `rejected`."""
+        """Return the state of a cluster from its lines. Unusable lines are added to `rejected`."""
         until = None if self.as_of is None else latest(self.as_of)
         lines = [*accepted[cluster_id], *unread.get(cluster_id, ())]
         while True:
@@ -266,7 +266,7 @@ def _list_of(texts: Sequence[str]) -> str:
 
 
 class PlainCluster:
-    """The only cluster in a batch of evidence, as plain Python values."""
+    """The only cluster of a batch of evidence as plain Python values."""
 
     def __init__(
         self,
@@ -275,8 +275,8 @@ class PlainCluster:
         catalogue: Catalogue,
         probed: Mapping[int, Features] | None = None,
     ) -> None:
-        """Prepare plain values. `release`: the inventory's, "" if it has none; `probed`: node →
-        levels that its controller accepted in a probe, which replace the node's own ranges."""
+        """Prepare the values. `release`: the release in the inventory or "". `probed`: node →
+        levels that the controller accepted in a probe, instead of the node's own ranges."""
         self._evidence, self._probed, self._tables = evidence, probed or {}, catalogue.tables
         self._zookeeper = bool(evidence.membership.on_zookeeper[0])
         self._told, self._named = release, catalogue.release_named(release)
@@ -317,9 +317,8 @@ class PlainCluster:
         )
 
     def _configured(self, nodes: tuple[Node, ...]) -> tuple[int, ...] | None:
-        """Return the controller ids that the active controller's configuration requires; None = the
-        configuration was not read. The result has an unseen node only if a list of controllers
-        shows that the node is unregistered."""
+        """Return the controller ids in the active controller's configuration; None if the
+        configuration was not read."""
         read, every = self._evidence.configured.get(0), self._software.fleet.nodes
         if read is None:
             return None
@@ -328,9 +327,9 @@ class PlainCluster:
         return tuple(i for i in read.ids if i in controller_ids)
 
     def _nodes(self, metadata_version: int) -> tuple[Node, ...]:
-        """Return the cluster's nodes, without nodes that only the inventory names, and without
-        silent controllers that the owner declares compatible. An unregistered voter that must be
-        registered always stays (QuorumFeatures.reasonNotSupported)."""
+        """Return the cluster's nodes. Excluded: nodes that only the inventory names, and
+        unreachable controllers that the owner declares compatible. A required voter is always
+        included (QuorumFeatures.reasonNotSupported)."""
         node, profile = self._evidence.subjects, self._evidence.answering.of_subject
         controller = node.role == Role.CONTROLLER
         # Without a list, every node counts as registered. A node that responds after the list was
@@ -360,8 +359,8 @@ class PlainCluster:
         )
 
     def _finalized(self) -> dict[str, Range]:
-        """Return feature → (minimum, level) from the trusted source, without levels that the source
-        cannot show, and without level 0 on KRaft, which means not finalized."""
+        """Return feature → (minimum, level) from the trusted source. Excluded: levels that the
+        source cannot show, and level 0 on KRaft (not finalized)."""
         levels, least = self._evidence.levels, 0 if self._zookeeper else 1
         columns = levels.names.to_pylist(), levels.entry_min.tolist(), levels.entry_level.tolist()
         return {
@@ -371,16 +370,14 @@ class PlainCluster:
         }
 
     def _release_of(self, subject: int) -> str:
-        """Return the release of a node; "" if unknown, as in ZooKeeper mode."""
+        """Return the release of a node; "" if unknown, always in ZooKeeper mode."""
         code = int(self._software.likeliest(np.array([subject]))[0])
         return "" if code < 0 else self._as_in_inventory(self._tables.releases[code])
 
     def _releases(self, may_lead: Int) -> tuple[str, ...]:
-        """Return the releases that the cluster's controllers may run, first those of the nodes
-        `may_lead`; () = unknown. In ZooKeeper mode a release represents its generation. A release
-        is likelier if the inventory names it, if its newest stable metadata.version is what the
-        node's controller listener shows, or if the node advertises its stable levels. Of two equal
-        candidates the older release wins, because it knows fewer features."""
+        """Return the possible releases of the controllers, likeliest first; () = unknown. Releases
+        of the nodes `may_lead` come first. Of two equally likely releases the older comes first,
+        because it knows fewer features. In ZooKeeper mode a release stands for its generation."""
         possible = {release: dialect for dialect, release in self._software.spoken}
         evidence_against = self._software.weigh(may_lead).min(axis=0, initial=RULED_OUT).tolist()
         weight = dict(zip(self._tables.releases, evidence_against, strict=True))
@@ -389,7 +386,8 @@ class PlainCluster:
         return tuple(self._as_in_inventory(name, possible[name]) for name in order)
 
     def _as_in_inventory(self, release: str, dialect: str = "") -> str:
-        """Return a release as the inventory writes it (4.1.2 for 4.1) if both are one software."""
+        """Return a release as the inventory writes it, for example 4.1.2 for 4.1, if both names
+        mean the same software."""
         generation = generation_of(self._told, "zk", "") if self._zookeeper else self._named
         return self._told if generation == (dialect if self._zookeeper else release) else release
 
@@ -398,8 +396,8 @@ _NODE_PARTS = ("listeners", "registrations", "voters", "observers", "strimzi_nod
 
 
 def without_nodes(rows: TableRows, node_ids: Sequence[int], keys: Sequence[str] = ()) -> TableRows:
-    """Return a cluster's row without some data. The nodes in `node_ids` count as stopped,
-    unregistered and no voters; no node has configurations for `keys`; `state` is empty."""
+    """Return a cluster's snapshot row in which `node_ids` are stopped, unregistered and no voters,
+    and in which the configuration `keys` are missing."""
     row = open_row(rows)
     members, is_kept = row.parts["members"], ~np.isin(row.parts["member"]["node_id"], node_ids)
     list_of = np.repeat(np.arange(len(members)), members["size"])

@@ -18,7 +18,7 @@ _DENSE = 16  # for up to 16 possible keys per key, a table is faster than a sear
 
 
 def node_key(cluster: Int, role: Int | int, node_id: Int) -> Int:
-    """Return one number for (cluster position, role, node id). The numbers sort like the tuples."""
+    """Return one number for (cluster position, role, node id), which sorts like the tuple."""
     return (cluster << _CLUSTER) | (role << _ROLE) | node_id
 
 
@@ -28,17 +28,17 @@ def split_key(keys: Int) -> tuple[Int, Int, Int]:
 
 
 def broker_key(keys: Int) -> Int:
-    """Return node keys with the role replaced by broker."""
+    """Return the node keys with the role broker."""
     return keys & ~_CONTROLLER
 
 
 def other_half(keys: Int) -> Int:
-    """Return node keys with the role swapped: the other role of each node."""
+    """Return the node keys with the other role: broker becomes controller, and vice versa."""
     return keys ^ _CONTROLLER
 
 
 def find(keys: Int, keys_sought: Int) -> Int:
-    """Return positions of `keys_sought` in the sorted, distinct `keys`; -1 if absent."""
+    """Return the positions of `keys_sought` in `keys` (sorted, distinct); -1 if absent."""
     if len(keys) == 0:
         return np.full(len(keys_sought), -1, dtype=np.int64)
     if np.array_equal(keys, keys_sought):  # all nodes responded, so no search is needed
@@ -49,7 +49,7 @@ def find(keys: Int, keys_sought: Int) -> Int:
 
 
 def marked(rows: int, at: Int | Sequence[int]) -> Bool:
-    """Return a mask of `rows` rows that is true at the positions `at`."""
+    """Return a mask of length `rows` that is true at the positions `at`."""
     mask = np.zeros(rows, dtype=bool)
     mask[at] = True
     return mask
@@ -62,15 +62,15 @@ def distinct(values: Int) -> Int:
 
 
 def first_of_equals(ordered: Int) -> Bool:
-    """Return a mask of values that differ from the value before them."""
+    """Return a mask that is true where a value differs from the previous value."""
     is_first = np.ones(len(ordered), dtype=bool)
     np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
     return is_first
 
 
 def firsts(keys: Int, *order: Int | Bool) -> Int:
-    """Return the position of the first row of each distinct key, keys ascending. The columns
-    `order` sort the rows of one key, the most important column first."""
+    """Return the position of the first row of each distinct key, in the order of the keys. The
+    columns `order` rank rows with equal keys, the most important column first."""
     if (keys[1:] > keys[:-1]).all():
         return np.arange(len(keys))
     at = np.lexsort((*reversed(order), keys)) if order else np.argsort(keys, kind="stable")
@@ -78,12 +78,13 @@ def firsts(keys: Int, *order: Int | Bool) -> Int:
 
 
 def place(keys: Int, order: Int, sought: Int) -> Int:
-    """Return positions of `sought` in the unsorted `keys`, which `order` sorts; -1 if absent."""
+    """Return the positions of `sought` in the unsorted `keys`; -1 if absent. `order`: the positions
+    that sort `keys`."""
     return pick(order, find(keys[order], sought), -1)
 
 
 def positions(keys: Int, end: int) -> tuple[Int, Int]:
-    """Return the distinct keys, ascending, and each key's position in them; 0 <= key < `end`."""
+    """Return (distinct keys, position of each key in them). Keys are from 0 to `end` - 1."""
     if end > _DENSE * len(keys):
         distinct_keys = distinct(keys)
         return distinct_keys, np.searchsorted(distinct_keys, keys)
@@ -98,24 +99,23 @@ SKEW = SKEW_MINUTES * 60 * _SECOND
 
 
 def latest(as_of: int) -> int:
-    """Return the latest time of evidence that counts in a judgement as of `as_of`: 5 minutes later,
-    because clocks differ."""
+    """Return the latest evidence time that a judgement uses: 5 minutes after `as_of`, because
+    clocks differ."""
     return end_of_second(as_of + SKEW)
 
 
 def end_of_second(at: int) -> int:
-    """Return the last microsecond of the second that contains `at`: if one line of a second counts,
-    all lines of that second count."""
+    """Return the last microsecond of the second that contains `at`."""
     return at // _SECOND * _SECOND + _SECOND - 1
 
 
 def is_fresh(at: Int, as_of: int, max_age: int) -> Bool:
-    """Return a mask of times of evidence that is neither too old nor from the future."""
+    """Return a mask of times that are not older than `max_age` and not in the future."""
     return np.asarray((as_of - at <= max_age) & (at <= latest(as_of)))
 
 
 def age_class(at: Int, as_of: int, max_age: int) -> Int:
-    """Return a class number for each time. All checks of the audit (`is_fresh`, `latest`,
-    `max_age`) treat two times of one class alike."""
+    """Return a class number per time. The age checks `is_fresh`, `latest` and `max_age` give equal
+    results for times of one class."""
     age = as_of - at
     return np.asarray((age <= max_age) + 2 * (-age <= max_age) + 4 * (at <= latest(as_of)))

@@ -38,7 +38,7 @@ class Software:
     """
 
     def __init__(self, evidence: Evidence, texts: Sequence[str], catalogue: Catalogue) -> None:
-        """Read the nodes' releases. `texts`: the inventory's release by cluster, or ""."""
+        """Read the nodes' releases. `texts`: per cluster, the release in the inventory or ""."""
         self._evidence, self._catalogue, self._tables = evidence, catalogue, catalogue.tables
         self._told, self.fleet = texts, FleetColumns(evidence, catalogue.tables)
         # A node that lists an uncatalogued feature, or whose cluster finalized it, runs a vendor's
@@ -81,12 +81,12 @@ class Software:
 
     @property
     def runs(self) -> Flags:
-        """The releases that each node may run: a mask [nodes, releases of the catalogue]."""
+        """The possible releases of each node: a mask [nodes, releases of the catalogue]."""
         return self._kinds[self._kind]
 
     @cached_property
     def beyond(self) -> Bool:
-        """A mask of nodes whose maximum metadata.version is above all known releases."""
+        """A mask of the nodes whose maximum metadata.version is above all known releases."""
         names, profile = self._evidence.questions.names, self._evidence.answering.of_subject
         if METADATA_VERSION not in names:
             return np.zeros(len(profile), dtype=bool)
@@ -94,9 +94,8 @@ class Software:
         return (profile >= 0) & (ends > 0) & ~np.isin(ends, [*self._catalogue.names])
 
     def with_stable_ends(self) -> Evidence:
-        """Return the evidence with the newest stable metadata.version of each node, from its
-        requests or the inventory. Enabled unstable features raise the end of a range above that
-        level."""
+        """Return the evidence with the newest stable metadata.version of each node, by ApiVersions
+        or inventory. A node with unstable features advertises higher levels."""
         stable = self._tables.newest_stable[:, 0].astype(np.int64)
         high = np.where(self._kinds, stable, -1).max(axis=1)
         low = np.where(self._kinds, stable, np.iinfo(np.int16).max).min(axis=1)
@@ -110,8 +109,8 @@ class Software:
 
     @cached_property
     def inferred(self) -> Bool:
-        """Return a mask of migrating brokers in ZooKeeper mode whose registered metadata.version
-        has only one level, so that the range is inferred."""
+        """Return a mask of migrating brokers in ZooKeeper mode that registered one level of
+        metadata.version. Their real range is unknown and must be inferred."""
         evidence, names = self._evidence, self._evidence.questions.names
         node = evidence.subjects
         mask = (node.role == Role.BROKER) & (node.profile >= 0)
@@ -123,8 +122,8 @@ class Software:
         return migrating & (pick(only.astype(np.int64), evidence.answering.of_subject, 0) > 0)
 
     def _by_ranges(self) -> tuple[Flags, Flags]:
-        """Return the releases that may advertise each range map, [answering profiles, releases],
-        and a mask of maps that a release advertises exactly."""
+        """Return (possible releases [profiles, releases], mask of the profiles that a release
+        advertises exactly)."""
         answering, names = self._evidence.answering, self._evidence.questions.names
         ranges, features = self.fleet.ranges, self._tables.features
         low, high = np.zeros((2, len(answering.cluster), len(features)), dtype=np.int32)
@@ -135,8 +134,8 @@ class Software:
         return possible_releases(low, high, answering.partial, self._tables)
 
     def _by_requests(self) -> tuple[Int, Int]:
-        """Return, by node, the releases whose ApiVersions offer equal requests (as bits), and the
-        time of the response. 0 = no such response, or no known release matches."""
+        """Return per node (the releases whose ApiVersions response offers the same requests, as
+        bits; time of the response). 0 = no response or no such release."""
         listeners, node = self._evidence.listeners, self._evidence.subjects
         rows = np.flatnonzero(listeners.field("releases") >= 0)
         code, responded_at = listeners.field("releases")[rows], listeners.field("releases_at")[rows]
@@ -152,15 +151,13 @@ class Software:
         return offers, offered_at
 
     def _inventory_codes(self) -> Int:
-        """Return, by cluster, the catalogue position of the inventory's release, or -1."""
+        """Return per cluster the catalogue position of the release in the inventory, or -1."""
         codes = {text: self._tables.release_code(text) for text in set(self._told)}
         return np.array([codes[text] for text in self._told], dtype=np.int64)
 
     def weigh(self, subjects: Int) -> Int:
-        """Return [subjects, releases] the evidence against each release. The most important
-        evidence first: the inventory names another release, a controller's listener shows another
-        stable metadata.version, the range has another end. RULED_OUT = the node does not run this
-        release, or nothing is known, as in ZooKeeper mode."""
+        """Return the evidence against each release, [subjects, releases]: the higher the number,
+        the less likely the release. RULED_OUT = impossible, or nothing is known about the node."""
         node, stable = self._evidence.subjects, self._tables.newest_stable[:, 0]
         names = self._evidence.questions.names
         weight = np.where(self._kinds, np.int8(0), np.int8(RULED_OUT))[self._kind[subjects]]
@@ -180,7 +177,7 @@ class Software:
 
     def releases_of(self, subjects: Int) -> Texts:
         """Return the release of each node, null if unknown. Of equally likely releases the oldest
-        wins, because it knows the fewest features."""
+        is chosen, because it knows the fewest features."""
         return Texts(words=self._tables.releases, codes=self._release[subjects])
 
     @cached_property
@@ -195,8 +192,8 @@ class Software:
         return release
 
     def span(self) -> tuple[Texts, Texts]:
-        """Return, by cluster, the oldest and the newest release of running nodes, or the
-        inventory's release if no node runs. Null = unknown."""
+        """Return per cluster the oldest and the newest release of the running nodes; without
+        running nodes, the release in the inventory. Null = unknown."""
         node, nodes = self._evidence.subjects, np.flatnonzero(self._evidence.subjects.runs)
         release = self.releases_of(nodes).codes
         nodes, release = nodes[release >= 0], release[release >= 0]
@@ -212,7 +209,7 @@ class Software:
 
     @cached_property
     def spoken(self) -> dict[tuple[str, str], Bool]:
-        """Return (dialect, release) → mask of clusters whose controllers may run that release."""
+        """Return (dialect, release) → mask of clusters whose controllers may run it."""
         zookeeper = self._evidence.membership.on_zookeeper
         possible = self._possible() & ~zookeeper[:, None]
         newest = GENERATIONS[-1]  # the dialect of releases newer than the catalogue
@@ -234,14 +231,14 @@ class Software:
         return spoken
 
     def dialects_in(self, cluster: int, release_code: str | None = None) -> list[str]:
-        """Return the possible dialects of a cluster's controllers; with `by`, only those of that
-        release."""
+        """Return the possible dialects of a cluster's controllers. `release_code`: only dialects of
+        this release."""
         pairs = (pair for pair, clusters in self.spoken.items() if clusters[cluster])
         return [name for name, release in pairs if release_code in (None, release)]
 
     @cached_property
     def active(self) -> Int:
-        """Return, by cluster, the active controller's position among nodes; NOBODY = unknown."""
+        """Return per cluster the active controller's position in the nodes; NOBODY = unknown."""
         leads = np.flatnonzero(self._evidence.may_lead(~self._evidence.subjects.expected_only))
         cluster = self._evidence.subjects.cluster[leads]
         active = np.full(len(self._told), NOBODY)
@@ -250,8 +247,8 @@ class Software:
         return active
 
     def likeliest(self, subjects: Int) -> Int:
-        """Return, by node, the catalogue position of the likeliest release. NOBODY = no data, or
-        several releases are equally likely."""
+        """Return per node the catalogue position of the likeliest release. NOBODY = no data, or no
+        single release is likeliest."""
         weight = self.weigh(subjects)
         least = weight.min(axis=1, keepdims=True, initial=RULED_OUT)
         is_known = (least < RULED_OUT)[:, 0] & ((weight == least).sum(axis=1) == 1)
@@ -259,22 +256,22 @@ class Software:
 
     @cached_property
     def _leading(self) -> Int:
-        """Return, by cluster, the position of the active controller's release; NOBODY = unknown."""
+        """Return per cluster the position of the active controller's release; NOBODY = unknown."""
         releases, clusters = np.full_like(self.active, NOBODY), np.flatnonzero(self.active >= 0)
         releases[clusters] = self.likeliest(self.active[clusters])
         return releases
 
     def dialects(self, cluster: int) -> list[str]:
         """Return the sorted dialects that the controllers of one cluster may use. Of dialects with
-        equal results return only one: the active controller's, if known."""
+        equal results only one is returned."""
         spoken = [pair for pair, clusters in self.spoken.items() if clusters[cluster]]
         first = self._tables.releases[leads] if (leads := self._leading[cluster]) >= 0 else ""
         names = (name for name, release in spoken if release == first)
         return list(_distinct_dialects((*sorted({name for name, _ in spoken}), *names)))
 
     def propose(self, fleet: FleetColumns, level: Int) -> Iterator[Proposed]:
-        """Evaluate `level` of every feature that it would raise, with each dialect that the
-        cluster's controllers may use; yield the results by dialect."""
+        """Evaluate the raised levels with each dialect that the controllers may use. Yield one
+        result per dialect."""
         query = self._evidence.questions
         is_rising = query.known & (level > query.current)
         for (name, release), clusters in self.spoken.items():
@@ -283,7 +280,7 @@ class Software:
                 yield fleet.propose(questions, level, load(name), release=release)
 
     def _possible(self) -> Flags:
-        """Return the releases that KRaft controllers may run, as a mask [clusters, releases]."""
+        """Return the possible releases of the KRaft controllers, as a mask [clusters, releases]."""
         evidence, node = self._evidence, self._evidence.subjects
         counts = evidence.answering.of_subject >= 0
         controllers = counts & (node.role == Role.CONTROLLER)
@@ -304,7 +301,7 @@ class Software:
 
 @cache
 def _distinct_dialects(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the sorted dialects, but only the last of each group that judges alike."""
+    """Return the sorted dialects without duplicates: of dialects with equal rules only the last."""
     return tuple(sorted({load(name).judges_by: name for name in names}.values()))
 
 

@@ -63,7 +63,7 @@ _LARGEST_ID = (1 << 31) - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """The inventory's declarations about one cluster: nodes, release, manager."""
+    """The inventory's declarations about one cluster: expected nodes, release, manager."""
 
     brokers: tuple[int, ...] = ()
     controllers: tuple[int, ...] = ()
@@ -116,8 +116,8 @@ class Conditions:
 
 
 class ConfiguredValue(msgspec.Struct, frozen=True, kw_only=True):
-    """The value of a configuration key on a node, with time (microseconds) and bronze line; None =
-    the node has no value for the key."""
+    """A configuration value on a node. `at`: microseconds; `line`: the bronze line. Value None =
+    the key is not set."""
 
     node_id: int
     role: int
@@ -131,7 +131,7 @@ class ConfiguredValue(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StaticVoters:
-    """The node ids in one controller's `controller.quorum.voters`; () = the key is empty."""
+    """The node ids in the `controller.quorum.voters` of one controller; () = the key is empty."""
 
     cluster: int  # the cluster's position in the batch
     node_id: int
@@ -141,26 +141,24 @@ class StaticVoters:
 
 
 class Configurations:
-    """The configurations of a batch's nodes, by cluster position, decoded when first used."""
+    """The configurations of the nodes of a batch, decoded on first use."""
 
     def __init__(self, records: Records) -> None:
-        """Wrap `records`, the part `configs` of featurelib.schema.LAYOUT."""
+        """Keep `records`, the part `configs` of featurelib.schema.LAYOUT."""
         self._records = records
 
     def of(self, cluster: int, role: Role, node_id: int, key: str) -> ConfiguredValue | None:
-        """Return a node's own value of a key; None = the node sent no response."""
+        """Return the value of a key on a node; None = no response of the node."""
         return self._values.get((cluster, int(role), node_id, str(node_id), key))
 
     def default(self, cluster: int, key: str) -> ConfiguredValue | None:
-        """Return the cluster-wide default of a broker key, from the newest response; None = there
-        is no response. If no default is set, the `value` is None, and each node uses its file or
-        Kafka's default."""
+        """Return the cluster-wide default of a broker key from the newest response; None = no
+        response. Its `value` is None if no default is set."""
         return self._defaults.get((cluster, key))
 
     @cached_property
     def static_voters(self) -> tuple[StaticVoters, ...]:
-        """The `controller.quorum.voters` of every controller that returned a readable value, sorted
-        by cluster and node."""
+        """The readable `controller.quorum.voters` of all controllers, by cluster and node."""
         records = self._records
         is_voters_key = records.field("key") == records.code("key", VOTERS)
         is_voters_key &= records.field("role") == int(Role.CONTROLLER)
@@ -174,8 +172,9 @@ class Configurations:
         )
 
     def voters(self, active: Int, as_of: int, max_age: int) -> dict[int, StaticVoters]:
-        """Return cluster → the recently read `controller.quorum.voters` of the active controller
-        (`active`: -1 = unknown): the nodes that it requires (QuorumFeatures.quorumNodeIds)."""
+        """Return cluster → recent `controller.quorum.voters` of the active controller: the nodes
+        that it requires (QuorumFeatures.quorumNodeIds). `active`: node id per cluster, -1 =
+        unknown."""
         return {
             voters.cluster: voters
             for voters in self.static_voters
@@ -200,7 +199,8 @@ class Configurations:
 
 @cache
 def voter_ids(value: str | None) -> tuple[int, ...] | None:
-    """Return the distinct ids in `ID@HOST:PORT,…`, in that order; None = another format."""
+    """Return the distinct ids in a text `ID@HOST:PORT,…`, in its order; None if the text has
+    another format."""
     if value is None:
         return None
     entries = [entry.strip() for entry in value.split(",") if entry.strip()]
@@ -213,7 +213,7 @@ def voter_ids(value: str | None) -> tuple[int, ...] | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """The evidence about a batch of clusters as columns, ready to be judged."""
+    """The evidence about a batch of clusters as columns, the input of the judgement."""
 
     clusters: list[str]
     as_of: int  # the time of the judgement, microseconds; so is max_age
@@ -235,16 +235,17 @@ class Evidence:
     malformed: dict[int, str]  # cluster → why its row cannot be read, so that all data is unknown
 
     def errors(self, listeners: Int) -> list[str]:
-        """Return the collector's error texts for these unreachable listeners."""
+        """Return the collector's error texts for unreachable listeners."""
         return [text or "no reason given" for text in self.listeners.texts("error", listeners)]
 
     def features(self, questions: Int) -> Texts:
-        """Return the feature names of these rows of Questions."""
+        """Return the feature names of (cluster, feature) pairs, given by position."""
         return Texts(words=self.questions.names, codes=self.questions.feature[questions])
 
     def may_lead(self, counted: Bool) -> Bool:
-        """Return a mask of the nodes in `counted` that are, or may be, the active controller. In
-        ZooKeeper mode these are brokers; on KRaft brokers represent unknown controllers."""
+        """Return a mask of the nodes in `counted` that are or may be the active controller: brokers
+        in ZooKeeper mode, controllers on KRaft. If no controller is known, brokers stand for
+        controllers."""
         node, clusters, controller = self.subjects, len(self.clusters), self.subjects.role > 0
         led = marked(clusters, node.cluster[controller & counted]) & ~self.membership.on_zookeeper
         local = np.where(led[node.cluster], controller, ~controller) & counted
@@ -253,30 +254,28 @@ class Evidence:
         return np.where(has_active[node.cluster], active, local)
 
     def uncatalogued(self, catalogue: Catalogue) -> Bool:
-        """Return a mask of (cluster, feature) questions about KRaft features that no release of
-        catalogue or overlay has. In ZooKeeper mode owners define features, and KIP-584's own rule
-        applies."""
+        """Return a mask of (cluster, feature) with a KRaft feature unknown to the catalogue."""
         query = self.questions
         unknown = np.isin(query.feature, _unknown(query.names, catalogue))
         return unknown & ~self.membership.on_zookeeper[query.cluster]
 
     def finalized_by_vendor(self, catalogue: Catalogue) -> Bool:
-        """Return a mask of KRaft clusters with a finalized feature that the catalogue lacks, by a
-        source of any age: such a cluster runs a vendor's build."""
+        """Return a mask of the KRaft clusters with a finalized feature that the catalogue lacks.
+        Such clusters run a vendor's build."""
         levels = self.snapshots["levels"]
         unknown = np.isin(levels.field("feature"), _unknown(self.snapshots.names, catalogue))
         return marked(len(self.clusters), levels.row[unknown]) & ~self.membership.on_zookeeper
 
     def unlisted_observers(self, clusters: Bool) -> tuple[Int, Int]:
-        """Return cluster and id of each observer in these clusters that no list of nodes has."""
+        """Return (cluster, node id) of each observer that no node list contains."""
         observers, node = self.snapshots["observers"], self.subjects
         keys = node_key(observers.row, 0, observers.field("node_id"))[clusters[observers.row]]
         keys = keys[find(node.key, keys) < 0]
         return split_key(keys[find(node.key, other_half(keys)) < 0])[::2]
 
     def strangers(self) -> Int:
-        """Return the listeners that only metrics show and that none of the cluster's own lists
-        contains: nodes of another cluster, or new nodes."""
+        """Return the listeners that only metrics show and no node list contains: nodes of another
+        cluster, or new nodes."""
         node, member, observers = self.subjects, self.membership, self.snapshots["observers"]
         times = np.maximum(self.listeners.field("full_at"), self.listeners.field("partial_at"))
         rows = np.flatnonzero((self.listeners.field("scraped") >= 0) & (times == 0))
@@ -305,17 +304,15 @@ class Evidence:
         return profiles[self.answering.of_subject]
 
     def dynamic(self) -> tuple[Bool, Bool]:
-        """Return two masks of clusters: with a dynamic quorum (kraft.version 1 or more,
-        KIP-853), and with a possibly dynamic quorum. A record that contradicts the raft layer
-        does not count."""
+        """Return two masks of clusters: the quorum is dynamic (kraft.version 1 or above, KIP-853);
+        the quorum may be dynamic."""
         query, rows = self.questions, self.questions.of_feature(KRAFT_VERSION)
         is_dynamic = marked(len(self.clusters), query.cluster[rows & (query.current > 0)])
         is_dynamic[[at for at, name, _ in self.levels.disputed if name == KRAFT_VERSION]] = False
         return is_dynamic, is_dynamic | marked(len(is_dynamic), query.cluster[rows & ~query.known])
 
     def ranges(self) -> list[dict[str, tuple[int, int]]]:
-        """Return feature → range for each profile, without features that a partial response may
-        omit."""
+        """Return feature → range per profile, without features that a response may omit."""
         query, pairs = self.questions, np.flatnonzero(self.questions.pair_listed)
         ranges = [dict[str, tuple[int, int]]() for _ in self.answering.cluster]
         feature = query.feature[query.pair_question[pairs]]
@@ -325,14 +322,14 @@ class Evidence:
         return ranges
 
     def expand(self, pairs: Int) -> tuple[Int, Int]:
-        """Return all nodes that have the ranges of the given pairs, as two columns (pair, node)."""
+        """Return (pair, node) for all nodes with the ranges of the (profile, feature) pairs."""
         first, profile = self.answering.subject_first, self.questions.pair_profile[pairs]
         pair, at = spread(first[profile], first[profile + 1] - first[profile])
         return pairs[pair], self.answering.subject_order[at]
 
 
 def read(rows: TableRows, conditions: Conditions, absent_metadata: int) -> Evidence:
-    """Return the evidence columns of snapshot rows (featurelib.schema.SNAPSHOT without `state`)."""
+    """Read the evidence columns from snapshot rows (featurelib.schema.SNAPSHOT)."""
     snapshots = Snapshots(rows)
     malformed, inventory = snapshots.malformed, conditions.inventory
     entries = [
@@ -386,7 +383,7 @@ def read(rows: TableRows, conditions: Conditions, absent_metadata: int) -> Evide
 
 
 def _operated_keys(snapshots: Snapshots, fresh: Callable[[Int], Bool]) -> Int:
-    """Return the keys of nodes in recently read Strimzi resources, ascending."""
+    """Return the ascending keys of the nodes in recently read Strimzi resources."""
     records, at = snapshots["strimzi"], np.zeros(len(snapshots), dtype=np.int64)
     at[records.row] = records.field("at")
     keys = record_keys(snapshots["strimzi_nodes"])
@@ -431,7 +428,7 @@ def supported_ranges(evidence: Evidence) -> TableRows:
 
 
 def finalized_levels(evidence: Evidence) -> TableRows:
-    """Return a row of FINALIZED_LEVEL for every level that a trusted source shows."""
+    """Return a row of FINALIZED_LEVEL for each level that a trusted source shows."""
     query, levels = evidence.questions, evidence.levels
     at = np.flatnonzero(query.known & (query.current > 0))
     cluster, least = query.cluster[at], query.finalized_min[at]
@@ -474,8 +471,8 @@ class BatchFindings(Findings):
         detail: Details | None = None,
         **columns: Int | Texts,
     ) -> Int:
-        """Add a finding for each of these clusters. If `rows_at` is a mapping, its value is the
-        first fact of each finding."""
+        """Add a finding for each cluster in `rows_at`. The values of a mapping become the first
+        fact of the findings."""
         if isinstance(rows_at, Mapping):
             detail = list(rows_at.values())
         rows = _positions(list(rows_at) if isinstance(rows_at, Mapping) else rows_at)
@@ -489,7 +486,8 @@ class BatchFindings(Findings):
         detail: Details | None = None,
         **columns: Int | Texts,
     ) -> Int:
-        """Add a finding for each of these nodes, with the line of its range, or `place`."""
+        """Add a finding for each node in `rows_at`. `place`: time and line of the source; default:
+        those of the node's range."""
         node, rows = self.evidence.subjects, _positions(rows_at)
         columns |= {"role": node.role[rows], "node_id": node.node_id[rows]}
         place = place or (node.at, node.line)
@@ -498,8 +496,8 @@ class BatchFindings(Findings):
     def of_questions(
         self, code: str, rows_at: Int | Bool, detail: Details | None = None, **columns: Int | Texts
     ) -> Int:
-        """Add a finding for each (cluster, feature) question, with the line of the finalized
-        levels."""
+        """Add a finding for each (cluster, feature) in `rows_at`. The source is the line of the
+        finalized levels."""
         query, rows = self.evidence.questions, _positions(rows_at)
         cluster, columns = query.cluster[rows], {**columns, "feature": self.evidence.features(rows)}
         columns.setdefault("finalized_level", self._current[rows])

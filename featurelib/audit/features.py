@@ -69,17 +69,17 @@ class Questions:
     pair_unfit: Bool  # true if the node does not support the finalized level or its minimum
 
     def of_feature(self, name: str) -> Bool:
-        """Return a mask of the questions (cluster, feature) about the feature `name`."""
+        """Return a mask of the (cluster, feature) pairs with the feature `name`."""
         return self.feature == (self.names.index(name) if name in self.names else -1)
 
     def listed(self, ends: Int, pair: Int) -> Int:
-        """Return one range end of each pair (profile, feature), or NONE if it is missing."""
+        """Return one range end of each (profile, feature) pair; NONE if it is missing."""
         return np.where(self.pair_listed[pair], ends[pair], NONE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answering:
-    """The distinct range maps (profiles) that must support a level, and their nodes."""
+    """The distinct range maps (profiles) that must support a level, and the nodes of each map."""
 
     cluster: Int
     partial: Bool  # true if the response may omit features with minimum 0
@@ -91,7 +91,7 @@ class Answering:
 
 
 def answer(subjects: Subjects, profiles: Profiles) -> tuple[Answering, Int]:
-    """Return (distinct (cluster, profile, partial) of nodes with a usable range, range maps)."""
+    """Return (distinct profiles per cluster, their range maps) of nodes with a usable range."""
     counts = (subjects.profile >= 0) & ~subjects.too_old & ~subjects.expected_only
     # Each cluster has a number for each of its profiles, and another for the empty profile.
     clusters = len(profiles.first)
@@ -131,8 +131,9 @@ def ask(
     profile: Int,
     absent_metadata: int,
 ) -> Questions:
-    """Return the questions and pairs of a batch. `profile`: the range map of each answering
-    profile; `absent_metadata`: the level of a KRaft node that does not list metadata.version."""
+    """Return the (cluster, feature) pairs and the (profile, feature) pairs of a batch. `profile`:
+    the range map of each answering profile; `absent_metadata`: the level of a KRaft node that does
+    not list metadata.version."""
     # Every (answering profile, feature in its map), and every (cluster, finalized feature).
     owner, entry = spread(profiles.start[profile], profiles.size[profile])
     of_entry, of_level, names = _feature_codes(profiles, levels.names)
@@ -186,8 +187,7 @@ def ask(
 
 
 def _feature_codes(profiles: Profiles, finalized: Texts) -> tuple[Int, Int, list[str]]:
-    """Return the positions of supported and finalized features in the sorted names, and the
-    names."""
+    """Return (positions of supported features, positions of finalized features, sorted names)."""
     used, of_entry = positions(profiles.entry_feature, len(profiles.names))
     of_profiles = [profiles.names[code] for code in used.tolist()]
     finalized_used, at = positions(finalized.codes, len(finalized.words))

@@ -75,17 +75,17 @@ class Levels:
 
     @property
     def seen(self) -> tuple[Int, Int]:
-        """The time and line of the source of each cluster's finalized levels."""
+        """The time and the line of the source of each cluster's finalized levels."""
         return self.at, self.line
 
     @property
     def place(self) -> tuple[Int, Int, Int]:
-        """The time, line and epoch of the source of each cluster's finalized levels."""
+        """The time, the line and the epoch of the source of each cluster's finalized levels."""
         return self.at, self.line, self.epoch
 
 
 class _Maps:
-    """The distinct maps feature → finalized level in a batch of snapshots, as flat columns."""
+    """The distinct maps feature → finalized level of a batch of snapshots, as flat columns."""
 
     def __init__(self, rows: Snapshots) -> None:
         maps, self._entries, self._names = rows["level_maps"], rows["levels"], rows.names
@@ -93,7 +93,8 @@ class _Maps:
         self._start = np.cumsum(self._size) - self._size
 
     def entries(self, cluster: Int, local: Int) -> tuple[Int, Texts, Int, Int]:
-        """Return cluster, feature, minimum and level of each entry of one map per cluster."""
+        """Return (cluster, feature, minimum, level) of each entry. `local`: the number of the map
+        within its cluster."""
         at = self._first[cluster] + local
         run, entry = spread(self._start[at], self._size[at])
         feature, low, level = (
@@ -102,21 +103,21 @@ class _Maps:
         return cluster[run], Texts(words=self._names, codes=feature), low, level
 
     def levels(self, cluster: int, local: int) -> dict[str, int]:
-        """Return feature → level of one level map of a cluster."""
+        """Return feature → level of the map `local` of a cluster."""
         _, names, _, level = self.entries(np.array([cluster]), np.array([local]))
         return dict(zip(names.to_pylist(), level.tolist(), strict=True))
 
 
 def witness_text(witness: int) -> str:
-    """Return the text for a source of levels (feature.Witness), such as `metadata log`."""
+    """Return the name of a source of levels (feature.Witness), such as `metadata log`."""
     return Witness(witness).name.lower().replace("_", " ")
 
 
 def read_levels(
     snapshots: Snapshots, fresh: Callable[[Int], Bool], generations: Sequence[Generation | None]
 ) -> Levels:
-    """Return the finalized levels of each cluster. `fresh` is true for times that are recent
-    enough; `generations`: the software generation of each cluster, None = unknown."""
+    """Return the finalized levels of each cluster. `fresh`: returns true for recent times;
+    `generations`: the software generation of each cluster, None = unknown."""
     clusters, maps = len(snapshots), _Maps(snapshots)
     witnesses, listeners = snapshots["witnesses"], snapshots["listeners"]
     kind, too_old = witnesses.field("kind"), ~fresh(witnesses.field("at"))
@@ -160,7 +161,7 @@ def read_levels(
 
 
 def _kinds(listeners: Records, at: Int) -> Int:
-    """Return the kind of source (Witness) of each listener: broker or controller."""
+    """Return the type of source (Witness) of each listener: broker or controller."""
     is_broker = listeners.field("role")[at] == Role.BROKER
     return np.where(is_broker, int(Witness.BROKER), int(Witness.CONTROLLER))
 
@@ -168,8 +169,8 @@ def _kinds(listeners: Records, at: Int) -> Int:
 def _disputes(
     levels: Levels, maps: _Maps, witnesses: Records, listeners: Records, chosen: Int
 ) -> Iterator[tuple[int, str, str]]:
-    """Yield contradictions of the trusted levels: a source of another kind that is not older and
-    shows other levels, or two nodes of the trusted kind that differ at the highest epoch."""
+    """Yield (cluster, feature, text) for each contradiction of the trusted levels: a later source
+    of another type shows other levels, or nodes differ at the highest epoch."""
     kind, at, local = (witnesses.field(name) for name in ("kind", "at", "levels"))
     cluster = witnesses.row
     later = (kind != Witness.TOOL) & (kind != levels.kind[cluster]) & (at >= levels.at[cluster])
@@ -191,8 +192,8 @@ def _disputes(
 def _tool_disputes(
     levels: Levels, maps: _Maps, witnesses: Records, chosen: Int, rows: dict[int, Rows]
 ) -> Iterator[tuple[int, str, str]]:
-    """Yield features for which kafka-features.sh printed another level later. The tool prints no
-    feature that the node does not support, and a line of its output may be lost."""
+    """Yield (cluster, feature, text) for each feature whose level in a later output of
+    kafka-features.sh differs. The tool does not print features that its node lacks."""
     kind, at, local = (witnesses.field(name) for name in ("kind", "at", "levels"))
     later = (kind == Witness.TOOL) & (at > levels.at[witnesses.row])
     for i in np.flatnonzero(later & levels.trusted[witnesses.row]).tolist():
@@ -209,8 +210,8 @@ def _tool_disputes(
 def _node_disputes(
     levels: Levels, maps: _Maps, listeners: Records, cluster: int
 ) -> Iterator[tuple[int, str, str]]:
-    """Yield features for which nodes of the trusted kind show different levels at the trusted
-    epoch, with each node's levels (0 if not finalized) in both roles."""
+    """Yield (cluster, feature, text) for each feature whose level differs between nodes at the
+    trusted epoch."""
     local = listeners.field("levels")
     begin, end = listeners.start[cluster] + (0, listeners.lengths[cluster])
     rows = begin + np.flatnonzero(local[begin:end] >= 0)
@@ -239,9 +240,9 @@ def _node_disputes(
 def _znode_disputes(
     levels: Levels, maps: _Maps, listeners: Records, rows: dict[int, Rows]
 ) -> Iterator[tuple[int, str, str]]:
-    """Yield later reads of `/feature` by brokers in ZooKeeper mode that show another version: a
-    greater version, or a lower version of a znode that was created again. Just after the read of
-    the znode, a broker with a lower version may only lag."""
+    """Yield (cluster, feature, text) for brokers in ZooKeeper mode that later read another version
+    of `/feature` than the trusted source. A lower version counts only if the znode was created
+    again, because a broker may lag."""
     cluster, local, epoch, at, highest = (
         listeners.row,
         *(listeners.field(name) for name in ("levels", "epoch", "levels_at", "highest_epoch")),
@@ -263,7 +264,7 @@ def _znode_disputes(
 def _differences(
     cluster: int, first: dict[str, int], right: dict[str, int], text: str
 ) -> Iterator[tuple[int, str, str]]:
-    """Yield features for which two sources show different levels (0 if not finalized)."""
+    """Yield (cluster, feature, text) for each feature with different levels in two sources."""
     for name in sorted({*first, *right}):
         level, right_level = first.get(name, 0), right.get(name, 0)
         if level != right_level and UNSEEN not in (level, right_level):
@@ -271,8 +272,8 @@ def _differences(
 
 
 def _epochs_back(listeners: Records, witnesses: Records) -> Int:
-    """Return listeners whose epoch decreased, if the highest epoch of all is an earlier epoch of
-    such a listener. Nodes may lag by a record, so only epochs of one node are compared."""
+    """Return the listeners whose epoch decreased, if no listener shows a higher epoch. Only epochs
+    of one node are compared, because nodes may lag."""
     highest = listeners.field("highest_epoch")
     lower = np.flatnonzero(listeners.field("epoch") < highest)
     if len(lower) == 0:
@@ -286,7 +287,7 @@ def _epochs_back(listeners: Records, witnesses: Records) -> Int:
 
 @lru_cache(maxsize=4096)
 def _readings(text: str, line: Generation | None) -> tuple[DecodedNode, ...]:
-    """Return the `/feature` znode as each possible generation of brokers decodes it."""
+    """Return the decoded `/feature` znode, once for each possible generation of brokers."""
     generations = tuple(Generation) if line is None else (line,)
     readings = [_as_brokers_read(decode(text, generation)) for generation in generations]
     if line is None and any(node.schema_version == 2 and _is_good(node) for node in readings[1:]):
@@ -296,8 +297,8 @@ def _readings(text: str, line: Generation | None) -> tuple[DecodedNode, ...]:
 
 
 def _as_brokers_read(node: DecodedNode) -> DecodedNode:
-    """Return znode levels as brokers read them: a broker cuts levels to 16 bits and rejects levels
-    below 1. Kafka 3.3 and later check the number before they cut it (class C: 65536 becomes 0)."""
+    """Return the znode levels as brokers read them: a broker cuts levels to 16 bits and rejects
+    levels below 1. Kafka 3.3 and later reject before they cut."""
     for name, _, level in node.levels:
         if level < 1:
             fault = (
@@ -319,7 +320,7 @@ def _read_features_nodes(
     generations: Sequence[Generation | None],
     fresh: Callable[[Int], Bool],
 ) -> dict[int, Rows]:
-    """Return cluster → the levels in `/feature`; set attributes of `levels`."""
+    """Return cluster → levels in `/feature`. Also sets attributes of `levels`."""
     read_at = snapshots.scalar("features_node_at")
     rows_read, rows = read_at > 0, dict[int, Rows]()
     levels.kind[rows_read], levels.at[rows_read] = int(Witness.FEATURES_NODE), read_at[rows_read]
@@ -355,8 +356,8 @@ def _read_features_nodes(
 
 
 def _damage(readings: tuple[DecodedNode, ...], line: Generation | None) -> str:
-    """Describe why a `/feature` znode is unreadable and how brokers react, also if the generations
-    that may run read it differently."""
+    """Describe why a `/feature` znode is unreadable, and how brokers react, per generation if the
+    generations differ."""
     oldest, newest = readings[0], readings[-1]
     if line is not None:
         effect = behaviour(newest.reading, line)

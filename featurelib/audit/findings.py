@@ -71,7 +71,7 @@ _NUMBERS = {
 
 
 class Findings:
-    """The findings of an audit in blocks of rows, one block per `add`; `rows` joins the blocks."""
+    """The findings of an audit, in one block of rows per `add`. `rows` joins the blocks."""
 
     def __init__(self, clusters: list[str], severities: dict[str, Severity]) -> None:
         self._clusters = clusters
@@ -111,7 +111,7 @@ class Findings:
         self._blocks.append((code, make_rows(FINDING, count, columns)))
 
     def rows(self, code: str | None = None) -> TableRows:
-        """Return all findings, or the findings of one code, as rows of FINDING."""
+        """Return all findings, or those with one code, as rows of FINDING."""
         blocks = [rows for block_code, rows in self._blocks if code in (None, block_code)]
         return join_rows([make_rows(FINDING, 0, {}), *blocks])
 
@@ -127,7 +127,7 @@ _EPOCH = date(1970, 1, 1).toordinal()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mute:
-    """A setting that mutes findings of `code` until a day; empty fields match any."""
+    """A setting that mutes findings of `code` until the end of a day. Empty fields match all."""
 
     code: str
     reason: str
@@ -144,7 +144,7 @@ class Mute:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetAside:
-    """A muted finding: its node and feature, the mute's reason, and the mute's last day."""
+    """A muted finding: code, node, feature, and the reason and last day of the mute."""
 
     code: str
     role: str | None
@@ -156,7 +156,7 @@ class SetAside:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InForce:
-    """The mutes that are valid for one cluster at a time (microseconds)."""
+    """The mutes that are valid for one cluster at one time (microseconds)."""
 
     mutes: tuple[Mute, ...] = ()
     cluster: str = ""
@@ -170,7 +170,7 @@ class InForce:
         node_id: int | None = None,
         feature: str | None = None,
     ) -> SetAside | None:
-        """Return the mute of a finding, as in the column `set_aside`, or None."""
+        """Return the muted finding for a mute that matches; None if no mute matches."""
         texts = {"cluster": self.cluster, "code": code, "feature": feature}
         node = np.array([NONE if node_id is None else node_id])
         columns: dict[str, Column | Int] = {name: texts_of([text]) for name, text in texts.items()}
@@ -190,7 +190,7 @@ class InForce:
 
 
 def covered(mute: Mute, findings: TableRows) -> Bool:
-    """Return a mask of the findings that a mute matches, also if the mute has expired."""
+    """Return a mask of the findings that a mute matches. The expiry of the mute is ignored."""
     mask = findings.texts("code").equal(mute.code)
     for column, value in (("cluster", mute.cluster), ("feature", mute.feature)):
         if value:
@@ -201,8 +201,8 @@ def covered(mute: Mute, findings: TableRows) -> Bool:
 
 
 def _mutes_of(findings: TableRows, mutes: Sequence[Mute], as_of: int) -> dict[str, Column | Int]:
-    """Return the columns `muted` and `muted_until` of findings, null without a mute; of several
-    mutes the one with the latest last day counts."""
+    """Return the columns `muted` and `muted_until` of findings, null without a mute. Of several
+    mutes the one with the latest last day is used."""
     active = sorted((mute for mute in mutes if mute.ends > as_of), key=lambda m: m.ends)
     mute_at = np.full(len(findings), -1, dtype=np.int64)
     for at, mute in enumerate(active):
@@ -230,7 +230,7 @@ def set_aside(
 def _add_expired(
     columns: Findings, clusters: Sequence[str], expired: Sequence[Mute], rows: TableRows
 ) -> None:
-    """Add one finding per cluster about expired mutes that no valid mute replaces."""
+    """Add one finding per cluster with its expired mutes that no valid mute replaces."""
     by_cluster = defaultdict[str, list[str]](list)
     unmuted = rows.texts("muted").codes < 0
     for mute in expired:
@@ -244,7 +244,7 @@ def _add_expired(
 
 @cache
 def wordings(dialect: Dialect) -> dict[str, FindingRow]:
-    """Return finding code → row of its texts, for evidence and for the dialect's rules."""
+    """Return finding code → texts, for findings about data and for the rules of the dialect."""
     return finding_rows() | {row.code: row.words for row in dialect.rules}
 
 
@@ -260,8 +260,8 @@ _DATED_LEVEL = re.compile(rf"\b{re.escape(METADATA_VERSION)} (\d{{1,5}})\b(?![.-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """The facts about a cluster for the remedies of its findings: its name, the addresses of
-    brokers and ZooKeeper, the manager ("" = unknown), the inventory and the landing folder."""
+    """The facts about a cluster that remedies contain: name, addresses, manager ("" = unknown),
+    inventory file, landing folder."""
 
     name: str = ""
     address: str = ""
@@ -277,20 +277,20 @@ class Site:
 
     @property
     def managers(self) -> frozenset[str]:
-        """The manager's names in conditions of remedies; empty = unknown manager."""
+        """The manager's names that conditions of remedies compare; empty = unknown manager."""
         owner = self.managed_by.casefold()
         kinds = {owner, "anybody", *(["service"] if owner in _SERVICES else [])}
         return frozenset(kinds) if owner else frozenset()
 
     @property
     def bootstrap(self) -> str:
-        """The inventory's line `bootstrap = […]` as a quoted shell argument, or ""."""
+        """The shell argument `bootstrap = […]` for the inventory; "" without addresses."""
         addresses = ", ".join(map(toml_text, self.address.split(",")))
         return f" {shlex.quote(f'bootstrap = [{addresses}]')}" if self.address else ""
 
     @property
     def collect(self) -> str:
-        """The command that collects the cluster; HOST:PORT replaces an unknown address."""
+        """The command that collects the cluster. HOST:PORT stands for an unknown address."""
         words = ["collect", *[clean(self.name)] * self.listed, "--out", self.landing]
         command = shlex.join(["featurelib", *words, "--fleet", self.inventory])
         return command if self.reachable else f"{command} --bootstrap {ANY_ADDRESS}"
@@ -301,7 +301,7 @@ _UNNAMED = attrgetter(*(field.name for field in fields(Site) if field.name != "n
 
 
 def without_blanks(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row of FINDING without its null facts."""
+    """Return a row of FINDING without facts that are null."""
     facts = {name: value for name, value in row["facts"].items() if value is not None}
     return {**row, "facts": facts}
 
@@ -313,7 +313,7 @@ _DENSE = 4  # for up to 4 possible kinds per row, a table is faster than a sort
 
 
 class FindingWords:
-    """The texts of findings; levels get the names of one catalogue."""
+    """The texts of findings. The catalogue names the levels."""
 
     def __init__(self, catalogue: Catalogue) -> None:
         self.catalogue = catalogue
@@ -322,9 +322,8 @@ class FindingWords:
     def of(
         self, columns: FindingColumns, site: Site = NO_SITE, ghost: FindingColumns | None = None
     ) -> NodeAdvice:
-        """Return message, consequence and remedy of a finding for the cluster at this site.
-        `ghost`: the finding that calls the node stale, if any; its remedy also fixes blocked
-        levels."""
+        """Return message, consequence and remedy of a finding. `ghost`: the finding that the node
+        is stale, if any; its remedy replaces the remedy for blocked levels."""
         row = self._wordings.get(columns["code"]) or _bare_row(columns["code"])
         known, values = _condition_values(columns, site), _Values(columns, site, self.catalogue)
         facts = columns.get("facts", {})
@@ -352,9 +351,8 @@ class FindingWords:
         )
 
     def of_rows(self, findings: TableRows, sites: Mapping[str, Site]) -> dict[str, Texts]:
-        """Return message, consequence, action and command of each finding. Findings with equal
-        code, facts and site share a text. `sites`: cluster id → site; without a site a text names
-        the cluster by its id."""
+        """Return the columns message, consequence, action and command of findings. `sites`: cluster
+        id → site; a cluster without a site is named by its id."""
         codes, at = findings.texts("code"), findings.numbers("observed_at")
         rows = [self._wordings.get(code) or _bare_row(code) for code in codes.words]
         with_time = np.array(["{observed_at}" in row.message for row in rows], dtype=bool)
@@ -401,7 +399,7 @@ class FindingWords:
         }
 
     def _as_text(self, kind: Kind, text: str) -> str:
-        """Return a fact as safe text; in sentences levels of metadata.version get their names."""
+        """Return a fact as safe text. For sentences, levels of metadata.version become names."""
         if kind not in ("text", "sentences"):
             return clean(text)
         texts = (
@@ -410,7 +408,7 @@ class FindingWords:
         return _DATED_LEVEL.sub(self._add_name, texts) if METADATA_VERSION in texts else texts
 
     def _fact(self, name: str, kind: Kind, value: Any) -> dict[str, str]:
-        """Return placeholder → text for the placeholders that one fact of a finding fills."""
+        """Return placeholder → text for one fact of a finding."""
         text = "" if value is None else str(value)
         if kind == "release":
             return {"software": software(text), "newer": f" to {software(text)}" * bool(text)}
@@ -430,7 +428,7 @@ class FindingWords:
 
 
 class _Values(dict[str, str]):
-    """The values of the placeholders in a finding's texts, made when a text needs them."""
+    """The values of the placeholders in a finding's texts, created on first use."""
 
     def __init__(self, columns: FindingColumns, site: Site, catalogue: Catalogue) -> None:
         super().__init__()
@@ -442,17 +440,17 @@ class _Values(dict[str, str]):
         return text
 
     def text(self, column: str, unknown: str) -> str:
-        """Return a value, safe to show, or the text for an unknown value."""
+        """Return a value as safe text; `unknown` if the value is null."""
         value = self.columns[column]
         return unknown if value is None else clean(str(value))
 
     def level(self, column: str, unknown: str) -> str:
-        """Return a level with its name, or the text for an unknown level."""
+        """Return a level with its name; `unknown` if the level is null."""
         level, feature = self.columns[column], self.columns["feature"]
         return unknown if level is None else level_text(self.catalogue, feature, level)
 
     def range(self) -> str:
-        """Return the supported range."""
+        """Return the supported range as text."""
         low, high = self.columns["min_version"], self.columns["max_version"]
         ends = None if low is None or high is None else (low, high)
         return range_text(self.catalogue, self.columns["feature"], ends)
@@ -492,14 +490,14 @@ def _collect_options(name: str, site: Site) -> str:
 
 
 def ghosts(findings: TableRows) -> dict[tuple[str, str | None, int | None], int]:
-    """Return (cluster, role, node id) → position of the finding that calls this node stale."""
+    """Return (cluster, role, node id) → position of the finding that the node is stale."""
     at = np.flatnonzero(_is_one_of(findings, tagged("stale")))
     keys = (findings[name].take(at).to_pylist() for name in ("cluster", "role", "node_id"))
     return dict(zip(zip(*keys, strict=True), at.tolist(), strict=True))
 
 
 def _stale_rows(findings: TableRows) -> Int:
-    """Return, for each finding about a range, the row that calls the node stale, or -1."""
+    """Return per finding about a range the position of the node's stale finding, or -1."""
     is_stale = np.flatnonzero(_is_one_of(findings, tagged("stale")))
     keys = node_key(*(_numbers(findings[name]) for name in ("cluster", "role", "node_id")))
     place_of = pick(is_stale, place(keys[is_stale], np.argsort(keys[is_stale]), keys), -1)
@@ -511,7 +509,7 @@ def _is_one_of(findings: TableRows, codes: Iterable[str]) -> Bool:
 
 
 def _numbers(column: Column) -> Int:
-    """Return a number for each row; rows with equal values in the column get equal numbers."""
+    """Return one number per row; equal values in the column get equal numbers."""
     if isinstance(column, Texts):
         # The column may repeat a word, so its words get new codes.
         return pick(texts_of(column.words).codes, column.codes, -1)
@@ -520,7 +518,7 @@ def _numbers(column: Column) -> Int:
 
 
 def _kinds(columns: Sequence[Int]) -> tuple[Int, Int]:
-    """Return the first row of each group of equal rows, and the group of each row."""
+    """Return (first row of each group of equal rows, group of each row)."""
     kind, size, rows = np.zeros_like(columns[0]), 1, len(columns[0])
     for column in columns:
         low, high = int(column.min(initial=0)), int(column.max(initial=0))
@@ -541,12 +539,12 @@ def _kinds(columns: Sequence[Int]) -> tuple[Int, Int]:
 
 
 def _argument(text: str, unknown: str) -> str:
-    """Return a text quoted for a command; the placeholder `unknown` for an empty or risky text."""
+    """Return a text quoted for a shell; `unknown` if the text is empty or risky."""
     return clean(text) if text[:1].isalnum() else unknown
 
 
 def _condition_values(columns: FindingColumns, site: Site) -> dict[str, object]:
-    """Return the values of a finding that the conditions (`when`) of remedies compare."""
+    """Return the values of a finding that the conditions (`when`) of remedies can compare."""
     least = columns["finalized_level"] if columns["level"] is None else columns["level"]
     feature, managed, facts = columns["feature"], site.managed, columns.get("facts", {})
     return {
@@ -561,8 +559,8 @@ def _condition_values(columns: FindingColumns, site: Site) -> dict[str, object]:
 
 
 def _place_names(row: FindingRow) -> tuple[bool, bool]:
-    """Return two flags for the texts of a code: they contain the cluster's name; they depend on its
-    addresses or manager."""
+    """Return two flags about the texts of a finding code: they contain the cluster's name; they
+    contain its addresses or manager."""
     of_ways = (text for remedy in ways() for text in remedy.texts if _WAY in row.texts)
     texts = " ".join((row.texts, *of_ways))
     sited = re.search("{(zoo|way|stale|options|live|change|bootstrap|inventory)|HOST:PORT", texts)
@@ -571,7 +569,7 @@ def _place_names(row: FindingRow) -> tuple[bool, bool]:
 
 
 def _fill_command(template: str, values: dict[str, str]) -> str:
-    """Fill in a command template, quoted for a shell; return "" if a value is missing."""
+    """Return the template filled in and quoted for a shell; "" if a value is missing."""
     used = {name: values[name] for _, name, _, _ in Formatter().parse(template) if name}
     options = ("options", "live", "bootstrap")
     if any(not text for name, text in used.items() if name not in options):
@@ -581,13 +579,14 @@ def _fill_command(template: str, values: dict[str, str]) -> str:
 
 
 def _open_sentence(template: str, values: dict[str, str]) -> str:
-    """Fill in a template; capitalize the sentence unless it begins with a feature's name."""
+    """Return the template filled in, as a sentence with a capital letter. A feature's name at the
+    start stays as it is."""
     text = template.format_map(values)
     return text[:1].upper() + text[1:] if template.startswith(("{role}", _WAY)) else text
 
 
 def _bare_row(code: str) -> FindingRow:
-    """Return a row without texts for a finding code that only another release has."""
+    """Return a row of generic texts for a finding code that this release does not know."""
     return FindingRow(
         severity=Severity.WARNING,
         message=code_text(code).replace("{", "{{").replace("}", "}}"),

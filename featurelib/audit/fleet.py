@@ -27,7 +27,7 @@ ANY_LEVEL = np.iinfo(np.int16).max
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposed:
-    """The judgement of levels by one dialect, with K rules and U questions."""
+    """The result of K rules of one dialect for the levels of U (cluster, feature) pairs."""
 
     questions: Int
     dialect: Dialect
@@ -35,12 +35,13 @@ class Proposed:
     judged: Offences
 
     def refused(self, *, by_nodes: bool) -> Int:
-        """Return the questions that rules about nodes, or else the other rules, refuse."""
+        """Return the refused (cluster, feature) pairs. `by_nodes`: refused by rules about nodes,
+        else by other rules."""
         rows = [row.rule.about_nodes is by_nodes for row in self.dialect.rules]
         return self.questions[self.judged.offends[rows].any(axis=0)]
 
     def by_row(self) -> Iterator[tuple[int, RuleRow, Int]]:
-        """Yield (position, rule, refused questions) for each violated rule of the dialect."""
+        """Yield (position, rule, refused (cluster, feature) pairs) for each violated rule."""
         for update in np.flatnonzero(self.judged.offends.any(axis=1)).tolist():
             yield update, self.dialect.rules[update], np.flatnonzero(self.judged.offends[update])
 
@@ -55,8 +56,8 @@ class FleetColumns:
     def __init__(
         self, evidence: Evidence, tables: Tables, stable_metadata: Int | None = None
     ) -> None:
-        """Prepare the columns. `stable_metadata`: by cluster, the metadata.version above which a
-        node's own software calls levels unstable; None = no dialect needs the value."""
+        """Prepare the columns. `stable_metadata`: per cluster, the metadata.version above which
+        levels are unstable; None = no dialect needs the value."""
         self.evidence, self._tables = evidence, tables
         self._clusters, self._profiles = len(evidence.clusters), len(evidence.answering.cluster)
         self._names = tuple(evidence.questions.names)
@@ -74,10 +75,9 @@ class FleetColumns:
         other: Int | None = None,
         release: str = ANY,
     ) -> Proposed:
-        """Evaluate the `level` of each question by `dialect`. `other`: the levels of the other
-        features of the cluster; None if they are at `level`, too, and an unknown level satisfies
-        every dependency. `release`: the controllers' release. For the policy, a KRaft node without
-        metadata.version supports the first level (KIP-778); Kafka reads 0-0."""
+        """Evaluate `level` of the (cluster, feature) pairs in `questions` with a dialect. `other`:
+        the levels of the clusters' other features, None = `level`; an unknown level satisfies every
+        dependency. `release`: the controllers' release."""
         if other is None:
             other = self.known_or_enough(level)
         owner = self.evidence.questions.cluster[questions]
@@ -110,13 +110,12 @@ class FleetColumns:
         return Proposed(questions=questions, dialect=dialect, batch=batch, judged=offences)
 
     def known_or_enough(self, level: Int) -> Int:
-        """Return `level` by question; where the finalized level is unknown, a level that satisfies
-        any dependency (see Judge.rests_on)."""
+        """Return `level`, but ANY_LEVEL (enough for all dependencies) if it is unknown."""
         return np.where(self.evidence.questions.known, level, ANY_LEVEL)
 
     def offenders(self, proposed: Proposed, place: int) -> tuple[Int, Int, Int]:
-        """Return (question, profile, row of `nodes`) of every node that the rule at position
-        `place` refuses; sorted by question and node."""
+        """Return (pair, profile, position in `nodes`) of each node that the rule at `place`
+        refuses, sorted by pair and node."""
         row, offences = proposed.dialect.rules[place], proposed.judged
         if row.asks is None:
             nobody = np.zeros(0, dtype=np.int64)
@@ -134,8 +133,8 @@ class FleetColumns:
 
     @cached_property
     def nodes(self) -> Nodes:
-        """The nodes of all clusters: the nodes in the evidence, then unregistered nodes that only
-        an active controller's configuration names."""
+        """The nodes of all clusters: first the nodes in the evidence, then unregistered nodes that
+        only an active controller's configuration names."""
         evidence, node = self.evidence, self.evidence.subjects
         listed, configured = evidence.membership.controllers_known, evidence.configured
         rows = [(at, Role.CONTROLLER, i) for at, voters in configured.items() for i in voters.ids]
@@ -173,7 +172,8 @@ class FleetColumns:
 
     @cached_property
     def _code(self) -> Int:
-        """Return, for each node, a number for its profile (or its cluster) and registration."""
+        """Return one number per node. Nodes with equal profile (or cluster) and registration have
+        equal numbers."""
         nodes, behind = self.nodes, self.nodes.profile - self._profiles
         shared = self._profiles + behind * self._clusters + nodes.cluster
         return np.where(behind < 0, nodes.profile, shared) << 1 | nodes.registered
@@ -207,7 +207,8 @@ class FleetColumns:
 
     @cached_property
     def ranges(self) -> Ranges:
-        """The ranges of all profiles [P + 2, features] as Kafka reads them; missing: 0-0."""
+        """The ranges of all profiles, [P + 2, features], as Kafka reads them. A missing feature has
+        the range 0-0."""
         query = self.evidence.questions
         low, high = np.zeros((2, self._profiles + 2, max(len(self._names), 1)), dtype=np.int32)
         lists = np.zeros(low.shape, dtype=bool)
@@ -221,7 +222,7 @@ class FleetColumns:
 
     @cached_property
     def _ranges_by_text(self) -> Ranges:
-        """The ranges of all profiles, with the policy's default for missing features."""
+        """The ranges of all profiles; missing features have the policy's default range."""
         query, ranges = self.evidence.questions, self.ranges
         absent = np.flatnonzero(~query.pair_listed & ~query.pair_unclear & (query.pair_max > 0))
         low, high, at = ranges.min_version.copy(), ranges.max_version.copy(), self._places(absent)
@@ -229,7 +230,7 @@ class FleetColumns:
         return replace(ranges, min_version=low, max_version=high)
 
     def _places(self, pairs: Int) -> tuple[Int, Int]:
-        """Return the positions of (profile, feature) pairs in a table [profiles, features]."""
+        """Return the positions of (profile, feature) pairs in a flat table [profiles, features]."""
         query = self.evidence.questions
         return query.pair_profile[pairs], query.feature[query.pair_question[pairs]]
 
@@ -238,7 +239,7 @@ class FleetColumns:
         return self._table(self.evidence.questions.current)
 
     def _table(self, level: Int) -> Levels:
-        """Return the levels of questions as a table [clusters, features]; 0 for other features."""
+        """Return the levels as a table [clusters, features]; 0 for features without level."""
         query = self.evidence.questions
         levels = np.zeros((self._clusters, len(self._names)), dtype=np.int32)
         levels[query.cluster, query.feature] = level

@@ -67,7 +67,7 @@ Frame = TypeVar("Frame")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Results(Generic[Frame]):
-    """The result of an audit: RESULTS without the run, as pyarrow.Table or DataFrame."""
+    """The result of an audit: the tables RESULTS of one run, as pyarrow.Table or DataFrame."""
 
     clusters: Frame  # software, finalized levels, phase, verdict, severity; one row per cluster
     readiness: Frame  # verdict, finalized level, target, maximum; one row per cluster and feature
@@ -88,7 +88,7 @@ def rows_of(
     catalogue: Catalogue,
     places: tuple[str, str] = NOWHERE,
 ) -> TableRows:
-    """Return the rows of one table of RESULTS, without the run."""
+    """Return the rows of one table in RESULTS, without the column `run`."""
     if table == CLUSTERS:  # a worker has its own copy of the inventory
         return clusters(judged, fleet, catalogue)
     if table != FINDINGS:
@@ -125,8 +125,8 @@ def clusters(judged: Judged, fleet: Fleet, catalogue: Catalogue) -> TableRows:
 def finding_texts(
     findings: TableRows, fleet: Fleet, catalogue: Catalogue, places: tuple[str, str] = NOWHERE
 ) -> TableRows:
-    """Return the texts of each finding as rows of featurelib.schema.FINDING_TEXTS. `places`: the
-    landing folder and the inventory, for commands."""
+    """Return a row of featurelib.schema.FINDING_TEXTS for each finding. `places`: (landing folder,
+    inventory) for the commands in the texts."""
     ids, titles = findings.texts("cluster"), {e.id: clean(e.title) for e in fleet.cluster}
     names = Texts(words=[titles.get(e) or clean(e) for e in ids.words], codes=ids.codes)
     sites = {e: Site(name=e, landing=places[0], inventory=places[1]) for e in ids.words}
@@ -165,13 +165,13 @@ def adoption(judged: Judged, as_of: int, catalogue: Catalogue) -> dict[str, obje
 
 
 def _positions_of(clusters: Texts, position: dict[str, int]) -> Int:
-    """Return each row's cluster as its value in `position`; -1 for null."""
+    """Return `position[cluster]` for each row; -1 for null."""
     places: Int = np.array([position[name] for name in clusters.words], dtype=np.int64)
     return pick(places, clusters.codes, -1)
 
 
 def _worst(findings: TableRows, position: dict[str, int]) -> Texts:
-    """Return, by cluster, the severity of its worst unmuted finding; null = no finding."""
+    """Return per cluster the worst severity of the unmuted findings; null = no finding."""
     unmuted = np.flatnonzero(findings.texts("muted").codes < 0)
     cluster = _positions_of(findings.texts("cluster").take(unmuted), position)
     severity = findings.texts("severity").take(unmuted)
@@ -185,8 +185,8 @@ def _worst(findings: TableRows, position: dict[str, int]) -> Texts:
 def _levels(
     readiness: TableRows, position: dict[str, int], catalogue: Catalogue
 ) -> dict[str, Column | Int]:
-    """Return, by cluster, its finalized levels in display order, null without a trustworthy source;
-    and separately metadata.version with its name."""
+    """Return columns per cluster: finalized levels as text (null if no source is trustworthy),
+    metadata.version and its name."""
     feature, level = readiness.texts("feature"), readiness.numbers("finalized_level")
     cluster = _positions_of(readiness.texts("cluster"), position)
     order = sorted(range(len(feature.words)), key=lambda code: metadata_first(feature.words[code]))

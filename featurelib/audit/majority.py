@@ -31,8 +31,8 @@ NEVER = int(np.iinfo(np.int64).max)
 
 
 def report_majority(report: BatchFindings, proven: Bool) -> Int:
-    """Report clusters without proof of a running majority; in `proven` clusters the active
-    controller answered a probe. Return the number of reasons for UNKNOWN by cluster."""
+    """Report clusters without proof of a running majority. `proven`: clusters whose controller
+    answered a probe. Return the number of reasons for UNKNOWN per cluster."""
     evidence, node = report.evidence, report.evidence.subjects
     member, clusters = evidence.membership, len(evidence.clusters)
     declared = evidence.controllers_vouched
@@ -87,7 +87,7 @@ def report_majority(report: BatchFindings, proven: Bool) -> Int:
 
 
 def report_dead_voters(report: BatchFindings) -> None:
-    """Report voters of a dynamic quorum that do not respond and do not fetch from the leader."""
+    """Report voters of a dynamic quorum that neither respond nor fetch from the leader."""
     evidence, node = report.evidence, report.evidence.subjects
     member, voters = evidence.membership, evidence.snapshots["voters"]
     is_dynamic, _ = evidence.dynamic()
@@ -103,7 +103,7 @@ def report_dead_voters(report: BatchFindings) -> None:
 
 def _leaderless_nodes(evidence: Evidence, votes: Bool) -> tuple[Int, Int]:
     """Return (records of nodes that reported no leader, positions of these nodes). A record counts
-    only if voters did not respond, or if an earlier reading shows a leader."""
+    only if voters did not respond, or if an earlier collection shows a leader."""
     node, records = evidence.subjects, evidence.snapshots["leaderless"]
     at, subject = records.field("at"), find(node.key, record_keys(records))
     leader_at = evidence.membership.quorum_at.copy()
@@ -116,9 +116,8 @@ def _leaderless_nodes(evidence: Evidence, votes: Bool) -> tuple[Int, Int]:
 
 
 def _leaderless_at(evidence: Evidence, votes: Bool, records: Int, finders: Int) -> Int:
-    """Return, by cluster, the last time at which the quorum surely had no leader; 0 = never. A few
-    voters without a leader may be in an election; all voters together are proof, and so are
-    brokers, which wait much longer than an election takes."""
+    """Return per cluster the last time at which the quorum certainly had no leader; 0 = never.
+    Certain: all voters, or brokers, report no leader. A few voters may be in an election."""
     node, clusters = evidence.subjects, len(evidence.clusters)
     by_voter, waited_at = finders[votes[finders]], np.zeros(clusters, dtype=np.int64)
     all_voters = np.bincount(node.cluster[votes], minlength=clusters)
@@ -130,7 +129,7 @@ def _leaderless_at(evidence: Evidence, votes: Bool, records: Int, finders: Int) 
 
 
 def _leaderless_texts(evidence: Evidence, rows: Int) -> tuple[list[str], tuple[int, int] | None]:
-    """Return texts about the nodes that reported no leader, and the newest one's time and line."""
+    """Return (texts about the nodes that reported no leader, (time, line) of the newest report)."""
     records = evidence.snapshots["leaderless"]
     role, ids, at = (records.field(name)[rows] for name in ("role", "node_id", "at"))
     phrases = (Role.CONTROLLER, "found no leader"), (Role.BROKER, "got no response from a leader")
@@ -142,8 +141,8 @@ def _leaderless_texts(evidence: Evidence, rows: Int) -> tuple[list[str], tuple[i
 
 
 def report_static_voters(report: BatchFindings) -> None:
-    """Report controllers with `controller.quorum.voters` in a dynamic quorum, and controllers
-    without these voters in a static quorum."""
+    """Report controllers that have `controller.quorum.voters` in a dynamic quorum, or that lack it
+    in a static quorum."""
     evidence, voters = report.evidence, report.evidence.configurations.static_voters
     dynamic, may_be_dynamic = evidence.dynamic()
     static = evidence.membership.kraft & ~may_be_dynamic
@@ -168,7 +167,7 @@ def report_static_voters(report: BatchFindings) -> None:
 
 
 def _voter_texts(evidence: Evidence, lists: Sequence[StaticVoters]) -> Iterator[str]:
-    """Yield each list of voter ids as text, and name the ids that are not registered."""
+    """Yield each list of voter ids as text that marks unregistered ids."""
     nodes = evidence.subjects
     controllers = nodes.registered & (nodes.role == Role.CONTROLLER)
     controllers &= marked(len(evidence.clusters), [v.cluster for v in lists])[nodes.cluster]
@@ -182,10 +181,9 @@ def _voter_texts(evidence: Evidence, lists: Sequence[StaticVoters]) -> Iterator[
 
 
 def lacks_controllers(judge: Judge) -> tuple[Bool, Bool]:
-    """Return a mask of clusters that may have more registered controllers than the newest reading
-    shows: a list of controllers was refused or failed, or is outdated (the second mask). In a
-    dynamic quorum also: an earlier reading has a list, or a queried controller is in no list. If a
-    collection never requests the list, no controller counts as missing (docs/decisions/0025)."""
+    """Return two masks of clusters: controllers may be missing in the data; the list of controllers
+    is outdated. Controllers may be missing if a node list was refused, failed or is outdated
+    (docs/decisions/0025)."""
     evidence, clusters = judge.evidence, len(judge.evidence.clusters)
     refused, listeners = evidence.snapshots["refusals"], evidence.listeners
     requests = [refused.code("request", name) for name in (MEMBERS, UNLISTED)]

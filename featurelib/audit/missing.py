@@ -60,8 +60,8 @@ def report_unknown(report: BatchFindings) -> tuple[Int, Int]:
 
 
 def _clusters(report: BatchFindings, hidden: Bool) -> Int:
-    """Report missing evidence about whole clusters; return the number of findings by cluster.
-    `hidden`: a mask of clusters whose quorum a missing permission hides."""
+    """Report missing data about whole clusters. `hidden`: clusters whose quorum a missing
+    permission hides. Return the number of findings per cluster."""
     evidence, malformed = report.evidence, report.evidence.malformed
     landed, member, vouched = evidence.landed, evidence.membership, evidence.controllers_vouched
     no_voters = member.kraft & ~member.quorum_known
@@ -123,8 +123,8 @@ def _levels(report: BatchFindings) -> Int:
 
 
 def _gone(report: BatchFindings, cluster: int) -> str:
-    """Describe the levels of a deleted `/feature` znode, and the levels that the next controller
-    will finalize; "" if both have no level."""
+    """Describe the lost levels of a deleted `/feature` znode and the levels that the next
+    controller will finalize; "" if there are no levels."""
     node, (text, levels) = report.evidence.subjects, report.evidence.levels.absent[cluster]
     brokers = (node.cluster == cluster) & (node.role == Role.BROKER) & node.registered
     after, dialect = defaultdict[str, set[int]](set), load(GENERATIONS[0])
@@ -144,7 +144,7 @@ def _gone(report: BatchFindings, cluster: int) -> str:
 
 
 def _features(report: BatchFindings) -> Int:
-    """Report findings about single features; return their number by question (cluster, feature)."""
+    """Report findings about single features. Return their number per (cluster, feature)."""
     evidence, levels, query = report.evidence, report.evidence.levels, report.evidence.questions
     disputed = sorted(set(levels.disputed))
     clusters = np.array([cluster for cluster, _, _ in disputed], dtype=np.int64)
@@ -177,7 +177,7 @@ def _features(report: BatchFindings) -> Int:
 
 
 def _metrics(report: BatchFindings) -> Int:
-    """Report metrics that contradict their node's response; return the question of each finding."""
+    """Report metrics that contradict the node's response; return their (cluster, feature)."""
     node, odd = report.evidence.subjects, list[tuple[int, str, str]]()
     for row in np.flatnonzero(node.scraped >= 0).tolist():
         by_node, by_metrics = (
@@ -195,7 +195,7 @@ def _metrics(report: BatchFindings) -> Int:
 
 
 def _foreign_metrics(report: BatchFindings) -> None:
-    """Report nodes that only metrics show and that do not belong to the cluster."""
+    """Report nodes that are not part of the cluster and that only metrics show."""
     listeners, rows = report.evidence.listeners, report.evidence.strangers()
     report.of_clusters(
         "metrics_of_stranger",
@@ -208,7 +208,7 @@ def _foreign_metrics(report: BatchFindings) -> None:
 
 
 def _questions(evidence: Evidence, cluster: Int, names: Texts) -> Int:
-    """Return the position of each (cluster, feature name) in the questions; -1 = not a question."""
+    """Return the position of each (cluster, feature name) pair; -1 if the pair does not exist."""
     query = evidence.questions
     codes = {name: code for code, name in enumerate(query.names)}
     width = max(len(codes), 1)
@@ -218,7 +218,7 @@ def _questions(evidence: Evidence, cluster: Int, names: Texts) -> Int:
 
 
 def _anomalies(report: BatchFindings) -> None:
-    """Report contradictions in the collected data that the fold recorded."""
+    """Report the contradictions in the collected data that a snapshot has recorded."""
     evidence, snapshots, node = report.evidence, report.evidence.snapshots, report.evidence.subjects
     listeners, levels_place, scalar = evidence.listeners, evidence.levels.seen, snapshots.scalar
     fallen = evidence.levels.back
@@ -293,8 +293,8 @@ class RefusedPermission(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _missing_permissions(report: BatchFindings) -> tuple[Int, Bool]:
-    """Report missing permissions. Return, by cluster, the number of those that prevent a verdict,
-    and a mask of clusters whose quorum a missing permission hides."""
+    """Report missing permissions. Return (number of permissions per cluster that prevent a verdict,
+    mask of clusters whose quorum is hidden)."""
     evidence, refused = report.evidence, report.evidence.snapshots["refusals"]
     by_request = dict[tuple[int, str], list[RefusedPermission]]()
     for cluster, r in zip(refused.row.tolist(), refused.structs(RefusedPermission), strict=True):
@@ -320,7 +320,7 @@ def _missing_permissions(report: BatchFindings) -> tuple[Int, Bool]:
 
 
 def _detail(refusals: list[RefusedPermission]) -> str:
-    """Describe a missing permission: the principal, the refusing nodes, and the missing data."""
+    """Describe a missing permission: principal, nodes that refused, and missing data."""
     first_refusal = refusals[0]
     by_principal: dict[str, dict[Role, list[int]]] = {}
     for r in refusals:
@@ -339,7 +339,7 @@ def _detail(refusals: list[RefusedPermission]) -> str:
 
 
 def _declared_compatible(evidence: Evidence) -> Bool:
-    """Return a mask of controllers without a response that the owner declares compatible."""
+    """Return a mask of silent controllers that the owner declares compatible."""
     node, declared = evidence.subjects, evidence.controllers_vouched
     return declared[node.cluster] & (node.role == Role.CONTROLLER) & ~node.answers
 
@@ -352,9 +352,8 @@ def _without_range(evidence: Evidence) -> Bool:
 
 
 def _covered_by_probe(judge: Judge, agreed: Agreed, proven: Bool) -> Bool:
-    """Return a mask of nodes whose registration the controller checked when it accepted a probe, so
-    that their missing response does not matter. Controllers only if the controller checks
-    controllers. If requests are validated before they are sent, include nodes of unknown range."""
+    """Return a mask of the nodes whose registration the controller checked in an accepted probe.
+    Missing data about these nodes does not matter."""
     evidence, node = judge.evidence, judge.evidence.subjects
     controllers = marked(len(evidence.clusters), agreed.controllers)
     registers = judge.metadata_version >= judge.dialect.can.controllers_register_from
@@ -367,8 +366,8 @@ def _covered_by_probe(judge: Judge, agreed: Agreed, proven: Bool) -> Bool:
 
 
 def report_nodes(judge: Judge, agreed: Agreed, report: BatchFindings) -> tuple[Int, Bool]:
-    """Report missing data about nodes, stale nodes, and missing voters. Return the reasons for
-    UNKNOWN by cluster, and a mask of nodes that an accepted probe covers."""
+    """Report nodes with missing data, stale nodes, and missing voters. Return (reasons for UNKNOWN
+    per cluster, mask of nodes that an accepted probe covers)."""
     evidence, nodes = report.evidence, report.evidence.subjects
     proven = marked(len(evidence.clusters), list(agreed.probed))
     covered = _covered_by_probe(judge, agreed, proven)
@@ -422,7 +421,7 @@ def report_nodes(judge: Judge, agreed: Agreed, report: BatchFindings) -> tuple[I
 
 
 def _registrations(judge: Judge, agreed: Agreed, proven: Bool, sink: BatchFindings) -> Int:
-    """Report missing data about registrations; return reasons for UNKNOWN by cluster."""
+    """Report missing data about registrations; return reasons for UNKNOWN per cluster."""
     evidence, member = sink.evidence, sink.evidence.membership
     # If all data is old, the remedy is a new collection; its audit reports what is still missing.
     unproven = evidence.landed & ~(evidence.levels.trusted & evidence.levels.too_old)
@@ -472,7 +471,7 @@ def _error_texts(evidence: Evidence, rows: Int) -> list[str]:
 
 
 def _stale_nodes(judge: Judge, covered: Bool, report: BatchFindings) -> Int:
-    """Report stale nodes; return, by cluster, the number of stale nodes with an unknown range."""
+    """Report stale nodes. Return per cluster the number of stale nodes with an unknown range."""
     evidence, node = report.evidence, report.evidence.subjects
     registered = node.registered & ~node.expected_only & ~_declared_compatible(evidence)
     in_zookeeper = evidence.membership.zookeeper[node.cluster]
@@ -541,8 +540,8 @@ def _stale_nodes(judge: Judge, covered: Bool, report: BatchFindings) -> Int:
 
 
 def _recently_stopped(evidence: Evidence, stale: Bool, brokers: Bool) -> Int:
-    """Return the nodes in `stale` that recently ran the same software as the other brokers: their
-    remedy is a start, not an unregistration."""
+    """Return the stale nodes that recently ran the software of the other brokers. Such nodes should
+    be started, not unregistered."""
     node = evidence.subjects
     has_range = node.profile >= 0
     recent = np.flatnonzero(stale & has_range & (node.answered_at > 0) & ~node.too_old)
@@ -553,7 +552,7 @@ def _recently_stopped(evidence: Evidence, stale: Bool, brokers: Bool) -> Int:
 
 def report_unread(judge: Judge, agreed: Agreed, report: BatchFindings) -> Bool:
     """Report clusters whose active controller may require an unknown node, unless a probe proved
-    that no node blocks. Return a mask of questions whose target depends on that node."""
+    that no node blocks. Return a mask of the (cluster, feature) pairs that depend on that node."""
     evidence, query, node = judge.evidence, judge.asked, judge.evidence.subjects
     member, clusters = evidence.membership, len(evidence.clusters)
     registers = judge.metadata_version >= judge.dialect.can.controllers_register_from

@@ -17,8 +17,8 @@ NOBODY = -1
 
 
 class Answers(NamedTuple):
-    """The ranges that nodes themselves reported: profile (-1 = no range), a flag for a partial
-    response, time and line."""
+    """The ranges that nodes reported about themselves: profile (-1 = no range), flag for a partial
+    response, time, line."""
 
     profile: Int
     partial: Bool
@@ -26,7 +26,7 @@ class Answers(NamedTuple):
     line: Int
 
     def of(self, positions: Int) -> Answers:
-        """Return the responses of the listeners at `positions`; -1 = no response."""
+        """Return the responses at the positions of listeners; -1 = no response."""
         return Answers(
             profile=pick(self.profile, positions, NOBODY),
             partial=pick(self.partial.astype(np.int64), positions, 0) > 0,
@@ -36,7 +36,7 @@ class Answers(NamedTuple):
 
 
 class Profiles:
-    """The range maps (profiles) of a batch. Their entries are flat columns, in profile order."""
+    """The distinct range maps (profiles) of a batch, as flat columns."""
 
     def __init__(self, rows: Snapshots) -> None:
         profiles, entries = rows["profiles"], rows["ranges"]
@@ -56,7 +56,7 @@ class Profiles:
         self.metadata_max[self.entry_profile[is_metadata]] = self.entry_max[is_metadata]
 
     def of_registrations(self, flat: Records) -> Int:
-        """Return the profile of each registration: `empty` without features, -1 if unreadable."""
+        """Return the profile of each registration: -1 if unreadable, `empty` without features."""
         local = flat.field("profile")
         profile = np.where(local >= 0, self.first[flat.row] + local, self.empty)
         return np.where(local == UNREADABLE, -1, profile)
@@ -88,7 +88,7 @@ class Profiles:
         )
 
     def of_metrics(self, flat: Records) -> Answers:
-        """Return the profile in the metrics of each listener's process."""
+        """Return the profile that the metrics of each listener's process show."""
         local = flat.field("scraped")
         return Answers(
             profile=np.where(local >= 0, self.first[flat.row] + local, NOBODY),
@@ -98,16 +98,15 @@ class Profiles:
         )
 
     def contradict(self, answers: Answers, entry: Int) -> Bool:
-        """Return a mask of responses that differ from the registration profiles `entry`; of a
-        partial response only features with a minimum above 0 count."""
+        """Return a mask of responses that differ from the profiles `entry` of the registrations.
+        For partial responses only features with a minimum above 0 are compared."""
         differs = (answers.profile >= 0) & (entry >= 0) & (answers.profile != entry)
         for row in np.flatnonzero(differs & answers.partial).tolist():
             differs[row] = not self._confirms(int(entry[row]), int(answers.profile[row]))
         return differs
 
     def lack_levels(self, profiles: Int, wider: Int) -> Bool:
-        """Return a mask of `profiles` that lack levels of a feature that the profile in `wider`
-        has."""
+        """Return a mask of `profiles` that lack levels which the profile in `wider` has."""
         lack = (profiles >= 0) & (wider >= 0) & (profiles != wider)
         for row in np.flatnonzero(lack).tolist():
             ranges, other = self._ranges(int(profiles[row])), self._ranges(int(wider[row]))
@@ -129,7 +128,7 @@ class Profiles:
 
 
 def ranges_of(snapshots: Snapshots, profile: int) -> dict[str, tuple[int, int]]:
-    """Return feature → supported range of one profile of the batch; the last profile is empty."""
+    """Return feature → supported range of one profile. The last profile of a batch is empty."""
     sizes, entries = snapshots["profiles"].field("size"), snapshots["ranges"]
     first = int(sizes[:profile].sum())
     positions = range(first, first + int(sizes[profile]) if profile < len(sizes) else first)

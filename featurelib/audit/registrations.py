@@ -41,7 +41,7 @@ REGISTERED, VOTES_OR_ANSWERS, EXPECTED_AND_THERE, EXPECTED_ONLY = range(4)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Membership:
-    """The mode, node lists and quorum of clusters; one row per cluster."""
+    """The mode, the node lists and the quorum of each cluster, one row per cluster."""
 
     zookeeper: Bool
     kraft: Bool
@@ -72,12 +72,12 @@ class Membership:
 
     @property
     def quorum_place(self) -> tuple[Int, Int]:
-        """The time and line of each cluster's newest DescribeQuorum response."""
+        """The time and the line of each cluster's newest DescribeQuorum response."""
         return self.quorum_at, self.quorum_line
 
 
 class Sources:
-    """The records about the nodes of a batch, as flat columns, and the trusted lists of brokers."""
+    """The node records of a batch as flat columns, and the trusted lists of brokers."""
 
     def __init__(self, snapshots: Snapshots) -> None:
         self.clusters = len(snapshots)
@@ -121,7 +121,7 @@ class Sources:
         np.maximum.at(self.zookeeper_at, self.registrations.row[stored], read_at)
 
     def having(self, records: Records, mask: Bool) -> Bool:
-        """Return a mask of clusters that have any of the records selected by `mask`."""
+        """Return a mask of the clusters with at least one record in `mask`."""
         return marked(self.clusters, records.row[mask])
 
     def registered(self) -> Int:
@@ -140,8 +140,8 @@ class Sources:
         return np.concatenate((self.registration_key[trusted], member[listed]))
 
     def others(self, has_list: Bool) -> Int:
-        """Return the keys of voters, and of listeners that no list of registrations covers.
-        `listed`: a mask of clusters with a complete list of brokers."""
+        """Return the keys of voters, and of listeners without a complete node list. `has_list`:
+        clusters with a complete list of brokers."""
         flat, cluster, answered = self.listeners, self.listeners.row, self.answered_at
         listed_at = np.where(flat.field("role") == BROKER, self.authority_at[cluster], 0)
         # A follower of the quorum is a controller, also if it responded before the quorum was read.
@@ -162,7 +162,7 @@ class Sources:
 
     def seen(self, counted: Int) -> Int:
         """Return the keys of nodes that responded at the time of the registrations and the quorum,
-        or that fetched the metadata log. Of the fetching nodes, omit those in `counted`."""
+        and of nodes outside `counted` that fetched the metadata log."""
         flat, (cluster, _, _) = self.listeners, split_key(self.follower_key)
         listed_at = np.maximum(self.authority_at, self.quorum_at)
         listed_at = np.maximum(listed_at, self.zookeeper_at)
@@ -182,15 +182,15 @@ class Sources:
         return marked(len(keys), at[at >= 0]) & is_recent
 
     def live(self, keys: Int, listed_at: Int, failed_at: Int) -> Bool:
-        """Return a mask of `keys`: nodes that Kafka listed, or saw fetching, at `failed_at`."""
+        """Return a mask of `keys`: nodes that Kafka listed, or that fetched the metadata log, at
+        the time `failed_at`."""
         cluster, role, node_id = split_key(keys)
         listed = (role == BROKER) & (listed_at > 0) & (listed_at + ONE_READING >= failed_at)
         return listed | (self.follow(keys, failed_at) & (node_id != self.leader[cluster]))
 
     def there(self, listeners: Int, answered_at: Int) -> Bool:
-        """Return a mask of brokers' listeners that still run: no later request failed, and each
-        later list has the broker unfenced. `answered_at`: of all listeners. The metadata log does
-        not count: its dump may end before the broker is unfenced."""
+        """Return a mask of brokers' listeners that still run: after the response no request failed,
+        and each later node list has the broker unfenced."""
         keys, at = self.listener_key[listeners], answered_at[listeners]
         cluster = split_key(keys)[0]
         fenced = distinct(self.member_key[self.member_shown & (self.member_fenced == 1)])
@@ -200,8 +200,8 @@ class Sources:
         return ~(is_fenced | is_missing | (self.listeners.field("failed_at")[listeners] > at))
 
     def lacks_later_reading(self, keys: Int, seen_at: Int) -> Bool:
-        """Return a mask of nodes whose last data (`seen_at`) is from a reading in which the other
-        role of their process responded, and that a later reading lacks."""
+        """Return a mask of nodes that a later collection lacks. At the time `seen_at` of the node's
+        last data, the other role of its process also responded."""
         position = place(self.listener_key, self.listener_order, other_half(keys))
         answered_at = pick(self.answered_at, position, 0)
         failed_at = pick(self.listeners.field("failed_at"), position, 0)
@@ -209,8 +209,8 @@ class Sources:
         return (seen_at > 0) & (answered_at > 0) & (answered_at < failed_at) & is_nearer
 
     def newest_reading_at(self, keys: Int) -> Int:
-        """Return, by cluster, the last time (µs; 0 = never) at which the whole cluster, or about
-        half of the nodes of one role in `keys`, was queried."""
+        """Return per cluster the time of the last collection that queried the whole cluster, or
+        about half of the nodes of one role in `keys`; microseconds, 0 = never."""
         read_at, newest = self.read_at.copy(), self.read_at.copy()
         oldest = np.minimum(self.quorum_at, self.shown_at)
         times = np.maximum(self.answered_at, self.listeners.field("failed_at"))
@@ -227,18 +227,18 @@ class Sources:
         return read_at
 
     def disputed(self, nodes: Records, log_at: Int) -> Int:
-        """Return positions of nodes that only some lists have, unless a newer list decides."""
+        """Return positions of nodes that some node lists lack, unless a newer list decides."""
         authority_at = np.where(nodes.field("role") == BROKER, self.authority_at[nodes.row], 0)
         return np.flatnonzero(nodes.field("at") >= np.maximum(authority_at, log_at[nodes.row]))
 
     def listed_at(self, keys: Int) -> Int:
-        """Return the time of the newest DescribeCluster list with each of `keys`; 0 = none."""
+        """Return the time of the newest DescribeCluster response that lists each node; 0 = none."""
         newest = firsts(self.member_key, -self.member_at)
         return pick(self.member_at, place(self.member_key, newest, keys), 0)
 
     def gone_controllers(self, keys: Int, registered_at: Int) -> Bool:
-        """Return a mask of `keys`: registered controllers that a later DescribeQuorum lists neither
-        as voter nor as observer."""
+        """Return a mask of `keys`: registered controllers that a later DescribeQuorum response
+        lists neither as voter nor as observer."""
         cluster, role, _ = split_key(keys)
         controllers = np.flatnonzero(role == CONTROLLER)
         asked_at = self.quorum_at[cluster[controllers]]
@@ -272,12 +272,12 @@ class Sources:
 
 
 def record_keys(records: Records) -> Int:
-    """Return the node key of each record."""
+    """Return one node key per record."""
     return node_key(records.row, records.field("role"), records.field("node_id"))
 
 
 def _controller_keys(ids: Records, mask: Bool | slice = slice(None)) -> Int:
-    """Return the distinct node keys of the controllers in these records."""
+    """Return the distinct node keys of the controllers in `ids`."""
     return distinct(node_key(ids.row, CONTROLLER, ids.field("node_id"))[mask])
 
 
@@ -328,7 +328,8 @@ class Subjects:
 
     @property
     def runs(self) -> Bool:
-        """The mask of nodes that responded, or that Kafka sees and nobody queried."""
+        """The mask of running nodes: they responded, or Kafka sees them and they were not
+        queried."""
         return self.answers | ((self.failed_at == 0) & ~self.gone)
 
 
@@ -398,7 +399,7 @@ def _describe(
     fresh: Fresh,
     reading_start: Int,
 ) -> Subjects:
-    """Return the columns of the nodes in `keys`; `source`: why each node counts."""
+    """Return the node columns for `keys`. `source`: per node, the reason why it counts."""
     cluster, role, node_id = split_key(keys)
     listener, answers, answered_at, by_broker_half, stable = _own_responses(base, profiles, keys)
     failed_at = pick(base.listeners.field("failed_at"), listener, 0)
@@ -464,9 +465,9 @@ def _describe(
 def _ranges_of(
     own: Answers, entry: Answers, stored: Bool, off: Bool, profiles: Profiles
 ) -> tuple[Answers, Bool, Bool]:
-    """Return the range of each node, from its response `own` or its registration `entry`; a mask of
-    ranges from registrations; and a mask of nodes whose data of one time shows two ranges, so that
-    the range is unknown. `stored`: registered in ZooKeeper; `off`: the feature system is off."""
+    """Return (range of each node, mask of ranges from registrations, mask of contradictory ranges).
+    `own`: responses; `entry`: registrations; `stored`: registered in ZooKeeper; `off`: the feature
+    system is off. A contradictory range counts as unknown."""
     # Brokers register no features, and respond with old values, while the feature system is off or
     # if their inter.broker.protocol.version is below 2.7.
     is_empty = entry.profile == profiles.empty
@@ -487,10 +488,9 @@ def _ranges_of(
 def _with_metrics(
     word: Answers, stands: Bool, metrics: Answers, failed_at: Int, fresh: Fresh
 ) -> tuple[Answers, Bool, Bool, Int]:
-    """Return, for each node: its range (from `word` if `stands` is true, else from `metrics`); a
-    mask of nodes that run by their metrics; a mask of ranges from metrics; the profile of metrics
-    that are not older than `word` (-1 = none). Metrics later than a failed request prove that a
-    process runs."""
+    """Return per node (range from `word` if `stands`, else from `metrics`; mask of nodes that run
+    by their metrics; mask of ranges from metrics; profile of recent metrics, -1 = none). Metrics
+    later than a failed request prove a running process."""
     present = (metrics.profile >= 0) & fresh(metrics.at) & (metrics.at + ONE_READING >= failed_at)
     stands = stands & (word.profile >= 0)
     is_used = present & ~stands
@@ -500,7 +500,7 @@ def _with_metrics(
 
 
 class _Own(NamedTuple):
-    """The nodes' own responses: listener, range, time, and the role that responded."""
+    """The nodes' responses about themselves: listener, range, time, and responding role."""
 
     listener: Int  # the position among the batch's listeners; -1 = never queried
     word: Answers  # the newest usable response about this node and role
@@ -510,9 +510,8 @@ class _Own(NamedTuple):
 
 
 def _own_responses(base: Sources, profiles: Profiles, keys: Int) -> _Own:
-    """Return the newest response of each node about itself. A response of the node's other role
-    counts only if it is from the same reading and that role still runs: a former combined node may
-    now have one role and other software."""
+    """Return the newest response of each node about itself. The response of the node's other role
+    is used only if it is from the same collection and that role still runs."""
     _, role, _ = split_key(keys)
     key_order = base.listener_order
     listener = place(base.listener_key, key_order, keys)

@@ -22,8 +22,8 @@ _SET_DEFAULT = (
 
 
 def effects_clause(catalogue: Catalogue, feature: str, level: int) -> str:
-    """Return a clause about the side effects up to `level`: the changed keys, and whether a
-    downgrade restores them."""
+    """Return a clause about the side effects up to `level`: the changed keys, and if a downgrade
+    restores their values."""
     rows = [row for row in catalogue.side_effects(feature) if row.level <= level]
     keys = ", ".join(dict.fromkeys(row.key for row in rows if row.key)) or "more than its level"
     suffix = "" if all(row.restored for row in rows) else ", and going back does not restore that"
@@ -33,8 +33,8 @@ def effects_clause(catalogue: Catalogue, feature: str, level: int) -> str:
 def side_effects(
     catalogue: Catalogue, steps: Iterable[Step], evidence: Evidence | None = None, cluster: int = 0
 ) -> tuple[SideEffect, ...]:
-    """Return the side effects of these steps, with the values of the cluster at position `cluster`
-    of the evidence; without evidence the values are unknown."""
+    """Return the side effects of `steps`. Their values come from the cluster at position `cluster`
+    of the evidence; without evidence they are unknown."""
     return tuple(
         SideEffect(
             feature=row.feature,
@@ -54,13 +54,13 @@ def side_effects(
 
 
 def effects_of(meaning: Plan, catalogue: Catalogue) -> tuple[SideEffect, ...]:
-    """Return the side effects that a plan lists, or the catalogue's for a plan of an old release
-    that listed none. `apply` rejects such a plan if the cluster has further side effects."""
+    """Return the side effects in a plan, or those in the catalogue if the plan, made by an old
+    release, lists none."""
     return meaning.side_effects or side_effects(catalogue, meaning.steps)
 
 
 def _values(evidence: Evidence, cluster: int, key: str) -> tuple[ValueChange, ...]:
-    """Return the brokers' distinct values of `key`, each with the value after the update."""
+    """Return the distinct values of `key` on the brokers, each with its value after the update."""
     half, after = evidence.subjects, _value_after(evidence, cluster, key)
     cluster_rows = slice(*np.searchsorted(half.cluster, (cluster, cluster + 1)))
     brokers: dict[str | None, list[int]] = {}
@@ -74,10 +74,9 @@ def _values(evidence: Evidence, cluster: int, key: str) -> tuple[ValueChange, ..
 
 
 def _value_after(evidence: Evidence, cluster: int, key: str) -> str | None:
-    """Return the value of `key` after the update: an existing cluster default; else the active
-    controller's own value, from its file or Kafka's default
-    (ConfigurationControlManager.maybeGenerateElrSafetyRecords). None = unknown, also if all other
-    nodes have equal values."""
+    """Return the value of `key` after the update: the cluster default, otherwise the active
+    controller's own value (ConfigurationControlManager.maybeGenerateElrSafetyRecords). None =
+    unknown."""
     default = evidence.configurations.default(cluster, key)
     if default is None or default.value is not None:
         return None if default is None else default.value
@@ -88,14 +87,16 @@ def _value_after(evidence: Evidence, cluster: int, key: str) -> str | None:
 
 
 def say_effect(effect: SideEffect) -> str:
-    """Return `min.insync.replicas: brokers 1-2: 2 → 1 (where …; afterwards …). Going back …`."""
+    """Return the full text of a side effect: `min.insync.replicas: brokers 1-2: 2 → 1 (where …;
+    afterwards …). Going back …`."""
     how = f"{effect.what}; afterwards {effect.afterwards}" if effect.afterwards else effect.what
     values = _say_values(effect)
     return f"{f'{values} ({how})' if values else how}. {_say_restored(effect)}"
 
 
 def say_briefly(effect: SideEffect) -> str:
-    """Return `min.insync.replicas: brokers 1-2: 2 → 1. Going back does not restore it.`"""
+    """Return the short text of a side effect: `min.insync.replicas: brokers 1-2: 2 → 1. Going back
+    does not restore it.`"""
     return f"{_say_values(effect) or effect.what}. {_say_restored(effect)}"
 
 
@@ -104,7 +105,7 @@ def _say_restored(effect: SideEffect) -> str:
 
 
 def _say_values(effect: SideEffect) -> str:
-    """Return the key with its known values as text; "" if the side effect has no key."""
+    """Return the key of a side effect with its known values; "" if no key changes."""
     if not effect.key:
         return ""
     parts = []
@@ -125,8 +126,8 @@ def _is_known(effect: SideEffect) -> bool:
 
 
 def first_command(effect: SideEffect) -> str:
-    """Return the command that keeps the present values and must run before the update; "" if no
-    value would change, or no configuration can keep the values."""
+    """Return the command to run before the update, which keeps the present values; "" if no value
+    changes, or no configuration can keep the values."""
     before = {change.before for change in effect.values}
     if not effect.key or (_is_known(effect) and before == {value.after for value in effect.values}):
         return ""
@@ -137,8 +138,8 @@ def first_command(effect: SideEffect) -> str:
 def differences(
     expected: Iterable[SideEffect], current: Iterable[SideEffect]
 ) -> Mapping[str, tuple[str, str]]:
-    """Return the side effects that differ between a plan and the present cluster, as `side effect
-    of FEATURE LEVEL` → (text in the plan, text now)."""
+    """Return `side effect of FEATURE LEVEL` → (text in the plan, text now) for the side effects
+    that differ from the plan."""
     before, after = ({(e.feature, e.level, e.key): e for e in e_} for e_ in (expected, current))
     return {
         f"side effect of {feature} {level}": tuple(  # type: ignore[misc]  # two texts each

@@ -32,7 +32,7 @@ NOT_CARRIED_OUT = "strimzi_not_carried_out"
 
 
 class Resources(msgspec.Struct, frozen=True, kw_only=True):
-    """The fields of a cluster's Strimzi resources, and their time; None = the field is not set."""
+    """The used fields of a cluster's Strimzi resources; None = the field is not set."""
 
     resource: str
     version: str | None
@@ -56,14 +56,14 @@ class _View:
 
     @property
     def name(self) -> str:
-        """The name of the cluster's Kafka resource, safe to show."""
+        """The name of the cluster's Kafka resource as safe text."""
         return clean(self.resources.resource)
 
 
 def report_strimzi(
     report: BatchFindings, software: Software, catalogue: Catalogue, conditions: Conditions
 ) -> None:
-    """Report findings from Strimzi resources. No verdict depends on these findings."""
+    """Report findings about Strimzi resources. They change no verdict."""
     evidence = report.evidence
     views = list(_views(evidence))
     if not views:
@@ -90,7 +90,7 @@ def report_strimzi(
 def _report_views(
     report: BatchFindings, code: str, rows: Sequence[tuple[_View, str]], catalogue: Catalogue
 ) -> None:
-    """Add the finding `code` for each cluster in `rows`, with the text in the row."""
+    """Add the finding `code` for the cluster of each row. The text of the row is the first fact."""
     columns = [(v.cluster, v.resources.at, v.resources.line, v.finalized or NONE) for v, _ in rows]
     ids, at, line, resource_level = np.array(columns, dtype=np.int64).T
     # If the resource already requests the level, no further request is needed.
@@ -102,7 +102,7 @@ def _report_views(
 
 
 def _views(evidence: Evidence) -> Iterator[_View]:
-    """Yield the clusters whose Strimzi resources were read recently."""
+    """Yield each cluster whose Strimzi resources were read recently."""
     records, query = evidence.snapshots["strimzi"], evidence.questions
     level = np.full(len(evidence.clusters), NONE)
     of_metadata = query.of_feature(METADATA_VERSION) & query.known
@@ -116,8 +116,8 @@ def _views(evidence: Evidence) -> Iterator[_View]:
 
 
 def _unpinned(view: _View, catalogue: Catalogue) -> Iterator[str]:
-    """Yield the change of metadata.version that the operator will make by itself because the
-    resource sets no level; nothing without a known release with a higher level."""
+    """Yield a text about the upgrade of metadata.version that the operator will make by itself,
+    because the resource sets no level."""
     res, newest = view.resources, catalogue.releases[-1]
     status = res.status_metadata_version
     now = view.finalized or catalogue.whole.level_of(status or "")
@@ -140,7 +140,7 @@ def _unpinned(view: _View, catalogue: Catalogue) -> Iterator[str]:
 
 
 def _point_of_no_return(release: str, level: int, goal: int, catalogue: Catalogue) -> int:
-    """Return the first level up to `goal` that cannot be downgraded; 0 or less = each level can."""
+    """Return the first level up to `goal` that cannot be downgraded; 0 or less without one."""
     software = catalogue.of(release)
     at = position(
         [({METADATA_VERSION: level}, [(software.oldest, software.newest_stable)])], catalogue
@@ -151,7 +151,7 @@ def _point_of_no_return(release: str, level: int, goal: int, catalogue: Catalogu
 
 
 def _undone(resources: Resources, catalogue: Catalogue) -> Iterator[str]:
-    """Yield the requested changes that the operator has not made, with the reason."""
+    """Yield a text, with the reason, about each requested change that the operator has not made."""
     goal, current = resources.version, resources.status_version
     if goal and current and goal != current:
         yield f"Kafka {clean(goal)} is requested, and its status shows {clean(current)}"
@@ -166,8 +166,8 @@ def _undone(resources: Resources, catalogue: Catalogue) -> Iterator[str]:
 
 
 def _other_level(view: _View, evidence: Evidence, catalogue: Catalogue) -> Iterator[str]:
-    """Yield the metadata.version in the resource's status if it differs from the nodes'
-    level, unless older."""
+    """Yield the metadata.version in the resource's status if it is not older than the level on the
+    nodes, and differs."""
     levels, status = evidence.levels, view.resources.status_metadata_version
     level = catalogue.whole.level_of(status) if status else None
     if level is None or view.finalized is None or not levels.believed[view.cluster]:
@@ -180,8 +180,8 @@ def _other_level(view: _View, evidence: Evidence, catalogue: Catalogue) -> Itera
 def _other_software(
     evidence: Evidence, software: Software, catalogue: Catalogue, views: Sequence[_View]
 ) -> dict[int, list[str]]:
-    """Return cluster → text, for clusters in which no running node can have the Kafka version in
-    the resource's status."""
+    """Return cluster → text for clusters in which no running node can have the version in the
+    resource's status."""
     node, releases = evidence.subjects, catalogue.tables.releases
     runs = software.runs & node.runs[:, None]
     fits = np.zeros((len(evidence.clusters), len(releases)), dtype=bool)
@@ -199,8 +199,8 @@ def _other_software(
 
 
 def _report_unlisted(report: BatchFindings, views: Sequence[_View]) -> None:
-    """Report nodes that Kafka counts and that newer, complete Strimzi resources lack. Stale nodes
-    have a more detailed finding."""
+    """Report nodes that Kafka counts and that newer, complete Strimzi resources do not contain.
+    Stale nodes are skipped, because they have another finding."""
     evidence, node = report.evidence, report.evidence.subjects
     at = np.zeros(len(evidence.clusters), dtype=np.int64)
     line = at.copy()

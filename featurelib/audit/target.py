@@ -42,7 +42,7 @@ UNCLEAR = np.iinfo(np.int64).max
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """The catalogue's bounds of each (cluster, feature) question; UNLIMITED = no bound is known."""
+    """The catalogue's bounds of each (cluster, feature); UNLIMITED = unknown bound."""
 
     ceiling: Int
     newest_known: Int
@@ -52,10 +52,9 @@ class Bounds:
 
 
 def bounds(evidence: Evidence, catalogue: Catalogue, up_to: int = 0) -> Bounds:
-    """Return the bounds of each question. The maximum level is the production default at the newest
-    stable metadata.version of any node, without opt-in levels; for unknown features the highest
-    supported level. `up_to`: the highest requested metadata.version; it excludes unknown features.
-    """
+    """Return the bounds of each (cluster, feature). The maximum level is the production default at
+    the newest stable metadata.version of any node; of an unknown feature, the highest supported
+    level. `up_to`: the highest requested metadata.version, 0 = none."""
     query = evidence.questions
     highest = _reduce(np.maximum, query, query.pair_max)
     # A partial response proves nothing about a feature that it may omit.
@@ -95,8 +94,8 @@ def _reduce(function: np.ufunc, query: Questions, values: Int) -> Int:
 
 
 def _stable_ends(evidence: Evidence, catalogue: Catalogue) -> tuple[Int, Int]:
-    """Return, by cluster, the newest metadata.version that is stable on any node, and the level
-    from which a node's own software calls levels unstable."""
+    """Return per cluster (newest stable metadata.version of any node, first level that a node's own
+    software calls unstable)."""
     query, subjects, answering = evidence.questions, evidence.subjects, evidence.answering
     newest = np.zeros(len(evidence.clusters), dtype=np.int64)
     by_profile = np.zeros(len(answering.cluster), dtype=np.int64)
@@ -116,7 +115,7 @@ def _stable_ends(evidence: Evidence, catalogue: Catalogue) -> tuple[Int, Int]:
 
 
 class Judge:
-    """The policy, the (cluster, feature) questions of a batch, and their bounds."""
+    """The policy, the (cluster, feature) pairs of a batch, and the bounds of their levels."""
 
     def __init__(
         self, evidence: Evidence, bounds: Bounds, dialect: Dialect, catalogue: Catalogue
@@ -144,9 +143,8 @@ class Judge:
         ]
 
     def defaults(self, level: Int) -> Int:
-        """Return, by question, the production default at the metadata.version that `level` gives
-        its cluster (version-mapping of kafka-features.sh); ANY_LEVEL = the catalogue has no
-        default."""
+        """Return, per (cluster, feature), the production default at the metadata.version in
+        `level`; ANY_LEVEL if the catalogue has no default."""
         query, metadata = self.asked, self.metadata_version.copy()
         metadata[query.cluster[self._of_metadata]] = level[self._of_metadata]
         metadata = np.maximum(metadata, self.metadata_version)
@@ -168,8 +166,8 @@ class Judge:
         self.bounds = replace(old, ceiling=np.where(opt_in, default, old.ceiling))
 
     def propose(self, level: Int, questions: Bool, other: Int | None = None) -> Proposed:
-        """Evaluate `level` of these questions with the policy. `other`: the levels of the clusters'
-        other features; None = `level`."""
+        """Evaluate `level` with the policy, for the (cluster, feature) pairs in the mask
+        `questions`. `other`: the levels of the clusters' other features, None = `level`."""
         return self.fleet.propose(np.flatnonzero(questions), level, self.dialect, other=other)
 
     def rests_on(self, level: Int, unsure: Bool) -> Bool:
@@ -185,10 +183,9 @@ class Judge:
         return mask | self._rests_on_metadata_version(level, unsure)
 
     def _rests_on_metadata_version(self, level: Int, unsure_of: Bool) -> Bool:
-        """Return a mask of questions whose result depends on an unknown metadata.version. Below
-        3.3-IV0 no record holds a level, and metadata.version decides whether controllers are
-        checked. A metadata.version that satisfies every generation is enough. A level that is the
-        default only at a higher metadata.version depends on that version."""
+        """Return a mask of the (cluster, feature) pairs whose result depends on an unknown
+        metadata.version: the rule, or the default level, needs a metadata.version that may not be
+        finalized."""
         query, membership = self.asked, self.evidence.membership
         needed = max(load(name).can.metadata_needed for name in GENERATIONS)
         levels = np.full(len(self.evidence.clusters), needed)
@@ -249,8 +246,8 @@ class Agreed:
 
 
 def agree(judge: Judge, software: Software, report: BatchFindings) -> Agreed:
-    """Return the highest levels that pass the policy and every dialect of the cluster; report the
-    refusals of higher levels."""
+    """Return the highest levels that the policy and every dialect of the cluster accept. Report why
+    higher levels are refused."""
     query, source, clusters = judge.asked, judge.evidence.levels.seen, len(judge.evidence.clusters)
     target = search(judge, judge.bounds.ceiling)
     clusters_open = np.unique(query.cluster[query.known & (target > query.current)])
@@ -287,9 +284,9 @@ def agree(judge: Judge, software: Software, report: BatchFindings) -> Agreed:
 def _search_own(
     judge: Judge, software: Software, target: Int
 ) -> tuple[Int, dict[tuple[int, str], tuple[str, int]]]:
-    """Return the highest levels up to `target` that every dialect of the cluster accepts, and
-    (question, rule) → (reason, level) of the refusals. A refused level is lowered and tried again,
-    together with the levels that depend on it."""
+    """Return (highest levels up to `target` that every dialect accepts, (pair, rule) → (reason,
+    level) of the refusals). A refused level and its dependent levels are lowered and tried
+    again."""
     current, refused = judge.asked.current, dict[tuple[int, str], tuple[str, int]]()
     while rows := [(p, row) for p in software.propose(judge.fleet, target) for row in p.by_row()]:
         for proposed, (update, row, at) in rows:
@@ -305,8 +302,8 @@ def _search_own(
 
 
 def _refusing_nodes(judge: Judge, proposed: Proposed, place: int, update: int) -> str:
-    """Return the end of a finding's sentence: the nodes with the first range that refuses an
-    update, their range, and the required range if the rule requires more than the level."""
+    """Return the last part of a finding's sentence: the refusing nodes, their range, and the
+    required range."""
     evidence, row = judge.evidence, proposed.dialect.rules[place]
     pair = int(proposed.judged.named[place, update])
     group = proposed.batch.groups[row.asks] if row.asks is not None and pair >= 0 else None
@@ -328,8 +325,8 @@ def _refusing_nodes(judge: Judge, proposed: Proposed, place: int, update: int) -
 
 
 class Validated(msgspec.Struct, frozen=True, kw_only=True):
-    """An update that the controller validated, with code and message of its response. `from_level`
-    -1 = unknown: kafka-features.sh printed the refusal."""
+    """An update that the controller validated, with the error code and message of the response.
+    `from_level` -1 = unknown, because kafka-features.sh printed only the refusal."""
 
     feature: str
     from_level: int
@@ -384,8 +381,8 @@ Answers = Mapping[str, Validated]  # feature → the controller's response to a 
 
 
 def _probed_questions(query: Questions, target: Int, cluster: int, answers: Answers) -> list[int]:
-    """Return the questions of a cluster whose level would rise. If no level rises, return those
-    with a probe response: the controller accepted the present level."""
+    """Return the (cluster, feature) pairs of a cluster whose level would rise. If no level rises,
+    return the pairs with a probe response."""
     questions = np.flatnonzero((query.cluster == cluster) & query.known)
     rising = questions[target[questions] > query.current[questions]]
     is_answered = [query.names[feature] in answers for feature in query.feature[questions]]
@@ -396,7 +393,7 @@ def _probed_questions(query: Questions, target: Int, cluster: int, answers: Answ
 def _met(
     query: Questions, target: Int, moving: Sequence[int], answers: Answers
 ) -> Iterator[tuple[int, Validated]]:
-    """Yield (question, response) for each planned update whose levels a probe validated exactly."""
+    """Yield (pair, response) for each planned update that a probe validated unchanged."""
     for question in moving:
         answer = answers.get(query.names[query.feature[question]])
         ends = (answer.from_level, answer.to_level) if answer else ()
@@ -407,8 +404,7 @@ def _met(
 def _refused_unknown(
     query: Questions, cluster: int, answers: Answers
 ) -> Iterator[tuple[int, Validated]]:
-    """Yield (question, response) for refused probes of features whose current level is unknown:
-    such a refusal blocks at any current level."""
+    """Yield (pair, response) for each refused probe of a feature whose current level is unknown."""
     for question in np.flatnonzero((query.cluster == cluster) & ~query.known).tolist():
         answer = answers.get(query.names[query.feature[question]])
         if answer is not None and answer.code != 0:
@@ -418,7 +414,7 @@ def _refused_unknown(
 def _report_refused(
     judge: Judge, question: int, answer: Validated, report: BatchFindings, **place: Int
 ) -> Int:
-    """Report a refused probe and the node in its message; return the findings by question."""
+    """Report a refused probe and the node it names. Return findings per (cluster, feature)."""
     words = f": {answer.message}" if answer.message else ""
     detail = [f"error {answer.code}{words}"]
     count = report.of_questions(PROBE_REFUSED, np.array([question]), detail, **place)
@@ -430,8 +426,8 @@ def _report_refused(
 def _report_refuser(
     judge: Judge, question: int, named: Refuser, report: BatchFindings, **columns: Int
 ) -> Int:
-    """Report the node in a refused probe's message, if no other source shows the node's range;
-    return the number of findings by question."""
+    """Report the node that a refused probe names, if no other source shows its range. Return the
+    findings per (cluster, feature)."""
     node, cluster = judge.evidence.subjects, judge.asked.cluster[question]
     mask = (node.cluster == cluster) & (node.role == named.role) & (node.node_id == named.node_id)
     row = np.flatnonzero(mask & (node.profile < 0))
@@ -445,9 +441,8 @@ def _report_refuser(
 def _answers(
     judge: Judge, agreed: Agreed, software: Software, conditions: Conditions
 ) -> Iterator[tuple[int, dict[str, Validated], tuple[Int, Int], Sequence[str]]]:
-    """Yield the valid probe responses: cluster, updates by feature, time and line, and the dialects
-    of the cluster's controllers. Only controllers known to validate count, which excludes ZooKeeper
-    mode. A response dated too far in the future does not count."""
+    """Yield (cluster, feature → update, (time, line), dialects) for each valid probe response.
+    Responses from the future, and from controllers that may not validate, are skipped."""
     probe = judge.evidence.snapshots["probe"]
     updates = probe.structs(Validated)
     for cluster in np.flatnonzero(probe.lengths).tolist():
@@ -464,6 +459,6 @@ def _answers(
 
 
 def agreed_levels(evidence: Evidence) -> set[tuple[str, int]]:
-    """Return the (feature, level) pairs that a controller agreed to in a probe."""
+    """Return the (feature, level) pairs that a controller accepted in a probe."""
     updates = evidence.snapshots["probe"].structs(Validated)
     return {(update.feature, update.to_level) for update in updates if update.code == 0}

@@ -57,7 +57,7 @@ READY = list(Verdict).index(Verdict.READY)
 
 
 def _choose(choices: list[tuple[Choice, Bool]], otherwise: Choice) -> Int:
-    """Return, for each row, the enum position of the first choice whose mask is true."""
+    """Return per row the enum position of the first choice whose mask is true."""
     order = list(type(otherwise))
     return np.select(
         [mask for _, mask in choices], [order.index(w) for w, _ in choices], order.index(otherwise)
@@ -69,7 +69,8 @@ def _texts(kind: type[StrEnum], positions: Int) -> Texts:
 
 
 def verdicts(judge: Judge, target: Int, unknown_clusters: Bool, unknown_feature: Bool) -> Int:
-    """Return the verdict of each question, as a position in featurelib.feature.Verdict."""
+    """Return the verdict of each (cluster, feature), as a position in
+    featurelib.feature.Verdict."""
     query = judge.asked
     unknown = unknown_feature | unknown_clusters[query.cluster]
     can_rise, rising = target > query.current, judge.bounds.ceiling > query.current
@@ -83,7 +84,8 @@ def verdicts(judge: Judge, target: Int, unknown_clusters: Bool, unknown_feature:
 
 
 def beyond_ceiling(judge: Judge) -> Bool:
-    """Return a mask of questions whose nodes all support a level above the maximum level."""
+    """Return a mask of the (cluster, feature) pairs whose nodes all support a level above the
+    maximum level."""
     query, bounds = judge.asked, judge.bounds
     beyond = (bounds.common > bounds.ceiling) & ~judge.evidence.uncatalogued(judge.catalogue)
     beyond[judge.propose(bounds.common, beyond).refused(by_nodes=True)] = False
@@ -100,8 +102,8 @@ def readiness(
     unknowns: Int,
     downgrades: WaysBack,
 ) -> TableRows:
-    """Return rows of featurelib.schema.READINESS without times; `beyond`: a mask of questions that
-    could rise above the maximum level."""
+    """Return rows of featurelib.schema.READINESS without times. `beyond`: the (cluster, feature)
+    pairs that could rise above the maximum level."""
     query, evidence, bounds = judge.asked, judge.evidence, judge.bounds
     columns: dict[str, Column | Int] = {
         "cluster": Texts(words=evidence.clusters, codes=query.cluster),
@@ -181,13 +183,13 @@ def plans(
 
 
 def _members(evidence: Evidence) -> Int:
-    """Return the positions of nodes that the cluster's own lists contain."""
+    """Return the positions of the nodes in the cluster's own node lists."""
     strangers = distinct(record_keys(evidence.listeners)[evidence.strangers()])
     return np.flatnonzero(find(strangers, evidence.subjects.key) < 0)
 
 
 def nodes(evidence: Evidence, software: Software) -> TableRows:
-    """Return a row of featurelib.schema.NODE for each node that must respond, one per role."""
+    """Return a row of featurelib.schema.NODE per required node and role."""
     node, at = evidence.subjects, _members(evidence)
     active, fenced = software.active[node.cluster[at]], node.fenced[at]
 
@@ -268,7 +270,7 @@ def who_may_join(
 
 
 def least_software(judge: Judge, clusters: Int) -> Texts:
-    """Return, by cluster, the oldest release that can register now and later, or ""."""
+    """Return per cluster the oldest release that can register now and later; "" = none."""
     levels = judge.asked.current, judge.bounds.ceiling
     releases, after = (who_may_join(judge.evidence, judge.catalogue, level) for level in levels)
     kinds, codes = np.unique(clusters, return_inverse=True)
@@ -308,7 +310,7 @@ def ways_back(
 
 
 def _positions(evidence: Evidence, rows: Int, tables: Tables) -> Position:
-    """Return the clusters of these metadata.version questions as downgrade positions."""
+    """Return downgrade positions of the clusters of `rows`, which are metadata.version rows."""
     query, count = evidence.questions, evidence.questions.pair_count[rows]
     _, pairs = spread(query.pair_first[rows], count)
     first = np.cumsum(count) - count
@@ -376,9 +378,9 @@ def with_ready_times(
 def _ready_since(
     verdict: str, level: int | None, target: int | None, before: Waiting | None, as_of: int
 ) -> tuple[int, int]:
-    """Return two times of a feature, microseconds: since when it is READY (NONE = not READY), and
-    since when it has its verdict and target. `level` None = no source could be trusted. If `level`
-    differs from `before`'s, a level was finalized in between."""
+    """Return (time since which the feature is READY, NONE = not READY; time since which verdict and
+    target are unchanged), in microseconds. `level` None = no trusted source. `before`: the values
+    of the previous run."""
     ready = as_of if verdict == Verdict.READY else NONE
     if before is None:
         return ready, as_of
@@ -395,8 +397,8 @@ def find_soaking(
     rows: TableRows, evidence: Evidence, conditions: Conditions, software: Software,
     catalogue: Catalogue, report: BatchFindings,
 ) -> Bool:  # inputs in one block  # fmt: skip
-    """Report the clusters that are READY for less than the soak time, and return a mask of them.
-    Until a level is finalized, their software can still be rolled back."""
+    """Report clusters that are READY for less than the soak time; return a mask of them. Their
+    software can be rolled back until a level is finalized."""
     query, since = evidence.questions, np.zeros(len(evidence.clusters), dtype=np.int64)
     ready = np.flatnonzero(rows.texts("verdict").equal(Verdict.READY))
     np.maximum.at(since, query.cluster[ready], rows.numbers("verdict_since")[ready])
@@ -423,7 +425,7 @@ def find_forgotten(
     soaking: Bool,
     report: BatchFindings,
 ) -> None:
-    """Report features with a plan that were READY for longer than the setting `forgotten`."""
+    """Report features that have a plan and were READY longer than the setting `forgotten`."""
     if conditions.forgotten <= 0:
         return
     since = rows.numbers("ready_since")

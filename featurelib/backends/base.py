@@ -34,18 +34,18 @@ TIMEOUT_SECONDS = 10.0  # seconds to connect to a node, and again for its respon
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Abilities:
-    """The guarantees of a backend. `validate_only`: true if it never applies such a request."""
+    """The guarantees of a backend. `validate_only`: it supports validation without writing."""
 
     mode: str  # the cluster's mode: kraft or zk
     validate_only: bool
 
 
 class Backend(Protocol):
-    """The connection to one cluster. Close it when done; only one thread at a time may use it."""
+    """The connection to one cluster. Only one thread at a time may use it; the caller closes it."""
 
     @property
     def where(self) -> str:
-        """The cluster's address for messages, without secrets."""
+        """The cluster's address as text for messages, without secrets."""
 
     def describe(self, say: Say) -> tuple[bytes, ...]:
         """Query every node once, and return landing lines; `say` gets the progress.
@@ -55,17 +55,16 @@ class Backend(Protocol):
         """
 
     def abilities(self) -> Abilities:
-        """Return the guarantees by the last query; query the cluster first if necessary."""
+        """Return the guarantees of the backend. The first call queries the cluster."""
 
     def recipient(self) -> Recipient:
-        """Connect to the node that will receive the next `update`, and return it; no other node
-        receives that update. Raises UnreachableError if no connection succeeds."""
+        """Connect to the node that will receive the next `update`, and return that node. Raises
+        UnreachableError if no connection succeeds."""
 
     def passed(self, sent: Recipient | None, features: Collection[str]) -> Passed | NotPassed:
-        """Return the proof that every node that may hold a request has handled all earlier
-        requests, or the missing proof. `sent`: the request's receiver, None = unknown (an
-        earlier release sent it); `features`: those in the request. Writes nothing. Raises no
-        BackendError."""
+        """Return a proof that no node still holds an earlier request, or the reason why no proof
+        exists. `sent`: the receiver of the request, None = unknown; `features`: the features of the
+        request. Writes nothing. Raises no BackendError."""
 
     def update(self, step: Step, *, validate_only: bool = False, last_check: Check = None) -> Reply:
         """Send one UpdateFeatures request to the active controller, once, and return the response.
@@ -76,12 +75,12 @@ class Backend(Protocol):
         """
 
     def close(self) -> None:
-        """Close all connections and files."""
+        """Close all connections and files of the backend."""
 
 
 def is_honoured(backend: Backend, dialects: Sequence[str]) -> bool:
-    """Return true if the cluster cannot apply a request that only validates: in KRaft mode, if all
-    `dialects` that the controllers may use honour ValidateOnly."""
+    """Return true if the cluster cannot apply a request that only validates. In KRaft mode all
+    possible `dialects` must honour ValidateOnly."""
     abilities = backend.abilities()
     if abilities.mode != "kraft" or not abilities.validate_only or not dialects:
         return False
@@ -99,13 +98,13 @@ def may_prove(backend: Backend, dialects: Sequence[str], step: Step) -> bool:
 
 
 def moves_text(step: Step) -> str:
-    """Return the level changes of a request as one line."""
+    """Return the level changes of a request in one line."""
     return ", ".join(f"{u.feature} {u.from_level} to {u.to_level}" for u in step.updates)
 
 
 def validate(backend: Backend, step: Step, say: Say | None = None) -> Reply:
-    """Let the controller only validate `step`, and return the response; call `say` before. Raises
-    UnreachableError without a response, RefusedError if the step would be applied."""
+    """Let the controller validate `step` without applying it; return the response. Calls `say`
+    first. Raises UnreachableError (no response), RefusedError (the step would be applied)."""
     if say is not None:
         say(f"asking the controller to validate only: {moves_text(step)} (needs {ALTER})")
     try:
@@ -117,7 +116,7 @@ def validate(backend: Backend, step: Step, say: Say | None = None) -> Reply:
 
 
 def accepts(reply: Reply, step: Step) -> bool:
-    """Return true if a response accepts every update of `step`."""
+    """Return true if the response accepts every update of `step`."""
     return reply.accepts(move.feature for move in step.updates)
 
 
@@ -142,7 +141,7 @@ def open_backend(
 
 
 def read_cluster(backend: Backend, entry: FleetEntry, say: Say) -> tuple[bytes, ...]:
-    """Query a cluster once, and return its landing lines. Raises ConfigError if another cluster
+    """Query a cluster once; return its landing lines. Raises ConfigError if another cluster
     responds, and the errors of `Backend.describe`."""
     lines = backend.describe(say)
     ids = sorted(set(map(id_of, lines)))
@@ -160,7 +159,7 @@ class _Envelope(msgspec.Struct):
 
 
 def id_of(line: bytes) -> str:
-    """Return the cluster id in a landing line."""
+    """Return the cluster id of a landing line."""
     return _ENVELOPE.decode(line).cluster_id
 
 

@@ -36,7 +36,7 @@ _SHOWN = 200  # the maximum length of a shown response, in characters
 
 
 class _Answer(msgspec.Struct, frozen=True):
-    """A response of a token endpoint: a token, or an error (RFC 6749, sections 5.1 and 5.2)."""
+    """A response of an OAuth token endpoint: a token or an error (RFC 6749, sections 5.1, 5.2)."""
 
     access_token: str | None = None
     expires_in: float | None = None
@@ -57,8 +57,7 @@ class _NotFollowed(urllib.request.HTTPRedirectHandler):
 
 
 def opener(*handlers: urllib.request.BaseHandler) -> urllib.request.OpenerDirector:
-    """Return an opener for URLs that receive a secret: the opener follows no redirect, and uses
-    only TLS proxies, which cannot read the data."""
+    """Return an opener for URLs that receive a secret: no redirects, only TLS proxies."""
     proxies = {kind: at for kind, at in urllib.request.getproxies().items() if kind == "https"}
     return urllib.request.build_opener(
         urllib.request.ProxyHandler(proxies), _NotFollowed(), *handlers
@@ -100,7 +99,7 @@ class TokenEndpoint:
             return self._token
 
     def _ask(self, secret: str, limit: float) -> tuple[str, float]:
-        """Request a token; return it with its lifetime in seconds. Raises UnreachableError."""
+        """Request a token. Return (token, lifetime in seconds). Raises UnreachableError."""
         fields = {"grant_type": "client_credentials"}
         if self._known.oauth_scope:
             fields["scope"] = self._known.oauth_scope
@@ -142,7 +141,7 @@ class TokenEndpoint:
 
 
 def plain(text: str) -> str:
-    """Return `text` in one short line, without control characters."""
+    """Return `text` as one short line without control characters."""
     return "".join(letter if letter.isprintable() else " " for letter in text)[:_SHOWN].strip()
 
 
@@ -179,7 +178,7 @@ class Credentials:
 
     @property
     def principal(self) -> str:
-        """The user's name as Kafka's principal; "" for a certificate, a token or a ticket."""
+        """The user as Kafka principal `User:NAME`; "" for certificate, token or ticket."""
         security = self.security
         if security.mechanism in _PLAIN:
             return f"User:{security.username}"
@@ -187,11 +186,12 @@ class Credentials:
 
     @property
     def advice(self) -> str:
-        """The advice after a refused login: which settings to check."""
+        """The advice after a refused login: the settings to check."""
         return f"Check [cluster.{self._key}] of the inventory ({self.summary})."
 
     def settings(self) -> dict[str, object]:
-        """Return kafka-python's connection settings with secrets. Raises CredentialsError."""
+        """Return the connection settings for kafka-python, including secrets. Raises
+        CredentialsError."""
         security = self.security
         settings: dict[str, object] = {"security_protocol": security.protocol}
         if security.is_sasl:
@@ -207,8 +207,8 @@ class Credentials:
         return settings
 
     def sasl_options(self) -> dict[str, str] | None:
-        """Return kazoo's SASL options for ZooKeeper: user and password; None if there is no SASL.
-        Raises ConfigError for a missing secret."""
+        """Return the SASL options for kazoo: user and password; None without SASL. Raises
+        ConfigError if a secret is missing."""
         if self.security.mechanism != DIGEST:
             return None
         self._expect("puresasl", "pure-sasl", f"Install it, {install_line('zookeeper')}")
@@ -216,8 +216,8 @@ class Credentials:
         return {"mechanism": DIGEST, "username": user, "password": self._fetch("password")}
 
     def tls(self) -> ssl.SSLContext | None:
-        """Return the TLS context with authorities and certificate of the settings, made once; None
-        = the settings use no TLS. Raises ConfigError for a missing or unusable file."""
+        """Return the TLS context of the settings; None without TLS. Raises ConfigError if a file is
+        missing or unusable."""
         security = self.security
         if security.is_tls and self._context is None:
             context = ssl.create_default_context()
@@ -233,8 +233,8 @@ class Credentials:
         return self._context
 
     def token(self, limit: float) -> str | None:
-        """Return the OAUTHBEARER token for a new connection, within `limit` seconds; None = the
-        settings use another mechanism. Raises ConfigError, UnreachableError."""
+        """Return an OAUTHBEARER token within `limit` seconds; None for another mechanism. Raises
+        ConfigError, UnreachableError."""
         if self._endpoint is not None:
             token = self._endpoint.token(self._fetch("oauth_client_secret"), limit)
             self._fetched.add(token)
@@ -242,7 +242,7 @@ class Credentials:
         return self._fetch("oauth_token") if self.security.oauth_token else None
 
     def check(self) -> None:
-        """Raise ConfigError for missing secrets and files, before any connection."""
+        """Raise ConfigError if a secret or file of the settings is missing. Opens no connection."""
         self.tls()
         if self.security.mechanism == DIGEST:
             self.sasl_options()
@@ -253,13 +253,13 @@ class Credentials:
                 self._fetch(name)
 
     def hide(self, text: str) -> str:
-        """Return `text` with `***` in place of every fetched secret."""
+        """Return `text` with every fetched secret replaced by `***`."""
         for secret in sorted(self._fetched, key=len, reverse=True):
             text = text.replace(secret, HIDDEN)
         return text
 
     def _tls_of_endpoint(self) -> ssl.SSLContext:
-        """Return TLS for an identity provider: with the system's authorities and ca_file."""
+        """Return the TLS context for an identity provider: the system's authorities and ca_file."""
         context = ssl.create_default_context()
         if self.security.ca_file:
             self._load("ca_file", self.security.ca_file, into=context)
@@ -273,7 +273,7 @@ class Credentials:
             )
 
     def _fetch(self, name: str) -> str:
-        """Return the secret that the setting `name` points to. Raises CredentialsError."""
+        """Return the secret to which the setting `name` refers. Raises CredentialsError."""
         scheme, _, location = getattr(self.security, name).partition(":")
         if scheme == "env":
             secret = self._environment.get(location, "")
@@ -297,15 +297,16 @@ class Credentials:
         return CredentialsError(f"{self._key}.{name}: {fault}")
 
     def _key_password(self) -> str:
-        """Return an encrypted key's password; without one OpenSSL would ask the terminal."""
+        """Return the password of the encrypted key. Raises CredentialsError if it is not set,
+        because OpenSSL would ask at the terminal."""
         if not self.security.key_password:
             fault = "The key is encrypted. Add its password as 'env:NAME' or 'file:PATH'."
             raise self._lacks("key_password", fault)
         return self._fetch("key_password")
 
     def _load(self, name: str, *paths: str, into: ssl.SSLContext) -> None:
-        """Load the files of the setting `name` into a TLS context: authorities, or a certificate
-        and its key. Raises CredentialsError for unusable files."""
+        """Load the files of the setting `name` into a TLS context: authorities, or certificate and
+        key. Raises CredentialsError."""
         files = [path for path in paths if path]
         for path in files:
             if not os.access(path, os.R_OK):

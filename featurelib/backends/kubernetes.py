@@ -59,7 +59,7 @@ def list_resources(context: str) -> Iterator[object]:
 
 
 def _settings(context: str, client: Any, config: Any) -> Any:
-    """Return the server's settings from a kubeconfig or service account. Raises ConfigError."""
+    """Return client settings from a kubeconfig or service account. Raises ConfigError."""
     settings = client.Configuration()
     try:
         try:
@@ -80,7 +80,7 @@ def _settings(context: str, client: Any, config: Any) -> Any:
 
 
 def _items(ask: Callable[..., Any]) -> Iterator[dict[str, object]]:
-    """Yield every object of one kind of resource, page by page."""
+    """Yield every Kubernetes object of one type, page by page."""
     page_token: dict[str, str] | None = {}
     while page_token is not None:
         page = ask(limit=_PAGE, _request_timeout=_SECONDS, **page_token)
@@ -90,7 +90,7 @@ def _items(ask: Callable[..., Any]) -> Iterator[dict[str, object]]:
 
 
 def _refused(context: str, error: Any) -> UnreachableError:
-    """Return the error about a refused request, with the server's message, which names the user."""
+    """Return the error of a refused request. It has the server's message, which names the user."""
     try:
         words = json.loads(error.body)["message"].partition(". ")[0]
     except (ValueError, TypeError, KeyError, AttributeError):

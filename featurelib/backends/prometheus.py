@@ -34,7 +34,7 @@ _TOKEN = f"{_KEY}.oauth_token"
 
 
 class _Series(msgspec.Struct):
-    """A time series: `value` at one time, `values` of a time range, each (seconds, text)."""
+    """A time series: one `value`, or the `values` of a time range, as (seconds, text)."""
 
     metric: dict[str, str]
     value: tuple[float, str] | None = None
@@ -46,7 +46,7 @@ class _Data(msgspec.Struct):
 
 
 class _Answer(msgspec.Struct):
-    """The response of Prometheus to /api/v1/query."""
+    """The response of Prometheus to a request /api/v1/query."""
 
     status: str = ""
     data: _Data | None = None
@@ -54,8 +54,8 @@ class _Answer(msgspec.Struct):
 
 
 class Prometheus:
-    """A connection to Prometheus' query API. `token`: where its secret is (env:NAME, file:PATH).
-    Raises ConfigError for an invalid URL, or a URL with a secret."""
+    """A connection to the query API of Prometheus. `token`: the place of the secret (env:NAME,
+    file:PATH). Raises ConfigError if the URL is invalid or contains a secret."""
 
     def __init__(self, url: str, *, timeout: float, token: str | None = None) -> None:
         parts = urllib.parse.urlsplit(url)
@@ -73,8 +73,8 @@ class Prometheus:
         self._credentials = Credentials(security, _KEY) if token else None
 
     def describe(self, entry: FleetEntry) -> tuple[bytes, ...]:
-        """Return the landing lines of one cluster's metrics, one per scraped node and role. Raises
-        NoEvidenceError without a response or without trustworthy samples."""
+        """Return the metrics of a cluster as landing lines, one per node and role. Raises
+        NoEvidenceError without trustworthy samples."""
         labels = [f"{name}={json.dumps(value)}" for name, value in sorted(entry.metrics.items())]
         selector = "{" + ",".join([f"__name__=~{json.dumps(QUERY)}", *labels]) + "}"
         now = self._ask(selector)
@@ -95,7 +95,7 @@ class Prometheus:
         return tuple(write_line(KIND, entry.id, at, keys) for at, keys in nodes)
 
     def _ask(self, query: str, at: float | None = None) -> list[_Series]:
-        """Return the time series that match a query, now or as of `at` (seconds)."""
+        """Return the time series that match a query. `at`: seconds, None = now."""
         fields = {"query": query} | ({} if at is None else {"time": f"{at:.3f}"})
         headers = {"Accept": "application/json"}
         if self._credentials is not None:
@@ -144,7 +144,7 @@ def _read(body: bytes) -> _Answer | None:
 
 
 def _sample(series: _Series) -> Sample:
-    """Return the newest sample of a time series."""
+    """Return the newest sample in a time series."""
     labels = dict(series.metric)
     at, text = series.values[-1]
     return Sample(labels.pop("__name__", ""), labels, _number(text), round(at * 1000) * 1000)
@@ -158,8 +158,8 @@ def _number(text: str) -> float:
 
 
 def metrics_lines(lines: Iterable[bytes], source: ToolOutput) -> Iterator[bytes]:
-    """Yield landing lines from a scrape in Prometheus' text format. Raises LandingError, and
-    ConfigError if the parser is not installed."""
+    """Convert a scrape in Prometheus' text format to landing lines. Raises LandingError;
+    ConfigError without the parser."""
     with needing("--kind metrics needs the package prometheus-client", "metrics"):
         import prometheus_client  # noqa: F401
     try:
@@ -171,7 +171,7 @@ def metrics_lines(lines: Iterable[bytes], source: ToolOutput) -> Iterator[bytes]
 
 
 def _parsed(lines: Iterable[bytes], source: ToolOutput) -> Iterator[Sample]:
-    """Yield every sample in a text; a sample without a time gets the time of the file."""
+    """Yield every sample in a text. A sample without time gets the file's time."""
     from prometheus_client.parser import text_fd_to_metric_families
 
     def texts() -> Iterator[str]:

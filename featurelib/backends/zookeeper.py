@@ -54,11 +54,11 @@ _NO_ANSWER = (
 
 
 class Connections:
-    """The connections of one ZooKeeper client, one after another; secrets are never shown. `sasl`:
-    kazoo's SASL settings; None = no SASL."""
+    """The successive connections of one ZooKeeper client. `sasl`: kazoo's SASL settings, None
+    without SASL."""
 
     def __init__(self, credentials: Credentials, timeout: float) -> None:
-        """Read the secrets for connections. `timeout`: seconds. Raises ConfigError."""
+        """Read the secrets of the connections. `timeout`: seconds. Raises ConfigError."""
         self._credentials, self._timeout = credentials, timeout
         self._tls, self.sasl = credentials.tls(), credentials.sasl_options()
         self._failures: dict[str, str] = {}  # host:port → why no connection was opened
@@ -72,8 +72,8 @@ class Connections:
     def open(
         self, address: tuple[str, int], hostname: str, timeout: float, **_: object
     ) -> socket.socket:
-        """Return a socket connected to `address`, which belongs to the inventory's host; ignore
-        kazoo's own TLS options. Raises OSError."""
+        """Return a socket to `address`, with TLS as the inventory says; kazoo's own TLS options are
+        ignored. Raises OSError."""
         self._is_tried = True
         try:
             connection = self._connect(address, hostname, timeout)
@@ -86,7 +86,7 @@ class Connections:
         return connection
 
     def spawn(self, work: Callable[..., object], *args: object, **kwargs: object) -> Thread:
-        """Run `work` in a thread; raise its error in the thread that waits for a response."""
+        """Run `work` in a thread. An error ends the wait for a session."""
 
         def run() -> None:
             with suppress(Exception):
@@ -98,7 +98,7 @@ class Connections:
         return thread
 
     def learn(self, state: str) -> None:
-        """Record in which state kazoo is: whether a server granted a session."""
+        """Record a state of kazoo's connection; CONNECTED means that a server granted a session."""
         if state == "CONNECTED":
             self._has_session = True
             self._settled.set()
@@ -106,11 +106,11 @@ class Connections:
     # read_znodes calls the next methods.
 
     def wait(self) -> None:
-        """Wait until a server grants a session, all servers failed, or the time is over."""
+        """Wait until a server grants a session, all servers failed, or the timeout is over."""
         self._settled.wait(self._timeout)
 
     def why(self, error: Exception) -> str:
-        """Return why the znodes could not be read, in one line without secrets."""
+        """Return the reason why the znodes could not be read, in one line without secrets."""
         name, advice = type(error).__name__, self._credentials.advice
         if self._has_session and not self.is_in and self.sasl is not None and name in _REFUSED:
             return f"{REFUSED_LOGIN}. {advice}"
@@ -143,8 +143,7 @@ PLAINTEXT = Security()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
-    """The content of one znode as in its landing line, without kind, cluster and time. `data` None
-    = the znode does not exist."""
+    """The content of one znode, as in a landing line. `data` None = the znode does not exist."""
 
     path: str
     at: datetime
@@ -155,13 +154,13 @@ class Read:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Znodes:
-    """The content of all znodes in one reading."""
+    """The content of all znodes that one collection read."""
 
     reads: tuple[Read, ...]
 
     @property
     def cluster_id(self) -> str:
-        """The cluster id in `/cluster/id`; "" = unknown."""
+        """The cluster id in `/cluster/id`; "" if unknown."""
         return next((_read_json(read).id for read in self.reads if read.path == "/cluster/id"), "")
 
     @property
@@ -180,7 +179,7 @@ class Znodes:
 
 
 class _Text(msgspec.Struct):
-    """The used keys in the JSON text of a znode."""
+    """The keys that featurelib reads from a znode's JSON text."""
 
     id: str = ""
     endpoints: list[str] = []
@@ -235,7 +234,7 @@ def read_znodes(ensemble: str, timeout: float, security: Security = PLAINTEXT) -
 
 
 def _client(hosts: str, timeout: float, connections: Connections) -> KazooClient:
-    """Return a kazoo client that tries each server once, without a pause."""
+    """Return a kazoo client that tries each server once."""
     once, handler = KazooRetry(max_tries=1), SequentialThreadingHandler()  # 0 would mean no limit
     handler.create_connection, handler.spawn = connections.open, connections.spawn
     client = KazooClient(  # the chroot is added later, after a check
@@ -258,7 +257,7 @@ def _round(client: KazooClient, chroot: str) -> Iterator[Read]:
 
 
 def _list_brokers(client: KazooClient, chroot: str) -> Read:
-    """Return the read of `/brokers/ids` with the ids of registered brokers."""
+    """Return the ids of the registered brokers, as the read of `/brokers/ids`."""
     version = czxid = children = None
     with suppress(NoNodeError):
         names, stat = client.get_children(chroot + BROKER_IDS, include_data=True)

@@ -44,7 +44,7 @@ Levels = npt.NDArray[np.int16]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dependency:
-    """`feature` at `level` needs `other` at `least` or higher (KIP-1022, dependencies)."""
+    """A dependency: `feature` at `level` needs `other` at `least` or higher (KIP-1022)."""
 
     feature: str
     level: int
@@ -65,7 +65,7 @@ class FeatureLevel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseCatalogue:
-    """The levels of one release's software. `stable` marks production levels."""
+    """The features and levels in the software of one release."""
 
     release: str
     based_on: str  # the Apache release whose version mapping applies
@@ -81,26 +81,27 @@ class ReleaseCatalogue:
     _by_text: dict[str, int]
 
     def known_levels(self, feature: str, *, unstable: bool = True) -> tuple[int, ...]:
-        """Return the levels of `feature`, ascending; without `unstable` only production levels."""
+        """Return the ascending levels of `feature`. `unstable` false = only production levels."""
         if feature == METADATA_VERSION:
             return tuple(level for level in self.names if unstable or level <= self.newest_stable)
         rows = (level for level in self.levels if level.feature == feature)
         return tuple(v.level for v in rows if unstable or v.stable)
 
     def ranges(self, *, unstable: bool = False) -> dict[str, tuple[int, int]]:
-        """Return feature → advertised range: of production levels, or of all with
-        unstable.feature.versions.enable. A feature whose maximum would be 0 is not listed."""
+        """Return feature → advertised range. `unstable`: include unstable levels. Features with
+        maximum 0 are omitted."""
         names = (METADATA_VERSION, *self.features)
         levels = {name: self.known_levels(name, unstable=unstable) for name in names}
         return {name: (numbers[0], numbers[-1]) for name, numbers in levels.items() if any(numbers)}
 
     def knows(self, feature: str, level: int, *, unstable: bool = True) -> bool:
-        """Return true if this release has this level of the feature."""
+        """Return true if this release has the level of the feature."""
         return level in self.known_levels(feature, unstable=unstable)
 
     def level_of(self, text: str, *, unstable: bool = True) -> int | None:
-        """Return the metadata.version of a release version (`3.9`, `3.9.1`, `3.7-IV2`), or None. A
-        release's name means its highest production level (MetadataVersion.fromVersionString)."""
+        """Return the metadata.version of a release version such as `3.9`, `3.9.1` or `3.7-IV2`;
+        None if unknown. A release means its highest production level
+        (MetadataVersion.fromVersionString)."""
         count = EARLY_PARTS if text.startswith("0.") else CLASSIC_PARTS
         level = self._by_text.get(text, self._by_text.get(".".join(text.split(".")[:count])))
         is_known = level is not None and self.knows(METADATA_VERSION, level, unstable=unstable)
@@ -122,12 +123,12 @@ class ReleaseCatalogue:
         return level
 
     def defaults(self, metadata_version: int) -> dict[str, int]:
-        """Return every feature's default at a metadata.version, as version-mapping orders them."""
+        """Return feature → default level at a metadata.version, in the order of version-mapping."""
         names = (METADATA_VERSION, *self.features)
         return {name: self.default(name, metadata_version) for name in names}
 
     def needs(self, feature: str, level: int) -> tuple[Dependency, ...]:
-        """Return the dependencies that a level declares (`feature-dependencies`)."""
+        """Return the declared dependencies of a level (`feature-dependencies`)."""
         return tuple(d for d in self.dependencies if (d.feature, d.level) == (feature, level))
 
     def unmet(self, levels: Mapping[str, int], only: str = "") -> tuple[Dependency, ...]:
@@ -171,23 +172,23 @@ class Tables:
     dependencies: Levels
 
     def release_code(self, release: str) -> int:
-        """Return the position of a version's release (`4.1.2` is 4.1); -1 if unknown."""
+        """Return the position of a version's release (4.1 for `4.1.2`); -1 if unknown."""
         names = [text for text in (release, release_line(release)) if text]
         return next((self.releases.index(name) for name in names if name in self.releases), UNKNOWN)
 
     def feature_code(self, feature: str) -> int:
-        """Return the position of a feature; -1 for an unknown feature."""
+        """Return the position of a feature; -1 if unknown."""
         return self.features.index(feature) if feature in self.features else UNKNOWN
 
     def lossy(self, release: npt.NDArray[np.integer], level: Levels, other: Levels) -> Bools:
-        """Return a mask of downgrades between two metadata.versions that may lose metadata, by each
-        release's catalogue. Shapes broadcast; levels from 0 to `width`."""
+        """Return a mask of downgrades of metadata.version from `level` to `other` that may lose
+        metadata, by the catalogue of each release. Shapes broadcast."""
         changed = self.changes[release, level] != self.changes[release, other]
         return np.asarray(changed, dtype=np.bool_)
 
 
 def _tables(all_of: Sequence[ReleaseCatalogue], features: Iterable[str]) -> Tables:
-    """Return the levels of these releases as arrays; `features` without metadata.version."""
+    """Return the levels of these releases as arrays. `features`: without metadata.version."""
     names = (METADATA_VERSION, *features)
     highest = max(n for c in all_of for name in names for n in c.known_levels(name))
     width = max(LEAST_WIDTH, highest + 1)
@@ -228,7 +229,7 @@ def _fixed(values: npt.NDArray[G]) -> npt.NDArray[G]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overlay:
-    """The overlay that a catalogue contains: its name, its rows, and their digest."""
+    """The rows that an owner added to the catalogue: name, rows and digest."""
 
     name: str
     rows: frozenset[tuple[str, tuple[Cell, ...]]]  # (table, key) of each row
@@ -254,32 +255,32 @@ class Catalogue:
 
     @property
     def names(self) -> dict[int, str]:
-        """The names of metadata.version: level → 3.3-IV3."""
+        """The names of the metadata.versions, as level → name such as 3.3-IV3."""
         return self.whole.names
 
     @property
     def loses_metadata_below(self) -> frozenset[int]:
-        """The metadata.versions below which a downgrade may lose metadata."""
+        """The metadata.versions from which a downgrade to any lower version may lose metadata."""
         return self.whole.loses_metadata_below
 
     @property
     def levels(self) -> tuple[FeatureLevel, ...]:
-        """The levels of features other than metadata.version."""
+        """The levels of all features except metadata.version."""
         return self.whole.levels
 
     @property
     def dependencies(self) -> tuple[Dependency, ...]:
-        """The dependencies of all levels."""
+        """The dependencies of all levels of all features."""
         return self.whole.dependencies
 
     @property
     def features(self) -> frozenset[str]:
-        """The known features, with metadata.version."""
+        """The names of all known features, including metadata.version."""
         return frozenset({METADATA_VERSION, *self.whole.features})
 
     @property
     def label(self) -> str:
-        """The catalogue's name in reports: its date, and the name of the overlay if one is used."""
+        """The name of the catalogue in reports: its date, and its overlay if any."""
         if self.overlay is None:
             return self.dated
         count = len(self.overlay.rows)
@@ -287,51 +288,52 @@ class Catalogue:
         return f"{self.dated} + overlay {self.overlay.name} ({rows}, {self.overlay.digest[:12]})"
 
     def of(self, release: str) -> ReleaseCatalogue:
-        """Return the catalogue of one release. Raises KeyError for an unknown release, so use
-        `release_named` first for untrusted texts."""
+        """Return the catalogue of a release. Raises KeyError; convert untrusted texts with
+        `release_named` first."""
         return self._of[release]
 
     def release_named(self, text: str) -> str | None:
-        """Return the release of a version (`4.1.2` is 4.1); None if not in the catalogue."""
+        """Return the release of a version, such as 4.1 for `4.1.2`; None if unknown."""
         releases = self._of.keys() - {ANY}
         return next((name for name in (text, release_line(text)) if name in releases), None)
 
     def level_name(self, feature: str, level: int | None) -> str:
-        """Return the name of `level`: 4.0-IV3 for metadata.version 25, else the number."""
+        """Return the name of `level`: 4.0-IV3 for metadata.version 25, otherwise the number."""
         if level is None:
             return "?"
         return self.names.get(level, str(level)) if feature == METADATA_VERSION else str(level)
 
     def level_of(self, text: str) -> int | None:
-        """Return the metadata.version in a tool's text (`4.0-IV3`, `UNKNOWN 33`, `7`); None =
-        another text. A level is an int16 (FeatureLevelRecord)."""
+        """Return the metadata.version in a tool's text, such as `4.0-IV3`, `UNKNOWN 33` or `7`;
+        None if it is none."""
         if text in self.names.values():
             return next(level for level, name in self.names.items() if name == text)
         number = re.fullmatch(r"(?:UNKNOWN )?\[?(\d{1,5})\]?", text)
         return int(number[1]) if number and int(number[1]) <= HIGHEST_LEVEL else None
 
     def newest_known(self, feature: str) -> int:
-        """Return the highest known level of `feature`; 0 for an unknown feature."""
+        """Return the highest known level of `feature`; 0 if the feature is unknown."""
         return max(self.whole.known_levels(feature), default=0)
 
     def newest_of_vendor(self, feature: str) -> int:
-        """Return the highest known level of a feature that only overlays have; for another feature
-        the highest possible level."""
+        """Return the highest known level of a vendor's feature; for other features the highest
+        possible level."""
         own_levels = (r.features for r in self.releases if r.based_on == r.release)
         is_apache = feature == METADATA_VERSION or any(feature in names for names in own_levels)
         levels = self.whole.known_levels(feature)
         return HIGHEST_LEVEL if is_apache or not levels else max(levels)
 
     def irreversible(self, feature: str) -> frozenset[int]:
-        """Return the irreversible levels of `feature` (kraft.version 1, KAFKA-16538)."""
+        """Return the levels of `feature` that cannot be downgraded (kraft.version 1,
+        KAFKA-16538)."""
         return frozenset(v.level for v in self.levels if v.feature == feature and v.irreversible)
 
     def only_by_name(self, feature: str) -> frozenset[int]:
-        """Return the opt-in levels of `feature`: irreversible, or with side effects."""
+        """Return the opt-in levels of `feature`: levels without downgrade, or with side effects."""
         return self.irreversible(feature) | {row.level for row in self.side_effects(feature)}
 
     def side_effects(self, feature: str) -> tuple[SideEffectRow, ...]:
-        """Return the side effects of `feature` (measured: scripts/measure_side_effects.py)."""
+        """Return the measured side effects of `feature` (scripts/measure_side_effects.py)."""
         return tuple(row for row in self.rows.side_effect if row.feature == feature)
 
     def ceiling(
@@ -354,8 +356,8 @@ class Catalogue:
         return level
 
     def not_yet_defaults(self, moves: Mapping[str, tuple[int, int]]) -> set[str]:
-        """Return the features whose upgrade (from, to) reaches a level that becomes the production
-        default only with the new metadata.version of these updates."""
+        """Return the features whose new level becomes a production default only with the new
+        metadata.version in `moves`: feature → (from, to)."""
         before, after = moves.get(METADATA_VERSION, (0, 0))
         ends, names = np.array([before or SILENT_METADATA_VERSION, after]), set[str]()
         for name, (low, high) in moves.items():
@@ -380,7 +382,7 @@ class Catalogue:
 
 
 def build(rows: Rows, overlay: Overlay | None = None) -> Catalogue:
-    """Return the catalogue of these rows, which overlay.py has checked."""
+    """Build the catalogue from checked rows (overlay.py checks them)."""
     releases = release_catalogues(rows)
     by_release = {software.release: software for software in (*releases, _union(releases))}
     every = {row.feature: row.level for row in sorted(rows.feature_level, key=lambda v: v.level)}
@@ -406,7 +408,7 @@ def build(rows: Rows, overlay: Overlay | None = None) -> Catalogue:
 
 
 def release_catalogues(rows: Rows) -> tuple[ReleaseCatalogue, ...]:
-    """Return the catalogue of each release, in the order of releases."""
+    """Return the catalogues of all releases, oldest first."""
     ends: dict[str, dict[str, tuple[int, int]]] = {row.release: {} for row in rows.release}
     for row in rows.release_feature:
         ends[row.release][row.feature] = row.newest_stable, row.newest_unstable
@@ -414,7 +416,7 @@ def release_catalogues(rows: Rows) -> tuple[ReleaseCatalogue, ...]:
 
 
 def _release(rows: Rows, row: ReleaseRow, ends: Mapping[str, tuple[int, int]]) -> ReleaseCatalogue:
-    """Return the catalogue of one release; `ends`: feature → its newest stable and newest level."""
+    """Return the catalogue of one release. `ends`: feature → (newest stable, newest level)."""
     numbers = {version.name: version.level for version in rows.metadata_version}
     own = {
         (d.feature, d.level, d.what): d.value
@@ -469,7 +471,8 @@ def _release(rows: Rows, row: ReleaseRow, ends: Mapping[str, tuple[int, int]]) -
 
 
 def _union(all_of: Sequence[ReleaseCatalogue]) -> ReleaseCatalogue:
-    """Return the levels of all releases; where releases differ, the newest release's."""
+    """Return one catalogue with the levels of all releases. Where releases differ, the newest
+    release decides."""
     last = {(level.feature, level.level): c for c in all_of for level in c.levels}
     last |= {(METADATA_VERSION, level): c for c in all_of for level in c.names}
     names = {level: name for c in all_of for level, name in c.names.items()}
@@ -491,5 +494,5 @@ def _union(all_of: Sequence[ReleaseCatalogue]) -> ReleaseCatalogue:
 
 @cache
 def load() -> Catalogue:
-    """Return the catalogue that this release of featurelib contains."""
+    """Return the catalogue in this release of featurelib."""
     return build(read_rows())

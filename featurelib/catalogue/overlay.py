@@ -42,7 +42,7 @@ from featurelib.words import msgspec_fault, toml_line
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contradiction:
-    """A value of a row that contradicts other rows (`others`)."""
+    """A value that contradicts the other rows `others`."""
 
     row: Row
     column: str
@@ -52,7 +52,7 @@ class Contradiction:
 
 
 def contradictions(rows: Rows) -> Iterator[Contradiction]:
-    """Yield every contradiction between the rows of a catalogue, table by table."""
+    """Yield every contradiction in the rows of a catalogue."""
     rows_known, is_whole = _Known(rows), True
     for _, row in rows.every():
         for fits, column, expected, value in _checks(row, rows_known):
@@ -69,7 +69,7 @@ Check = tuple[bool, str, str, object]  # (true if the cell is valid; column, exp
 
 
 class _Known:
-    """The names that the rows of a catalogue define, with checks of references to these names."""
+    """The names that a catalogue's rows define, with checks that references use only these."""
 
     def __init__(self, rows: Rows) -> None:
         self.names: dict[
@@ -119,7 +119,8 @@ class _Known:
             yield fits, column, expected, f"{other}={least}"
 
     def late_enough(self, column: str, release: str, feature: str, level: int) -> Check:
-        """Return the check that a level is a default only where its dependency is met."""
+        """Return the check that a level is a default only from a metadata.version that meets its
+        dependency."""
         name, text = (
             self.cells.get(
                 (release, feature, level, name), self.cells.get(("", feature, level, name), "")
@@ -136,7 +137,7 @@ class _Known:
 
 
 def _checks(row: Row, tables: _Known) -> Iterator[Check]:
-    """Yield the checks of a row, by itself and against other rows."""
+    """Yield the checks of one row: its own values, and its references to other rows."""
     match row:
         case VersionRow():
             fits = tables.names[row.name] == row.level
@@ -205,15 +206,15 @@ def _of_difference(row: DifferenceRow, tables: _Known) -> Iterator[Check]:
 
 
 def _of_release(own: ReleaseCatalogue, release: ReleaseRow, rows: Rows) -> Iterator[Contradiction]:
-    """Yield violations of Kafka's own rules for one release: its defaults are production levels,
-    and all levels are consistent."""
+    """Yield violations of Kafka's rules in one release: defaults are production levels, and all
+    levels are consistent."""
     by_feature = {row.feature: row for row in rows.release_feature if row.release == own.release}
     differences = [row for row in rows.release_difference if row.release == own.release]
     versions = sorted(row.level for row in rows.metadata_version)
     versions = versions[: versions.index(own.newest_unstable) + 1]
 
     def saying(feature: str, level: int) -> list[DifferenceRow | LevelRow]:
-        """Return the rows about one level, differences between releases first."""
+        """Return the rows about one level. Rows about differences between releases come first."""
         sources: list[DifferenceRow | LevelRow] = [*differences, *rows.feature_level]
         return [row for row in sources if (row.feature, row.level) == (feature, level)]
 
@@ -245,7 +246,7 @@ Unmet = tuple[int, str, str, str]  # (the level, the other feature, expected, fo
 
 
 def _needs_unstable(software: ReleaseCatalogue, feature: str, level: int) -> Iterator[Unmet]:
-    """Yield production levels that depend on levels that are not in production."""
+    """Yield the production levels that depend on an unstable level."""
     for need in software.needs(feature, level):
         newest = max(software.known_levels(need.other, unstable=False), default=None)
         if newest is None or need.least > newest:
@@ -258,8 +259,8 @@ def _needs_unstable(software: ReleaseCatalogue, feature: str, level: int) -> Ite
 def _needs_more_than_defaults(
     software: ReleaseCatalogue, feature: str, versions: list[int]
 ) -> Iterator[Unmet]:
-    """Yield a violation for each default that depends on more than the other feature's default at
-    that metadata.version. `late_enough` checks metadata.version itself."""
+    """Yield each default level whose dependency is above the other feature's default at the same
+    metadata.version."""
     features = set()
     for version in versions:
         level = software.default(feature, version)
@@ -305,7 +306,8 @@ def with_overlay(base: Catalogue, text: str | bytes, name: str) -> Catalogue:
 
 
 def _read(text: str | bytes, name: str) -> list[tuple[str, str, Row]]:
-    """Return (place for messages, table, row) for each row of an overlay file."""
+    """Return (place for messages, table, row) of each row in an overlay file. Raises
+    ConfigError."""
     try:
         content = text if isinstance(text, str) else text.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -328,7 +330,7 @@ def _read(text: str | bytes, name: str) -> list[tuple[str, str, Row]]:
 
 
 def _unique(placed: list[tuple[str, str, Row]]) -> Keyed:
-    """Return (table, key) → row. Raises ConfigError for two different rows with one key."""
+    """Return (table, key) → row. Raises ConfigError if two rows with one key differ."""
     first: dict[tuple[str, tuple[Cell, ...]], tuple[str, Row]] = {}
     for position, table, row in placed:
         earlier, duplicate = first.setdefault((table, key_of(row)), (position, row))

@@ -23,7 +23,7 @@ Cell = str | int | bool
 
 
 class _Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A row of a table of the catalogue."""
+    """A row in a table of the catalogue."""
 
 
 class VersionRow(_Row, frozen=True, kw_only=True):
@@ -39,7 +39,7 @@ class VersionRow(_Row, frozen=True, kw_only=True):
 
 
 class LevelRow(_Row, frozen=True, kw_only=True):
-    """A level of another feature (KIP-1022; Feature.java)."""
+    """A level of a feature other than metadata.version (KIP-1022; Feature.java)."""
 
     KEY: ClassVar[tuple[str, ...]] = ("feature", "level")
     feature: Name
@@ -65,7 +65,7 @@ class ReleaseRow(_Row, frozen=True, kw_only=True):
 
 
 class ReleaseFeatureRow(_Row, frozen=True, kw_only=True):
-    """The levels of one feature in a release's software, from 0 to the newest."""
+    """The newest levels of one feature in a release's software."""
 
     KEY: ClassVar[tuple[str, ...]] = ("release", "feature")
     release: str
@@ -76,7 +76,7 @@ class ReleaseFeatureRow(_Row, frozen=True, kw_only=True):
 
 
 class DifferenceRow(_Row, frozen=True, kw_only=True):
-    """The value of a column of a level in one release, if it differs from the newest release."""
+    """A column value of a level in one release that differs from the newest release."""
 
     KEY: ClassVar[tuple[str, ...]] = ("release", "feature", "level", "what")
     release: str
@@ -119,7 +119,7 @@ TABLES: dict[str, type[Row]] = {
 
 
 class Rows(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The rows of a catalogue, or of an overlay, which has fewer tables. New rows come last."""
+    """The rows of all tables of a catalogue, or of an overlay. New rows come last."""
 
     metadata_version: tuple[VersionRow, ...] = ()
     feature_level: tuple[LevelRow, ...] = ()
@@ -129,19 +129,19 @@ class Rows(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     side_effect: tuple[SideEffectRow, ...] = ()
 
     def every(self) -> Iterator[tuple[str, Row]]:
-        """Yield (table, row) for each row."""
+        """Yield (table, row) for every row."""
         for table in TABLES:
             for row in getattr(self, table):
                 yield table, row
 
 
 def key_of(row: Row) -> tuple[Cell, ...]:
-    """Return the values that identify a row in its table."""
+    """Return the values that identify a row within its table."""
     return tuple(getattr(row, name) for name in row.KEY)
 
 
 def pairs(dependency: str) -> list[tuple[str, int]]:
-    """Return the pairs in `metadata.version=23;other=1`. Raises ValueError for another text."""
+    """Return the pairs in a text `metadata.version=23;other=1`. Raises ValueError."""
     levels = []
     for text in filter(None, dependency.split(";")):
         name, equals, level = text.partition("=")
@@ -152,13 +152,13 @@ def pairs(dependency: str) -> list[tuple[str, int]]:
 
 
 def read_rows() -> Rows:
-    """Return the rows of the CSV files in this package."""
+    """Read the rows from the CSV files in this package."""
     tables = {table: _read(kind, f"{table}s.csv") for table, kind in TABLES.items()}
     return Rows(**tables)  # type: ignore[arg-type]  # each table has rows of its own type
 
 
 def newest_release() -> str:
-    """Return the newest release in releases.csv, the default of `--software`."""
+    """Return the newest release in releases.csv: the default of `--software`."""
     return _lines("releases.csv")[-1].partition(",")[0]
 
 
@@ -196,7 +196,7 @@ class Offer:
     may_be_less: bool = False
 
     def allows(self, low: int, high: int) -> bool:
-        """Return true if the release's nodes may offer versions `low` to `high`."""
+        """Return true if nodes of the release may offer versions `low` to `high` of a request."""
         if self.may_be_less:
             return low >= self.min_version and high <= self.newest_unstable
         return low == self.min_version and self.max_version <= high <= self.newest_unstable
@@ -204,7 +204,7 @@ class Offer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfferRow(Offer):
-    """A line of release_apis.csv: a request that listeners offer from this release on."""
+    """A line of release_apis.csv: a request that a listener offers from one release on."""
 
     release: str
     listener: str
@@ -214,8 +214,8 @@ class OfferRow(Offer):
 
 @cache
 def releases_offering(role: Role, offered: ApiKeys) -> tuple[str, ...]:
-    """Return the releases whose listeners of `role` offer exactly the requests `offered`, oldest
-    first. () = no measured release: ZooKeeper mode, a vendor's build or a newer release."""
+    """Return the releases, oldest first, whose listeners of `role` offer exactly the requests
+    `offered`. () = no measured release matches."""
     ranges = {key: (low, high) for key, low, high in offered}
     return tuple(release for release, known in _offers()[role.text].items() if _fits(known, ranges))
 
@@ -228,13 +228,13 @@ def _fits(offers: dict[int, OfferRow], ranges: dict[int, tuple[int, int]]) -> bo
 
 
 def read_release_apis() -> tuple[OfferRow, ...]:
-    """Return the rows of release_apis.csv, in the order of the file."""
+    """Return the rows of release_apis.csv in their order."""
     return _read(OfferRow, "release_apis.csv")
 
 
 @cache
 def _offers() -> dict[str, dict[str, dict[int, OfferRow]]]:
-    """Return listener → release, oldest first → offered versions by API key."""
+    """Return listener → release → API key → offered versions; oldest release first."""
     offers: dict[str, dict[str, dict[int, OfferRow]]] = {BROKER: {}, CONTROLLER: {}}
     rows = read_release_apis()
     for release in sorted({row.release for row in rows}, key=release_number):

@@ -34,7 +34,7 @@ READ_ONLY = COMMANDS.keys() - SENDING  # after an interrupt of these nothing has
 
 
 def sentence_of(target: str) -> str:
-    """Return the first sentence of a command's help, read from its source without an import."""
+    """Return the first sentence of a command's help, read from its source without import."""
     module, _, name = target.partition(":")
     source = resources.files("featurelib").joinpath(*module.split(".")[1:-1])
     text = source.joinpath(f"{module.rpartition('.')[2]}.py").read_text("utf-8")
@@ -75,7 +75,7 @@ def make_app(only: str | None = None) -> typer.Typer:
 
 
 class _Commands(CommandGroup):
-    """The group of all commands. For an unknown word it suggests the nearest command."""
+    """The group of all commands. It suggests the nearest command for an unknown word."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         try:
@@ -101,12 +101,12 @@ def _entrance(
         ),
     ] = False,
 ) -> None:
-    """Accept the options before a command."""
+    """Accept the options that come before the command."""
 
 
 class _WithoutPandas(MetaPathFinder):
-    """An import finder that hides pandas: pyarrow would import it with its first array (half a
-    second), and no command uses it."""
+    """An import finder that hides pandas. Otherwise pyarrow would import pandas, which takes half a
+    second and no command needs."""
 
     def find_spec(self, fullname: str, path: object, target: object = None) -> None:
         if fullname == "pandas":
@@ -114,7 +114,7 @@ class _WithoutPandas(MetaPathFinder):
 
 
 def main() -> None:
-    """Start the command; the entry point of the console script."""
+    """Run the command line program; the entry point of the console script `featurelib`."""
     sys.meta_path.insert(0, _WithoutPandas())
     if sys.argv[1:2] == ["help"]:  # `help check` is `check --help`
         sys.argv[1:] = [*sys.argv[2:], "--help"]

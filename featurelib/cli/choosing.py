@@ -34,7 +34,7 @@ _LEVEL_OPTIONS = {
 
 
 def chosen(options: Wanted) -> Chosen:
-    """Return the cluster that options choose; a reading prints its progress on standard error."""
+    """Return the cluster that options choose. Progress messages go to standard error."""
     return Chosen(wanted=options, catalogue=open_catalogue(options.overlay, say), say=say)
 
 
@@ -46,7 +46,7 @@ def nights(
     config: str | None = None,
     overlay: str | None = None,
 ) -> NightTables:
-    """Return the run of the tables that options choose. Raises ConfigError, NoEvidenceError."""
+    """Return the tables of the run that options choose. Raises ConfigError, NoEvidenceError."""
     options = Wanted(
         tables=find_tables(tables), run=run, fleet=fleet, config=config, overlay=overlay
     )
@@ -56,8 +56,8 @@ def nights(
 def several(
     clusters: list[str] | None = None, every: bool = False, *, choice: Choice, options: Wanted
 ) -> list[Chosen]:
-    """Return the clusters that options choose: without names all clusters in the landing files,
-    with --all also those of the inventory. Raises ConfigError."""
+    """Return the chosen clusters. Without names: all clusters in the landing files. `every`: add
+    all clusters of the inventory. Raises ConfigError."""
     catalogue, ids = open_catalogue(options.overlay, say), list[str | None](clusters or [])
     file, inventory = open_fleet(options.fleet, catalogue)
     if not (ids or options.addresses or options.capture or every or choice != Choice()):
@@ -93,7 +93,8 @@ def _level_of(words: list[str]) -> str:
 
 
 def _split(words: list[str]) -> tuple[str | None, str, str]:
-    """Return cluster, feature and level of `[CLUSTER] FEATURE=LEVEL`. Raises ConfigError."""
+    """Return (cluster, feature, level) from the arguments `[CLUSTER] FEATURE=LEVEL`. Raises
+    ConfigError."""
     feature, sign, level = words[-1].partition("=")
     if not (sign and feature and level) or len(words) > 2:
         raise ConfigError(
@@ -105,7 +106,7 @@ def _split(words: list[str]) -> tuple[str | None, str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelOptions:
-    """The options of `plan` that request levels."""
+    """The options of `plan` that request feature levels."""
 
     feature: list[str] | None = None
     metadata: str | None = None
@@ -120,7 +121,7 @@ def _command_of(words: list[str]) -> str:
 
 
 def _levels_of(words: list[str], given: LevelOptions) -> RequestedLevels:
-    """Return the levels in the options of `plan`. Raises ConfigError for misplaced options."""
+    """Return the requested levels from the options of `plan`. Raises ConfigError."""
     command, release = _planned(words)[1], given.release_version
     for option in ("feature", "metadata", "upgrade", "downgrade", "delete"):
         if getattr(given, option) and option not in _LEVEL_OPTIONS.get(command, ()):
@@ -142,7 +143,8 @@ def _levels_of(words: list[str], given: LevelOptions) -> RequestedLevels:
 
 
 def _planned(words: list[str]) -> tuple[str | None, Command]:
-    """Return cluster and kind of plan in the arguments `[CLUSTER] COMMAND`. Raises ConfigError."""
+    """Return (cluster, command of `plan`) from the arguments `[CLUSTER] COMMAND`. Raises
+    ConfigError."""
     commands = [str(command) for command in Command]
     if words[-1] in commands and len(words) < 3:
         return words[0] if len(words) == 2 else None, Command(words[-1])
@@ -177,7 +179,8 @@ def _plan_file(out: str = "", as_json: bool = False) -> str:
 
 
 def _print_plan(answer: PlanAnswer, *, as_json: bool) -> int:
-    """Print a plan's answer; with --out - the plan's file, and the answer on standard error."""
+    """Print the answer of `plan`. With --out -, the plan goes to standard output and the answer to
+    standard error."""
     is_file = answer.path == STANDARD_OUTPUT
     with redirect_stdout(sys.stderr if is_file else sys.stdout):
         code = print_answer(answer, as_json=as_json)

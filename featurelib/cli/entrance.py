@@ -42,7 +42,7 @@ MOST_OF_A_FAULT, MOST_OF_A_MESSAGE = 300, 10_000  # Maximum number of characters
 
 
 def print_json_error(message: str, code: int, facts: Mapping[str, object] | None = None) -> None:
-    """Print an error as one JSON object on standard output."""
+    """Print an error as a JSON object on standard output."""
     error = fill(
         ErrorDocument, error=ERROR_WORDS.get(code, "usage"), message=message, exit_code=code
     )
@@ -51,7 +51,7 @@ def print_json_error(message: str, code: int, facts: Mapping[str, object] | None
 
 
 def _end(command: Any, args: tuple[Any, ...], options: dict[str, Any], whole: bool) -> Any:
-    """Run the `main` of a Typer command, and end the process, unless another command called it."""
+    """Run a Typer command, and end the process if `whole`; otherwise return."""
     try:
         code = command(*args, standalone_mode=False, **options)
     except typer.TyperException as error:
@@ -69,7 +69,7 @@ def _end(command: Any, args: tuple[Any, ...], options: dict[str, Any], whole: bo
 
 
 def _show(error: typer.TyperException) -> None:
-    """Print a usage error: its text, the command's usage, and the page about options."""
+    """Print a usage error: its text, the command's usage, and the docs page about options."""
     context = getattr(error, "ctx", None)  # click's context of an invalid command line
     if context is not None and error.format_message() == context.get_help():
         print(context.get_help(), file=sys.stderr)  # a call without arguments is no error
@@ -81,8 +81,7 @@ def _show(error: typer.TyperException) -> None:
 
 
 def _text(error: typer.TyperException) -> str:
-    """Return the text of a usage error; for an option without a value also the allowed values. A
-    command in its last line stays in one line."""
+    """Return the text of a usage error. An option without value also gets its allowed values."""
     context, name = getattr(error, "ctx", None), getattr(error, "option_name", None)
     note = ""
     if name and context is not None and hasattr(error, "possibilities"):
@@ -97,15 +96,15 @@ def _text(error: typer.TyperException) -> str:
 
 
 def _suggest(error: Any, options: set[str]) -> str:
-    """Put the nearest option of the command into an error about an unknown option; return a note if
-    only other commands have it."""
+    """Add the nearest option of the command to the error of an unknown option. Return a note if
+    only other commands have the option."""
     near = get_close_matches(error.option_name, options | FLAGS, n=1, cutoff=0.75)
     error.possibilities = near if options.issuperset(near) else []
     return "" if near == error.possibilities else f" ({near[0]} is an option of other commands)"
 
 
 class CommandGroup(TyperGroup):
-    """A group of commands, listed under the titles of groups, with featurelib's exit codes."""
+    """A group of commands in titled sections, with featurelib's exit codes."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         widest = max(map(len, self.commands))
@@ -134,11 +133,11 @@ PANELS = ("Arguments", "Options", "Where to read", "Evaluation", "Output")  # pa
 
 
 class JobCommand(TyperCommand):
-    """A single command or job, or a command of a group, with featurelib's help and errors."""
+    """A command or job with featurelib's help and errors."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Print the command's own options in a help text, then shared options by panel. Less common
-        options are only named, unless --help-all is given."""
+        """Print the options in a help text: first the command's own, then shared options by panel.
+        Rare options are only named without --help-all."""
         panels: dict[str, list[tuple[str, str]]] = {panel: [] for panel in PANELS}
         names = list[str]()
         for parameter in self.get_params(ctx):
@@ -157,8 +156,8 @@ class JobCommand(TyperCommand):
                     formatter.write_dl(records)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse arguments, also a cluster id that begins with a hyphen. Add the command's name to
-        parser errors, which lack it."""
+        """Parse arguments; a cluster id may begin with a hyphen. Errors of the parser get the
+        command's name."""
         if HELP_ALL in args:
             ctx.meta[HELP_ALL], args = True, ["--help"]
         flags = {flag for parameter in self.params for flag in parameter.opts}
@@ -183,7 +182,7 @@ def _unmarked(value: Any) -> Any:
 
 
 def run_job(main: Callable[..., int]) -> None:
-    """Run a job: `main`'s parameters become options, its result the exit code."""
+    """Run a job. The parameters of `main` become options, and its result the exit code."""
     take_over()
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     app.command(help=main.__doc__, cls=JobCommand)(guard(with_options(main, "job")))
@@ -191,7 +190,7 @@ def run_job(main: Callable[..., int]) -> None:
 
 
 def choose_run(run: int | None) -> int:
-    """Return `run` if it is a valid run number, else a new one from the current second in UTC."""
+    """Return `run` if it is valid; None gives a new number from the current second in UTC."""
     if run is None:
         return int(datetime.now(UTC).strftime(RUN_FORMAT))
     try:
@@ -207,12 +206,12 @@ def choose_run(run: int | None) -> int:
 
 
 def say(text: str) -> None:
-    """Print one progress line on standard error at once."""
+    """Print a progress line on standard error, unbuffered."""
     print(text, file=sys.stderr, flush=True)
 
 
 def guard(main: Callable[..., int]) -> Callable[..., None]:
-    """Return `main` as a command that ends with its result, or with the exit code of its error."""
+    """Return `main` as a command that ends with its result, or an error's exit code."""
 
     @functools.wraps(main)
     def guarded(**options: object) -> None:
@@ -247,7 +246,7 @@ def _say_error(error: Exception, *, as_json: bool) -> int:
 
 
 def _kept(error: Exception) -> str:
-    """Return a note with the file that has Spark's messages about an error, or ""."""
+    """Return a note that names the file with Spark's messages about an error, or ""."""
     cause = error.__cause__ or error
     if not type(cause).__module__.startswith(("pyspark", "py4j")) or "\n" not in str(cause):
         return ""
@@ -262,7 +261,7 @@ def _kept(error: Exception) -> str:
 
 
 def _say_unexpected(error: Exception, *, as_json: bool) -> int:
-    """Print one line about an unexpected error, with its class and place; return the exit code."""
+    """Print an unexpected error in one line with its source position; return the exit code."""
     frames = traceback.extract_tb(error.__traceback__)
     traced = [frame for frame in frames if "featurelib" in frame.filename] or frames
     first = next(iter(str(error).strip().splitlines()), "")

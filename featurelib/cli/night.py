@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
-    """The places and settings of a run. `as_of` None means the newest line's time."""
+    """The paths and settings of a run. `as_of` None = the newest line's time."""
 
     landing: str
     tables: str
@@ -87,7 +87,7 @@ def choose_places(
     as_of: str | None,
     overlay: str | None,
 ) -> Places:
-    """Return a run's places from options and defaults. Raises ConfigError if unusable."""
+    """Return the paths and settings of a run from options and defaults. Raises ConfigError."""
     samples = landing is None
     if samples and not (tables is None or are_samples(tables)):
         raise ConfigError(
@@ -130,7 +130,7 @@ def choose_places(
 
 
 def are_samples(tables: str) -> bool:
-    """Return false if a local folder has tables that were not made from the samples."""
+    """Return false if a local folder has tables of other data than the samples."""
     path = None if is_name(tables) else local_path(tables)
     if path is None or not os.path.isdir(path) or not os.listdir(path):
         return True
@@ -138,8 +138,8 @@ def are_samples(tables: str) -> bool:
 
 
 def expect_landing(landing: str) -> None:
-    """Check the landing folder before Spark starts. Raises LandingError if a local folder does not
-    exist, NoEvidenceError without a landing file, SurroundingsError if it cannot be read."""
+    """Check the landing folder before Spark starts. Raises LandingError (no folder),
+    NoEvidenceError (no landing file), SurroundingsError (unreadable)."""
     path = local_path(landing)
     if path is None:
         return
@@ -155,7 +155,7 @@ def expect_landing(landing: str) -> None:
 
 
 def expect_folder(option: str, uri: str) -> None:
-    """Raise ConfigError, before Spark starts, if a local `uri` or a folder above is a file."""
+    """Raise ConfigError, before Spark starts, if `uri` or a folder above it is a file."""
     path = None if option == "--tables" and is_name(uri) else local_path(uri)
     while path is not None and not os.path.isdir(path):
         if os.path.exists(path):
@@ -168,9 +168,9 @@ def expect_folder(option: str, uri: str) -> None:
 
 
 def go_on(store: Store, run: int | None, number: int) -> int:
-    """Return this run's number: `number`, or the next after the newest in the tables, if that is
-    higher because an earlier run had a wrong clock. A requested number is kept here; if it is too
-    low, it is rejected later."""
+    """Return the number of this run: `number`, or one above the newest run in the tables if an
+    earlier run had a wrong clock. A requested `run` is returned as it is; the store rejects it if
+    it is too low."""
     tables = (LANDING_LINE, CLUSTER_SNAPSHOT, AUDIT_RUN)
     newest = max(store.newest_run(table) or 0 for table in tables)
     if run is not None or number > newest:
@@ -183,7 +183,7 @@ def go_on(store: Store, run: int | None, number: int) -> int:
 
 
 def expect_tables(store: Store) -> None:
-    """Raise TableError, before the first write, for a table of another release or schema."""
+    """Raise TableError, before the first write, if a table has another release's schema."""
     with ThreadPoolExecutor(max_workers=4) as pool:
         list(pool.map(store.exists, ALL))
 
@@ -199,8 +199,8 @@ def judge_and_publish(
     limit: int,
     last: LastRun | None = None,
 ) -> int:
-    """Judge all clusters, write and print the reports, and return the exit code. `last` holds the
-    state of the previous run: its unchanged pages stay, and this run's state replaces it."""
+    """Judge all clusters, write and print the reports, and return the exit code. `last`: the record
+    of the previous run, so that unchanged pages are not written again."""
     from featurelib.spark.auditing import audit
     from featurelib.spark.judging import CORE_COLUMNS
 
@@ -259,7 +259,7 @@ def judge_and_publish(
 
 
 def say_failed(fail_on: Severity | None, code: int) -> int:
-    """Return the exit code of a run; for code 1 print the reason."""
+    """Return the exit code of a run. For exit code 1 also print the reason."""
     if fail_on is not None and code:
         say(f"exit code 1: some finding is {fail_on.value} or worse (--fail-on {fail_on.value})")
     return code

@@ -34,8 +34,8 @@ _BLANKS = "".join(map(chr, range(0x21)))
 
 
 class OptionWords(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The texts of an option in options.toml: `flag` if it differs from the parameter's name,
-    `least` and `most` are the allowed numbers."""
+    """The texts of an option in options.toml. `flag`: the option's name, if not the parameter's;
+    `least`, `most`: the allowed numbers."""
 
     help: str | None = None
     metavar: str | None = None
@@ -46,7 +46,7 @@ class OptionWords(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     is_argument: bool = False
 
     def as_typer(self, name: str) -> Any:
-        """Return the typer object of an option; `name` is the parameter's name."""
+        """Return the typer object of an option. `name`: the parameter's name."""
         words: dict[str, Any] = {"metavar": self.metavar, "help": self.help}
         if self.is_argument:
             return typer.Argument(rich_help_panel="Arguments", **words)
@@ -69,7 +69,7 @@ FLAGS = {
 
 
 def _words(name: str, command: str) -> OptionWords | str | bool | None:
-    """Return the row of a parameter in options.toml, or None. False means: not an option."""
+    """Return a parameter's row in options.toml; None = no row, False = no option."""
     rows = (f"{part}.{name}" for part in reversed(command.split()))
     row = OPTIONS.get(next((part for part in rows if part in OPTIONS), name))
     return OPTIONS[row] if isinstance(row, str) else row
@@ -78,8 +78,8 @@ def _words(name: str, command: str) -> OptionWords | str | bool | None:
 def with_options(
     command: Callable[..., Any], name: str, **makers: Callable[..., Any]
 ) -> Callable[..., int]:
-    """Return a function as the command `name`, with a typer option for every parameter; `makers`
-    make the values of the parameters with these names. The answer of an API function is printed."""
+    """Return a function as the command `name`. Each parameter becomes an option; `makers` create
+    the values of some parameters. The result of an API function is printed."""
     hints = get_type_hints(command)
     is_api = hints["return"] is not int
     printing = print_answer
@@ -106,12 +106,12 @@ def with_options(
 
 
 def _demo(demo: bool = False) -> None:
-    """The option of every command that reads tables: use the samples."""
+    """Accept the option --demo, which every command that reads tables has."""
 
 
 def _samples(values: Mapping[str, Any]) -> dict[str, str]:
-    """Return the paths of the samples. Raises ConfigError if another place is given, or if the
-    samples' tables do not exist."""
+    """Return the paths of the samples. Raises ConfigError if an option names another place, or the
+    sample tables do not exist."""
     from featurelib.source import SAMPLE_TABLES, demo_places
 
     places = demo_places()
@@ -124,15 +124,15 @@ def _samples(values: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _as_json(as_json: bool = False) -> bool:
-    """The option --json of every API function."""
+    """Accept the option --json, which every API function has."""
     return as_json
 
 
 def _options(
     make: Callable[..., Any], command: str, groups: Mapping[str, Callable[..., Any]]
 ) -> tuple[list[inspect.Parameter], Callable[[Mapping[str, Any]], Any]]:
-    """Return the options for a function's parameters or a dataclass's fields, with groups expanded;
-    and a function that makes the value from option values."""
+    """Return (options for the parameters or fields of `make`, function that makes the value from
+    option values). `groups`: parameters that expand to several options."""
     hints, options = get_type_hints(make, include_extras=True), list[inspect.Parameter]()
     names, inner = set[str](), dict[str, Callable[[Mapping[str, Any]], Any]]()
     for parameter in inspect.signature(make).parameters.values():
@@ -170,8 +170,8 @@ def read_pairs(
     fits: Callable[[str, str], bool] = lambda name, value: True,
     advice: str = "",
 ) -> dict[str, str]:
-    """Return name → value from texts `NAME=LEVEL` with the given `sign`. Raises ConfigError for
-    another form (with `expected` and `advice`), or for a repeated name."""
+    """Return name → value from texts such as `NAME=LEVEL`. `sign`: the separator. Raises
+    ConfigError for another form or a repeated name."""
     pairs: dict[str, str] = {}
     for text in texts:
         name, _, value = (part.strip(_BLANKS) for part in text.rpartition(sign))
@@ -184,13 +184,13 @@ def read_pairs(
 
 
 def at_terminal() -> bool:
-    """Return true if a person can confirm: standard input and standard error are terminals."""
+    """Return true if a person can confirm: stdin and stderr are terminals."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Ask for a confirmation, unless `yes` was given. Raises ConfigError if nobody can answer,
-    RefusedError for any answer but yes."""
+    """Ask the person to confirm, unless `yes` is true. Raises ConfigError without a terminal,
+    RefusedError unless the answer is yes."""
     if yes:
         return
     if not at_terminal():
@@ -205,7 +205,7 @@ def confirm(question: str, *, yes: bool) -> None:
 
 
 def print_answer(answer: Answer[Any], *, as_json: bool) -> int:
-    """Print an answer of the API as text or as JSON, and return its exit code."""
+    """Print an answer as text or JSON; return its exit code."""
     if as_json:
         print(answer.json())
     else:
@@ -214,7 +214,6 @@ def print_answer(answer: Answer[Any], *, as_json: bool) -> int:
 
 
 def print_page(page: Page, *, on_errors: bool = False) -> None:
-    """Print a page on standard output or standard error, with styles if the terminal shows
-    styles."""
+    """Print a page on standard output or standard error. Styles are used only on a terminal."""
     stream = sys.stderr if on_errors else sys.stdout
     print(page.painted if has_styles(stream) else page, file=stream, flush=True)

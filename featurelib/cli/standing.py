@@ -54,10 +54,10 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LastRun:
-    """The record of the last run, and the inputs for the record of this run."""
+    """The record of the last run, and the inputs of this run to compare with."""
 
     def __init__(self, places: Places, as_of: str | None, fail_on: Severity | None) -> None:
-        """Read the inputs of this run before it reads data. `as_of`: the option."""
+        """Read the inputs of this run before any data is read. `as_of`: the option's text."""
         self._is_as_of_now = as_of is None and places.as_of is not None
         paths = [None if uri is None else local_path(uri) for uri in (places.tables, places.out)]
         self._tables, self._out = (Path(path or "") for path in paths)
@@ -76,8 +76,7 @@ class LastRun:
             return None
 
     def find(self) -> RunRecord | None:
-        """Return the last run's record if a new run would judge equal data by equal rules, and its
-        report still exists; None if a run is needed."""
+        """Return the last run's record if nothing changed since; None if a run is needed."""
         record = self._record
         if record is None or record.inputs != self._inputs or self._is_as_of_now:
             return None
@@ -90,15 +89,15 @@ class LastRun:
         return record if is_there and 0 <= now() - record.ended_at < DAY else None
 
     def keeps(self, page: str, key: str) -> bool:
-        """Return true if a page was written with this key before and is unchanged since."""
+        """Return true if an unchanged page exists that was written with the same key."""
         self.pages[page], record = f"{key} {self._code}", self._record
         if record is None or record.pages.get(page) != self.pages[page]:
             return False
         return self._stamps([page]) == {page: record.files.get(page)}
 
     def write(self, store: Store, run: Audited, files: Iterable[str], exit_code: int) -> None:
-        """Write the record of this run; `files`: those of its report. A run has no record if lines
-        wait for their time, if another writer changed a table, or if writing fails."""
+        """Write the record of this run. `files`: the files of its report. Without record, the next
+        run judges everything again."""
         try:
             waiting = store.rows(CLUSTER_SNAPSHOT, [("waiting", ">", 0)], ["cluster"])
             if self._inputs is None or len(waiting) or any(map(store.find_change, ALL)):
@@ -120,14 +119,14 @@ class LastRun:
                 (self._tables / NAME).unlink(missing_ok=True)
 
     def _stamps(self, files: Iterable[str]) -> Stamps:
-        """Return file → (size, time of change) of existing files in the folder of --out."""
+        """Return file → (size, modification time) of the existing files in the folder --out."""
         paths = {name: self._out / name for name in files}
         stats = {name: path.stat() for name, path in paths.items() if path.is_file()}
         return {name: (stat.st_size, stat.st_mtime_ns) for name, stat in stats.items()}
 
 
 def _digest(landing: str, places: Places, fail_on: Severity | None, code: str) -> str:
-    """Return a digest of everything that decides the result of a run, except its tables."""
+    """Return a digest of all inputs that decide the result of a run, except the tables."""
     inputs = (
         sorted(list_local(landing, quietly)),
         (places.fleet, places.settings, places.catalogue.label, places.as_of, fail_on, code),

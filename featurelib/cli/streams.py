@@ -36,14 +36,14 @@ _ESCAPED = "featurelib.escaped"  # the name of an error handler that escapes as 
 
 
 class Sink(io.FileIO):
-    """A standard stream of the process; `fault` is the error of a failed write."""
+    """A standard stream of the process. `fault`: the error of a failed write."""
 
     def __init__(self, number: int, fault: OSError | None = None) -> None:
         super().__init__(number, "w", closefd=False)
         self.fault = fault
 
     def is_lost(self) -> bool:
-        """Return true if the stream is lost, for example after a pipe's reader ended."""
+        """Return true if nobody reads the stream, for example a closed pipe."""
         poll = select.poll()
         poll.register(self, 0)  # errors are reported in any case
         if self.fault is None and any(event & select.POLLERR for _, event in poll.poll(0)):
@@ -51,7 +51,7 @@ class Sink(io.FileIO):
         return self.fault is not None
 
     def write(self, data: Any, /) -> int:
-        """Write all data, or keep the error in `fault`."""
+        """Write all data; store an error in `fault`."""
         rest_bytes = memoryview(data).cast("B")
         total = len(rest_bytes)
         while rest_bytes and self.fault is None:
@@ -66,8 +66,7 @@ class Sink(io.FileIO):
 
 
 class CleanText(io.TextIOWrapper):
-    """A text stream that escapes control characters. It keeps line ends, and styles if
-    `has_styles`."""
+    """A text stream that escapes control characters. `has_styles`: it keeps styles."""
 
     has_styles = False
 
@@ -83,12 +82,12 @@ class CleanText(io.TextIOWrapper):
 
 
 def has_styles(stream: object) -> bool:
-    """Return true if a standard stream is a terminal that shows styles."""
+    """Return true if a standard stream is a terminal that can show styles."""
     return isinstance(stream, CleanText) and stream.has_styles
 
 
 def _escape(text: str) -> str:
-    """Return a text with every character escaped as in ASCII JSON."""
+    """Return a text with each character escaped as in ASCII JSON."""
     units = text.encode("utf-16-be", "surrogatepass").hex()
     return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
 
@@ -99,7 +98,7 @@ def _escape_what_is_lacking(error: UnicodeError) -> tuple[str, int]:
 
 
 def take_over(*, is_json: bool = False) -> None:
-    """Replace standard output and standard error by streams that escape control characters;
+    """Replace standard output and standard error by streams that escape control characters.
     `is_json`: standard output will be JSON."""
     closed = [number for number in (0, OUTPUT, ERRORS) if not _is_open(number)]
     for _ in closed:  # the order ensures that no opened file gets a descriptor from 0 to 2
@@ -128,7 +127,7 @@ def _text(sink: Sink, before: object, errors: str) -> CleanText:
 
 
 def leave(run: Callable[[], object]) -> NoReturn:
-    """Run a command line, write all output, and end the process with the exit code."""
+    """Run a command line, write the buffered output, and end the process with the exit code."""
     try:
         run()
         code: object = 0
@@ -138,7 +137,7 @@ def leave(run: Callable[[], object]) -> NoReturn:
 
 
 def output_is_lost() -> bool:
-    """Return true if standard output is lost, so that an endless command can end."""
+    """Return true if nobody reads standard output, so that an endless command can end."""
     sink = _sink()
     return sink is not None and sink.is_lost()
 
@@ -150,18 +149,18 @@ def _sink() -> Sink | None:
 
 
 class Screen:
-    """The part of a terminal where a page is redrawn in place; lines above it stay."""
+    """The part of a terminal in which a page is redrawn; the lines above it stay."""
 
     def __init__(self) -> None:
         self._size, self._drawn = os.terminal_size((0, 0)), 0
 
     @staticmethod
     def is_there() -> bool:
-        """Return true if standard output is a terminal that can move the cursor up."""
+        """Return true if standard output is a terminal on which the cursor can move up."""
         return sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
 
     def draw(self, lines: list[str]) -> None:
-        """Draw lines over the previous ones, as many as the terminal can show."""
+        """Draw lines over the previous lines. Cuts the lines that do not fit on the terminal."""
         size = shutil.get_terminal_size()
         if (excess := len(lines) - (size.lines - 1)) > 0:
             lines = [*lines[: -excess - 1], f"… {excess + 1} more lines: make the window higher"]
@@ -188,24 +187,24 @@ def _end(code: int) -> int:
 
 
 def leave_at_interrupt() -> None:
-    """End the process with one line at SIGINT from now on, unless the caller ignores SIGINT."""
+    """End the process with one line at SIGINT, unless the caller ignores SIGINT."""
     if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
         signal.signal(signal.SIGINT, _at_interrupt)
 
 
 def set_only_reads() -> None:
-    """Record for interrupts: no cluster was changed, so nothing has to be repeated."""
+    """Record that no cluster was changed, for the message after an interrupt."""
     _says.append(ONLY_READ)
 
 
 def ignore_interrupts() -> None:
-    """Ignore interrupts while the process ends with a known exit code."""
+    """Ignore SIGINT while the process ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 @contextmanager
 def raising_at_interrupt() -> Iterator[None]:
-    """Raise KeyboardInterrupt at SIGINT in the block, so that it can report how far it came."""
+    """Raise KeyboardInterrupt at SIGINT within the block."""
     before = signal.getsignal(signal.SIGINT)
     if before is not _at_interrupt:
         yield
@@ -222,7 +221,7 @@ def _at_interrupt(number: int, frame: object) -> None:
 
 
 def say_interrupted() -> int:
-    """Print one line about an interrupt, once per process; return the exit code."""
+    """Print the line about an interrupt, once per process; return the exit code."""
     # The main thread and the driver's thread may both print: the second waits for the line.
     with _interrupted:
         if _says:

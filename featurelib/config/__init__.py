@@ -12,14 +12,15 @@ NEAR = 3  # the maximum number of names in an error
 
 
 def example(name: str) -> str:
-    """Return the path of the example file that explains every key of the settings file `name`: in
-    the checkout, or in the installed package (pyproject.toml puts the copy there)."""
+    """Return the path of the example file for the settings file `name`, in the checkout or in the
+    installed package."""
     packed = resources.files(__package__).joinpath("examples", name)
     return str(packed) if packed.is_file() else f"conf/{name}"
 
 
 def nearest(word: str, names: Collection[str], most: int | None = None) -> str:
-    """Return `Did you mean a, or b?`; without a similar word the known words, at most `most`."""
+    """Return `Did you mean a, or b?` for a similar word; otherwise a text with at most `most` of
+    the known words."""
     near = get_close_matches(word, names, n=1, cutoff=0.85)  # a nearly equal word is enough
     near = near or get_close_matches(word, names, n=NEAR, cutoff=0.5)
     if near:

@@ -39,12 +39,14 @@ NO_FILE = "no settings file was found; built-in defaults"
 
 
 def open_settings(config: str | None) -> Settings:
-    """Return the settings in use, with `allowed_signers` relative to here. Raises ConfigError."""
+    """Return the settings in use; the path `allowed_signers` is relative to the current folder.
+    Raises ConfigError."""
     return find_settings(config)[0]
 
 
 def find_settings(config: str | None) -> tuple[Settings, str]:
-    """Return the settings in use and their file, or the defaults. Raises ConfigError."""
+    """Return (settings in use, their file). Without a file these are the defaults. Raises
+    ConfigError."""
     path = find_file("--config", config, SETTINGS)
     if path is None:
         return Settings(), NO_FILE
@@ -57,8 +59,8 @@ def find_settings(config: str | None) -> tuple[Settings, str]:
 
 
 def find_place(name: str, option: str | None) -> tuple[str | None, str]:
-    """Return a path, and where it was set: by the option, by the variable FEATURELIB_NAME, or in
-    the settings file; None and "" = not set. Raises ConfigError."""
+    """Return (path, source): from the option, the variable FEATURELIB_NAME or the settings file;
+    (None, "") if not set. Raises ConfigError."""
     variable = f"FEATURELIB_{name.upper()}"
     if option is not None:
         return option, f"--{name}"
@@ -70,16 +72,16 @@ def find_place(name: str, option: str | None) -> tuple[str | None, str]:
 
 
 def find_file(option: str, given_path: str | None, name: str) -> Path | None:
-    """Return the file that an option names, or the first file `name` in the usual places; None = no
-    file. Raises ConfigError if FEATURELIB_CONFIG is no folder, or if a place cannot be read: its
-    file may have stricter rules."""
+    """Return the file that the option names, or else the first file `name` in the usual places;
+    None without file. Raises ConfigError if a place cannot be read, because its file may have
+    stricter rules."""
     if given_path is not None:
         return Path(given_path)
     return next((folder / name for folder in _places(option) if _is_there(folder / name)), None)
 
 
 def read_limited(path: Path) -> bytes:
-    """Return the bytes of a file. Raises OSError, also for an endless file such as /dev/zero."""
+    """Return the bytes of a file. Raises OSError, also if the file is too long (/dev/zero)."""
     with path.open("rb") as file:
         content = file.read(LONGEST_FILE + 1)
     if len(content) > LONGEST_FILE:
@@ -88,7 +90,7 @@ def read_limited(path: Path) -> bytes:
 
 
 def read_file(option: str, path: Path) -> str:
-    """Return the text of settings or an inventory. Raises ConfigError with the option."""
+    """Return the text of a settings or inventory file. Raises ConfigError that names the option."""
     content = read_bytes(f"{path}", "this file", f"Use another file: {option} FILE.", option)
     try:
         return content.decode("utf-8")
@@ -109,7 +111,7 @@ def _places(option: str) -> Iterator[Path]:
 
 
 def _is_there(path: Path) -> bool:
-    """Return true if the path exists, also as a broken link."""
+    """Return true if the path exists; a broken link exists."""
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError):
@@ -133,8 +135,8 @@ def _parse(path: Path) -> Settings:
 
 
 def _stricter(file: Settings, installed: Settings, *, is_here: bool) -> Settings:
-    """Return the settings `file`, with approval rules not weaker than the installed ones.
-    `is_here`: a file of the current folder, which sets no journal, inventory or output."""
+    """Return the settings in `file` with approval rules at least as strict as in `installed`.
+    `is_here`: a file in the current folder cannot set journal, inventory or output."""
     places = msgspec.structs.replace(installed.places, tables=file.places.tables)
     return msgspec.structs.replace(
         file,
@@ -146,14 +148,14 @@ def _stricter(file: Settings, installed: Settings, *, is_here: bool) -> Settings
 
 
 def named_journal(journal: str | None) -> str | None:
-    """Return the absolute path of the journal from the option, the variable or the settings; None =
-    the user's default journal. Raises ConfigError."""
+    """Return the absolute path of the journal from option, variable or settings; None = default
+    journal. Raises ConfigError."""
     place, _ = find_place("journal", journal)
     return place if place is None or place == journal else str(Path(place).absolute())
 
 
 def journal_path(journal: str | None) -> Path:
-    """Return the path of the journal: the set one or the default. Raises ConfigError."""
+    """Return the journal's path: the configured path or the default. Raises ConfigError."""
     if (place := named_journal(journal)) is not None:
         return Path(place)
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
@@ -161,13 +163,12 @@ def journal_path(journal: str | None) -> Path:
 
 
 def quietly(text: str) -> None:
-    """Ignore a progress message; for callers that show no progress."""
+    """Ignore a progress message. Callers that show no progress use this function."""
 
 
 def open_catalogue(overlay: str | None, say: Callable[[str], None] = quietly) -> Catalogue:
-    """Return the catalogue, with an overlay from a file or a shipped overlay by name (automq).
-    `say` gets the overlay's name, because the output looks like that of Kafka's own tools, which
-    have no overlay. Raises ConfigError."""
+    """Return the catalogue with an overlay, from a file or by name (automq). `say` gets a message
+    with the overlay's name. Raises ConfigError."""
     if overlay is None:
         return load()
     path, shipped = Path(overlay), CHECKOUT.parent / example(f"overlays/{overlay}.toml")
@@ -184,8 +185,8 @@ def open_catalogue(overlay: str | None, say: Callable[[str], None] = quietly) ->
 
 
 def write_whole(path: str, content: bytes | Iterable[bytes], option: str = "--out FILE") -> int:
-    """Write a whole file or none, synced to the disk; return the number of parts in `content`.
-    Messages name `option`. Raises ConfigError."""
+    """Write a file atomically and sync it to the disk; return the number of parts in `content`.
+    `option`: named in messages. Raises ConfigError."""
     target = Path(path)
     unfinished = target.with_name(f".{target.name}.{os.getpid()}{PART}")
     parts = [content] if isinstance(content, bytes) else content
@@ -214,7 +215,7 @@ def write_whole(path: str, content: bytes | Iterable[bytes], option: str = "--ou
 
 
 def read_bytes(path: str, kind: str, next_step: str = "", option: str = "") -> bytes:
-    """Return a file's bytes. Raises ConfigError with the option and the `kind` of file."""
+    """Return the bytes of a file. Raises ConfigError with the option and the `kind` of file."""
     try:
         return read_limited(Path(path))
     except OSError as error:
@@ -223,8 +224,7 @@ def read_bytes(path: str, kind: str, next_step: str = "", option: str = "") -> b
 
 
 def digest_code(package: str = "featurelib") -> str:
-    """Return a digest of the release and of the package's files, also in an archive; "" = the
-    modules are not available as source."""
+    """Return a digest of release and source files; "" if the source is not available."""
     digests, folders = {"": __version__}, [resources.files(package)]
     for folder in folders:
         for entry in folder.iterdir():

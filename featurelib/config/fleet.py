@@ -42,26 +42,26 @@ _CHROOT = re.compile(r"(?:/[^/\s,]+)*/?")
 
 
 def is_address(text: str) -> bool:
-    """Return true if `text` is HOST:PORT; an IPv6 address needs brackets."""
+    """Return true if `text` has the form HOST:PORT. An IPv6 host needs brackets."""
     match = _ADDRESS.fullmatch(text)
     return match is not None and 0 < int(match[1]) < 2**16
 
 
 def is_controller_address(text: str) -> bool:
-    """Return true if `text` is HOST:PORT or ID@HOST:PORT, such as 100@[::1]:9093."""
+    """Return true if `text` has the form HOST:PORT or ID@HOST:PORT, such as 100@[::1]:9093."""
     node, address = split_id(text)
     return (node is None or node <= HIGHEST_INT32) and is_address(address)
 
 
 def split_id(text: str) -> tuple[int | None, str]:
-    """Return the node id in `ID@HOST:PORT` (None if there is no id), and the address."""
+    """Return (node id, address) of `ID@HOST:PORT`. The id is None if the text has none."""
     match = _WITH_ID.fullmatch(text)
     assert match is not None  # the pattern matches any text
     return (None if match[1] is None else int(match[1])), match[2]
 
 
 def is_ensemble(text: str) -> bool:
-    """Return true if `text` is HOST:PORT[,HOST:PORT …][/CHROOT], the form for ZooKeeper."""
+    """Return true if `text` has ZooKeeper's form HOST:PORT[,HOST:PORT …][/CHROOT]."""
     hosts, slash, chroot = text.partition("/")
     return all(map(is_address, hosts.split(","))) and _CHROOT.fullmatch(slash + chroot) is not None
 
@@ -81,7 +81,7 @@ Value = TypeVar("Value", str, int)
 
 
 class FleetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An entry [[cluster]] of the inventory: a cluster that is expected in the fleet."""
+    """An entry [[cluster]] of the inventory: an expected cluster of the fleet."""
 
     id: Name  # the cluster id in the landing lines
     name: str = ""  # the name for people; "" = the id
@@ -107,23 +107,23 @@ class FleetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @property
     def title(self) -> str:
-        """The cluster's name for people; without a name its id."""
+        """The cluster's name for people; the id if it has no name."""
         return self.name or self.id
 
     @property
     def argument(self) -> str:
-        """The cluster's name in commands; its id if a shell cannot take it unchanged."""
+        """The cluster's name for commands; the id if a shell would change the name."""
         is_plain = clean(self.title) == self.title and not self.title.startswith("-")
         return self.title if is_plain else self.id
 
     @property
     def address(self) -> str:
-        """The brokers' addresses as one text for Kafka's tools; "" if unknown."""
+        """The brokers' addresses as HOST:PORT,HOST:PORT; "" if unknown."""
         return ",".join(self.bootstrap)
 
     @property
     def site(self) -> Site:
-        """The facts about the cluster that its remedies need."""
+        """The facts about the cluster that the texts of remedies contain."""
         return Site(
             name=self.argument,
             address=self.address,
@@ -149,12 +149,12 @@ class FleetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @property
     def is_reachable(self) -> bool:
-        """True if the inventory has any address or file of the cluster."""
+        """True if the inventory has an address, metrics or a file of the cluster."""
         return bool(self.bootstrap or self.controller_bootstrap or self.zookeeper or self.file)
 
     @property
     def is_secured(self) -> bool:
-        """True if the inventory has a login or encryption for a listener or ZooKeeper."""
+        """True if the inventory has login or encryption settings for the cluster."""
         return any(getattr(self, key) not in (None, Security()) for key in _SECURED)
 
 
@@ -166,7 +166,8 @@ STRANGER = FleetEntry(id="")  # the entry of any cluster that the inventory lack
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A named choice of clusters ([[view]]); its keys work like the options of these names."""
+    """A named choice of clusters, [[view]] in the inventory. The keys mean the same as the options
+    --owner and --label."""
 
     name: Name
     owner: tuple[str, ...] = ()
@@ -175,9 +176,9 @@ class View(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """The options that choose clusters. A cluster must match all of them; no option chooses all
-    clusters. `owner`: allowed owners, `""` = no owner. `label`: `key=value` or `key`; of several
-    values of a key one must match. `view`: the name of a [[view]] of the inventory."""
+    """The options that choose clusters; a cluster must match all. `owner`: allowed owners, "" = no
+    owner. `label`: `key=value` or `key`; values of one key are alternatives. `view`: the name of a
+    [[view]]."""
 
     owner: list[str] | None = None
     label: list[str] | None = None
@@ -186,8 +187,8 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetPart:
-    """The chosen clusters, a container of ids. `text` describes the choice; `options` repeat it for
-    a command, each after a blank."""
+    """The chosen clusters, a container of ids. `text`: describes the choice; `options`: the options
+    of a command that make this choice."""
 
     text: str
     options: str
@@ -199,7 +200,7 @@ class FleetPart:
 
 
 class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The inventory: the expected clusters, in the order of the file, and named views."""
+    """The inventory: the expected clusters and the named views."""
 
     cluster: tuple[FleetEntry, ...] = ()
     view: tuple[View, ...] = ()
@@ -211,7 +212,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     @property
     def inventory(self) -> dict[str, Expected]:
-        """The core's facts about each expected cluster, by id."""
+        """The expected nodes, release and manager of each cluster, by id."""
         return {
             entry.id: Expected(
                 brokers=entry.brokers,
@@ -227,13 +228,12 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     @property
     def owners(self) -> tuple[str, ...]:
-        """The owners of clusters, sorted."""
+        """The sorted owners of all clusters."""
         return tuple(sorted({entry.owner for entry in self.cluster if entry.owner}))
 
     def choose(self, choice: Choice, source: str, *, named: bool = False) -> FleetPart | None:
-        """Return the chosen clusters; None = no choice was made. Raises ConfigError, with the
-        nearest name, for an unknown owner, label or view, if no cluster matches all options, and if
-        a cluster is `named`, too."""
+        """Return the chosen clusters; None without options. Raises ConfigError for an unknown
+        owner, label or view, if no cluster matches, or if a cluster is also `named`."""
         parts: list[str] = []
         rows: list[tuple[str, Sequence[str], Sequence[str]]]
         rows = [("--", choice.owner or (), choice.label or ())]
@@ -276,8 +276,8 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return FleetPart(text=text, options=options, ids=ids, unlisted=unlisted)
 
     def expect_label(self, subject: str, label: str, source: str) -> None:
-        """Raise ConfigError with the nearest label if no cluster has the label `KEY=VALUE` or `KEY`
-        of `subject`; `source` is the inventory."""
+        """Raise ConfigError, with the nearest label, if no cluster has `label`: KEY=VALUE or KEY.
+        `source`: the inventory; `subject`: the option or view."""
         key, _, value = label.partition("=")
         labels = {name for entry in self.cluster for name in entry.labels}
         hint = 'There are none: add labels = { KEY = "VALUE" }.'
@@ -287,12 +287,12 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             _expect_name(subject, f"{source}: no cluster has {key} =", value, values)
 
     def of(self, cluster_id: str, otherwise: FleetEntry) -> FleetEntry:
-        """Return the entry of the cluster with this id, or `otherwise`."""
+        """Return the inventory entry with this id; `otherwise` if there is none."""
         return next((entry for entry in self.cluster if entry.id == cluster_id), otherwise)
 
     def named(self, text: str | None, prefix: str = "") -> FleetEntry | None:
-        """Return the entry of the cluster with this id or name, or None. Raises ConfigError for a
-        name of several clusters; the message begins with `prefix`."""
+        """Return the inventory entry with this id or name; None if there is none. Raises
+        ConfigError, with `prefix`, if several clusters have the name."""
         entries = [entry for entry in self.cluster if entry.id == text]
         entries = entries or [entry for entry in self.cluster if entry.name and entry.name == text]
         if len(entries) > 1:
@@ -303,8 +303,8 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return entries[0] if entries else None
 
     def find(self, text: str, source: str, *, advice: str = ADDRESSES) -> FleetEntry:
-        """Return the entry of the cluster with this id or name. Raises ConfigError for several
-        clusters, and for none, with `advice` at the end."""
+        """Return the inventory entry with this id or name. Raises ConfigError for an unknown or
+        ambiguous name; the message ends with `advice`."""
         if (entry := self.named(text, f"{source}: ")) is not None:
             return entry
         titles = [entry.title for entry in self.cluster]
@@ -318,14 +318,14 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 def _expect_name(
     subject: str, fault: str, name: str, names: Collection[str], hint: str = ""
 ) -> None:
-    """Raise ConfigError for an unknown name, with the nearest known name, or otherwise `hint`."""
+    """Raise ConfigError for an unknown name, with the nearest known name, or `hint`."""
     if name not in names:
         near = nearest(name, names, _SHOWN) if names else hint
         raise ConfigError(f"{subject}: {fault} {name!r}. {near}")
 
 
 def _is_of(entry: FleetEntry, owners: Sequence[str], labels: Sequence[str]) -> bool:
-    """Return true if a cluster has one of the owners and, for each label key, one of the values."""
+    """Return true if a cluster has one of the `owners` and, per label key, one of the values."""
     if owners and entry.owner not in owners:
         return False
     labels_by_key = defaultdict[str, list[str]](list)
@@ -370,7 +370,7 @@ def parse_fleet(text: str, source: str, catalogue: Catalogue | None = None) -> F
 
 
 def faults(entry: FleetEntry, catalogue: Catalogue | None = None) -> Iterator[str]:
-    """Yield the faults of an inventory entry, as sentences that begin with the key."""
+    """Yield each fault of an inventory entry as a sentence that begins with the key."""
     checks = chain(
         _address_checks(entry), _owner_checks(entry), _catalogue_checks(entry, catalogue)
     )
@@ -405,7 +405,8 @@ def _address_checks(entry: FleetEntry) -> Iterator[Check]:
 
 
 def _owner_checks(entry: FleetEntry) -> Iterator[Check]:
-    """Yield the checks of the keys about the manager that finalizes levels."""
+    """Yield the checks of the keys about the cluster's manager (managed_by, managed_as,
+    managed_features)."""
     resource, names = entry.managed_as, entry.managed_features
     is_strimzi = entry.managed_by.casefold() == STRIMZI
     text = "it needs managed_by, the manager that uses this name. Add managed_by, or take it out."
@@ -423,7 +424,7 @@ def _owner_checks(entry: FleetEntry) -> Iterator[Check]:
 
 
 def _catalogue_checks(entry: FleetEntry, catalogue: Catalogue | None) -> Iterator[Check]:
-    """Yield the checks of release and feature names against the catalogue with its overlay."""
+    """Yield the checks that the catalogue has the entry's release and features."""
     if catalogue is None:
         return
     if entry.release and not is_known(entry.release, catalogue):
@@ -442,19 +443,19 @@ def _catalogue_checks(entry: FleetEntry, catalogue: Catalogue | None) -> Iterato
 
 
 def is_known(release: str, catalogue: Catalogue) -> bool:
-    """Return true if a release is known, with or without a patch version."""
+    """Return true if the release is known. A patch version is ignored."""
     release_name = catalogue.release_named(release)
     return release_name is not None or release_line(release) in known_releases(catalogue)
 
 
 def known_releases(catalogue: Catalogue) -> tuple[str, ...]:
-    """Return the known releases: ZooKeeper mode's, and the catalogue's with its overlay."""
+    """Return all known releases: of ZooKeeper mode, of the catalogue, and of its overlay."""
     of_dialects = (name for generation in GENERATIONS for name in load(generation).releases)
     return tuple(dict.fromkeys((*of_dialects, *(r.release for r in catalogue.releases))))
 
 
 def zookeeper_generation(release: str) -> Generation | None:
-    """Return the generation of ZooKeeper-mode brokers of a release; None if unknown."""
+    """Return the generation of the brokers of a release in ZooKeeper mode; None if unknown."""
     match = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", release)
     if match is None:
         return None
@@ -466,7 +467,7 @@ def zookeeper_generation(release: str) -> Generation | None:
 
 
 def _anchored(entry: FleetEntry, folder: str) -> FleetEntry:
-    """Return an inventory entry whose relative paths are made absolute from `folder`."""
+    """Return an inventory entry with paths relative to `folder` made absolute."""
     changes: dict[str, object] = {}
     if entry.file:
         changes["file"] = posixpath.join(folder, entry.file)
@@ -478,5 +479,5 @@ def _anchored(entry: FleetEntry, folder: str) -> FleetEntry:
 
 
 def _repeated(values: Sequence[Value]) -> Value | None:
-    """Return the first value that occurs twice; None = all values are distinct."""
+    """Return the first value that occurs twice; None if all values differ."""
     return next((value for i, value in enumerate(values) if value in values[:i]), None)

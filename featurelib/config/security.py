@@ -35,8 +35,8 @@ _TOKEN_URL = re.compile(
 
 
 class Security(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The security settings of listeners. A secret is given as `env:NAME` or `file:PATH`; its text
-    without the line end is the secret."""
+    """The security settings of listeners. A secret is given as `env:NAME` (variable) or `file:PATH`
+    (content of a file)."""
 
     protocol: Protocol = "PLAINTEXT"
     mechanism: Mechanism = ""
@@ -65,7 +65,7 @@ class Security(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 def security_faults(security: Security, key: str) -> Iterator[str]:
-    """Yield the faults of settings under `key`, as sentences that begin with the key."""
+    """Yield each fault of the settings `key` as a sentence that begins with the key."""
     for name, is_wrong, text in _checks(security, is_zookeeper=key == ZOOKEEPER):
         if is_wrong:
             yield f"{key}.{name}: {text}"
@@ -75,7 +75,7 @@ Check = tuple[str, bool, str]  # (key, true if its value is wrong, sentence abou
 
 
 def _checks(security: Security, *, is_zookeeper: bool) -> Iterator[Check]:
-    """Yield the checks of security settings. No sentence shows a value that may be a secret."""
+    """Yield the checks of security settings. Their sentences contain no secrets."""
     given = {name for name in security.__struct_fields__ if getattr(security, name)}
     protocol, mechanism = security.protocol, security.mechanism
     for name in _SECRETS:
@@ -112,7 +112,7 @@ def _checks(security: Security, *, is_zookeeper: bool) -> Iterator[Check]:
 
 
 def _needed(security: Security) -> tuple[str, ...]:
-    """Return the keys that a login with the mechanism of `security` needs."""
+    """Return the keys that the login mechanism of `security` needs."""
     if security.mechanism in ("PLAIN", DIGEST) or security.mechanism.startswith("SCRAM-"):
         return ("username", "password")
     if security.mechanism == "OAUTHBEARER":
@@ -122,7 +122,7 @@ def _needed(security: Security) -> tuple[str, ...]:
 
 
 def anchored(security: Security, folder: str) -> Security:
-    """Return security settings whose relative paths are made absolute from `folder`."""
+    """Return security settings with paths relative to `folder` made absolute."""
     changes = {
         name: posixpath.join(folder, path)
         for name in _FILE_KEYS

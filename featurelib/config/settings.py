@@ -24,7 +24,7 @@ from featurelib.words import msgspec_fault, toml_line
 
 
 class MuteEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An entry [[mute]] of the settings. An empty key matches any value."""
+    """An entry [[mute]] of the settings. An empty key matches every value."""
 
     code: str  # the code of the muted findings
     reason: str  # the reason that reports show with muted findings
@@ -36,7 +36,7 @@ class MuteEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 def mute_faults(entries: Iterable[MuteEntry], codes: Collection[str]) -> Iterator[str]:
-    """Yield the faults of the mutes, as sentences that begin with the mute's number."""
+    """Yield each fault of the mutes as a sentence that begins with the mute's number."""
     codes = set(codes) - {EXPIRED}
     for number, entry in enumerate(entries, 1):
         which = f"[[mute]] number {number}"
@@ -49,7 +49,7 @@ def mute_faults(entries: Iterable[MuteEntry], codes: Collection[str]) -> Iterato
 
 
 def mutes_of(entries: Iterable[MuteEntry], fleet: Fleet, source: str) -> tuple[Mute, ...]:
-    """Return the mutes, clusters by id. Raises ConfigError for a name of several clusters."""
+    """Return the mutes with names replaced by cluster ids. Raises ConfigError if ambiguous."""
     return tuple(
         Mute(
             code=entry.code,
@@ -72,7 +72,7 @@ MICROSECONDS_AN_HOUR = 3_600_000_000
 
 
 class NamedPlaces(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The default places, [places]. A relative path begins at the folder of the settings file."""
+    """The default paths in [places]. A relative path begins at the folder of the settings file."""
 
     tables: str | None = None  # for commands that read; a job writes to the folder in its options
     journal: str | None = None  # ignored in a settings file of the current folder
@@ -95,17 +95,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def longest_approval(self) -> timedelta:
-        """The longest time for which an approval may be valid."""
+        """The longest allowed duration of an approval."""
         return timedelta(hours=self.longest_approval_hours)
 
     @property
     def max_age(self) -> int:
-        """The maximum age of evidence, in microseconds; older evidence is ignored."""
+        """The maximum age of evidence in microseconds. Older evidence is ignored."""
         return int(self.max_age_hours * MICROSECONDS_AN_HOUR)
 
     @property
     def forgotten(self) -> int:
-        """The time of READY after which an upgrade counts as forgotten, in microseconds."""
+        """The time of READY after which an upgrade counts as forgotten, microseconds."""
         return self.forgotten_nights * 24 * MICROSECONDS_AN_HOUR
 
 
@@ -113,7 +113,7 @@ _KEYS = {"mute": MuteEntry, "places": NamedPlaces}  # table in the file → its 
 
 
 def parse_settings(text: str, source: str) -> Settings:
-    """Return the settings in `text`. Raises ConfigError with `source`, key and expected value."""
+    """Parse the settings in `text`. Raises ConfigError with `source`, key and expected value."""
     try:
         settings = msgspec.toml.decode(text, type=Settings)
     except msgspec.MsgspecError as error:

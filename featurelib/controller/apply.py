@@ -56,7 +56,7 @@ _ASK = "Only the controller knows every node that it checks. --validate-only ask
 
 
 class Mode(Enum):
-    """The extent of a run: send requests, only validate them, or a dry run."""
+    """The task of an `apply`: send requests, only validate them, or a dry run."""
 
     SEND = "send"
     VALIDATE = "validate"  # let the controller validate, but only if it then writes no record
@@ -65,9 +65,9 @@ class Mode(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplyOrder:
-    """A plan and its approval. `check_approval` returns the approval that is valid at a time, or
-    raises ApprovalError; it is called before each request. `way`: the options that chose the
-    cluster, for commands in messages. The journal keeps `name` and `settings`."""
+    """A plan to apply. `check_approval`: called before each request; returns the valid approval or
+    raises ApprovalError. `way`: the options that chose the cluster, for commands in messages.
+    `name`, `settings`: recorded in the journal."""
 
     plan: Plan
     check_approval: Callable[[datetime], Clearance]
@@ -80,9 +80,9 @@ class ApplyOrder:
 
 
 def apply(order: ApplyOrder, watcher: Watcher, journal: Journal) -> Ending:
-    """Apply an approved plan, and return how the run ended. Raises before a request is sent:
-    PlanError, RefusedError, BackendError, and OutcomeUnknownError if an earlier request is open.
-    OutcomeUnknownError is also raised if a request was interrupted."""
+    """Apply an approved plan; return the ending. Raises PlanError, RefusedError, BackendError
+    before a request is sent; OutcomeUnknownError if a request was interrupted, or an earlier one is
+    open."""
     plan = order.plan
     if fault := next(plan_faults(plan), None):
         raise PlanError(f"plan for {plan.cluster}: {fault}. Nothing was sent. Make the plan again.")
@@ -121,7 +121,7 @@ def apply(order: ApplyOrder, watcher: Watcher, journal: Journal) -> Ending:
 
 
 def check_clearance(order: ApplyOrder, journal: Journal) -> Clearance:
-    """Return the approval if it is valid now. Raises ApprovalError, also if it was withdrawn."""
+    """Return the approval. Raises ApprovalError if it is invalid or withdrawn."""
     clearance = order.check_approval(datetime.now(UTC))
     for item in journal.withdrawals():
         if item.approval == clearance.approval:
@@ -134,7 +134,7 @@ def check_clearance(order: ApplyOrder, journal: Journal) -> Clearance:
 
 
 class _Run:
-    """The execution of a plan, after its cluster was locked and read."""
+    """The execution of a plan, after the cluster was locked and read."""
 
     def __init__(self, order: ApplyOrder, sender: Sender, approval: str) -> None:
         self._order, self._plan, self._sender = order, order.plan, sender
@@ -147,7 +147,7 @@ class _Run:
             self._before += 1
 
     def run_steps(self) -> Ending:
-        """Apply the plan from the first step not known to be applied; return the ending."""
+        """Apply the remaining steps of the plan; return the ending."""
         position, clearance = (
             self._before,
             partial(check_clearance, self._order, self._sender.journal),
@@ -177,7 +177,7 @@ class _Run:
                 return self._end()
 
     def _next(self, reading: Reading, position: int) -> Step | Ending:
-        """Return the next step if it is checked, allowed and validated, or the ending."""
+        """Return the next step after its checks and validation; or the ending of the plan."""
         plan, mode = self._plan, self._order.mode
         by_probe = mode is not Mode.REHEARSE
         decision, remedy = decide_next(self._watcher, reading, plan, position, asks=by_probe)
@@ -198,8 +198,8 @@ class _Run:
         return decision
 
     def _validate(self, reading: Reading, step: Step, position: int) -> StepOutcome | None:
-        """Let the controller validate a step without writing; return its refusal. None = the
-        controller accepts the step, or cannot validate."""
+        """Let the controller validate a step without writing. Return the refusal; None if the
+        controller accepts the step or cannot validate."""
         backend = self._watcher.backend
         if not is_honoured(backend, reading.view.dialects):
             text = "This controller would apply a request that should only be validated."
@@ -213,7 +213,7 @@ class _Run:
         return None if accepts(reply, step) else refused(step, position, reply)
 
     def _refusal(self, against: tuple[Mismatch, ...], instead: str) -> RefusedError:
-        """Return the error with every reason why no request is sent, and the next command."""
+        """Return the error that no request is sent, with all reasons and the next command."""
         reasons = "".join(f"\n  {reason.text}" for reason in against)
         evidence = {reason.what for reason in against} - {"judged again"}
         kind = StalePlanError if evidence else RefusedError
@@ -250,7 +250,7 @@ class _Run:
         )
 
     def _movers(self, against: tuple[Mismatch, ...]) -> Iterator[str]:
-        """Yield texts about journal entries that changed a level after the plan was made."""
+        """Yield a text about each journal entry that changed a level after the plan was made."""
         moved = {}
         for entry in self._sender.journal.entries(cluster=self._plan.cluster):
             for update in () if entry.is_in_vain else entry.intent.step.updates:
@@ -264,7 +264,7 @@ class _Run:
                 )
 
     def _writers(self) -> Iterator[str]:
-        """Yield texts about the applied requests of this plan: journal entry, user and time."""
+        """Yield a text about each applied request of this plan: journal entry, user and time."""
         for entry in self._mine:
             if entry.fate is Fate.APPLIED:
                 author = f"{entry.intent.who.user} on {entry.intent.who.host}"
@@ -299,7 +299,7 @@ def decide_next(
 def _expect_cluster(
     reading: Reading, order: ApplyOrder, watcher: Watcher, journal: Journal
 ) -> None:
-    """Raise RefusedError for another cluster than the plan's. Call this check first."""
+    """Raise RefusedError if the connected cluster is not the plan's cluster."""
     actual, expected = reading.view.cluster_id, order.plan.cluster
     if actual != expected:
         raise RefusedError(
@@ -309,8 +309,8 @@ def _expect_cluster(
 
 
 def _by_inventory(order: ApplyOrder, watcher: Watcher) -> str:
-    """Return a text with the options by which the inventory reaches the plan's cluster, if other
-    addresses were given; "" = the inventory lacks the cluster."""
+    """Return a text with the options that reach the plan's cluster through the inventory, if the
+    user gave other addresses; "" if the inventory lacks the cluster."""
     cluster, reach = order.plan.cluster, order.way.reach
     entry = watcher.fleet.of(cluster, FleetEntry(id=cluster))
     if not (entry.is_reachable and reach.startswith("--")):
@@ -320,7 +320,7 @@ def _by_inventory(order: ApplyOrder, watcher: Watcher) -> str:
 
 
 def _cluster_options(order: ApplyOrder, watcher: Watcher, journal: Journal) -> str:
-    """Return a text with options that reach the plan's cluster, from inventory or journal."""
+    """Return a text with the options that reach the plan's cluster, by inventory or journal."""
     cluster = order.plan.cluster
     if item := _by_inventory(order, watcher):
         return item
@@ -334,8 +334,8 @@ def _cluster_options(order: ApplyOrder, watcher: Watcher, journal: Journal) -> s
 
 
 def _expect_clock(journal: Journal) -> None:
-    """Raise ApprovalError if the journal has a time in the future: a wrong clock could hide that an
-    approval has expired."""
+    """Raise ApprovalError if the journal has a time in the future, because a wrong clock could hide
+    an expired approval."""
     now = datetime.now(UTC)
     times = [
         (moment, entry.number)
@@ -379,9 +379,9 @@ class FeatureUpdate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeatureResult:
-    """The outcome of an update. `code` and `message` are the controller's, None without a
-    response; `level` is the present one, None = unknown; `fate` None = a validation, which
-    writes no record."""
+    """The outcome of an update. `code`, `message`: of the controller's response, None without
+    response; `level`: the present level, None = unknown; `fate`: None for a request that only
+    validated."""
 
     feature: str
     fate: Fate | None
@@ -391,12 +391,12 @@ class FeatureResult:
 
     @property
     def is_ok(self) -> bool:
-        """True if the level is finalized or, after a validation, would be accepted."""
+        """True if the level is finalized, or if a validation accepted the update."""
         return self.code == NO_ERROR if self.fate is None else self.fate is Fate.APPLIED
 
     @property
     def text(self) -> str:
-        """The outcome as a text such as `rejected (error 95): …; it is at 25`."""
+        """The outcome as text, such as `rejected (error 95): …; it is at 25`."""
         validated = "would be accepted" if self.is_ok else "would be refused"
         result = validated if self.fate is None else self.fate.value
         code = f" (error {self.code})" if self.code not in (None, NO_ERROR) else ""
@@ -407,8 +407,8 @@ class FeatureResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateResult:
-    """The outcome of a request, for each feature and in total. `late`: nodes that do not report the
-    levels yet. `resume`: the command that settles unknown outcomes."""
+    """The outcome of a request per feature. `late`: nodes that do not yet report the levels;
+    `resume`: the command that settles unknown outcomes."""
 
     cluster_id: str
     validate_only: bool
@@ -418,7 +418,7 @@ class UpdateResult:
 
     @property
     def is_ok(self) -> bool:
-        """True if every update is finalized or, after a validation, would be accepted."""
+        """True if every update is finalized, or if a validation accepted every update."""
         return all(result.is_ok for result in self.features.values())
 
     def __str__(self) -> str:
@@ -426,8 +426,8 @@ class UpdateResult:
         return "\n".join([*lines, *(f"not reported yet by {node}" for node in self.late)])
 
     def expect_ok(self) -> None:
-        """Raise OutcomeUnknownError if the outcome of an update is unknown, otherwise RejectedError
-        if an update was not applied; the error names every such feature."""
+        """Raise OutcomeUnknownError if an outcome is unknown, or RejectedError if an update was not
+        applied. The error names all such features."""
         failed = [result for result in self.features.values() if not result.is_ok]
         if not failed:
             return
@@ -447,9 +447,8 @@ def update_features(
     timeout_ms: int,
     choice: ClusterArgs,
 ) -> UpdateResult:
-    """Send one request with these updates, exactly once, and return its outcome. Raises before the
-    request is sent: ConfigError, RefusedError, BackendError, and OutcomeUnknownError if an earlier
-    request is open."""
+    """Send one request with these updates exactly once; return its outcome. Raises before sending:
+    ConfigError, RefusedError, BackendError; OutcomeUnknownError if an earlier request is open."""
     _expect_updates(updates, timeout_ms)
     reading = watcher.read()
     cluster, step = reading.view.cluster_id, _step(reading, updates, timeout_ms)
@@ -494,8 +493,8 @@ def _result(
 
 
 def _expect_updates(updates: Mapping[str, FeatureUpdate], timeout_ms: int) -> None:
-    """Raise ConfigError for updates that Kafka's Admin.updateFeatures refuses, and for a timeout of
-    0, with which a controller of ZooKeeper mode writes and then reports a failure."""
+    """Raise ConfigError for updates that Kafka's Admin.updateFeatures refuses, and for timeout 0,
+    at which a controller in ZooKeeper mode writes and then reports a failure."""
     blank, expected, given = [name for name in updates if not name.strip()], "", "none"
     if not updates:
         expected = "an update"
@@ -508,7 +507,7 @@ def _expect_updates(updates: Mapping[str, FeatureUpdate], timeout_ms: int) -> No
 
 
 def _step(reading: Reading, updates: Mapping[str, FeatureUpdate], timeout_ms: int) -> Step:
-    """Return the request as a step from the present levels. Raises NoEvidenceError."""
+    """Return the updates as a step that starts from the present levels. Raises NoEvidenceError."""
     levels = reading.seen(updates)
     if unknown := sorted(levels.unknown & updates.keys()):
         raise NoEvidenceError(

@@ -24,7 +24,7 @@ Ranges = dict[str, tuple[int, int]]
 
 
 class Mismatch(NamedTuple):
-    """A condition of the plan that the cluster does not meet."""
+    """A condition of the plan that the cluster does not meet: expected and actual value."""
 
     what: str  # the differing value, such as `level of f` or `broker 3`
     expected: str
@@ -82,8 +82,8 @@ def decide(plan: Plan, done: int, now: Situation) -> Decision:
 
 
 def after(plan: Plan, done: int) -> Requirements:
-    """Return the requirements of the plan after its first `done` steps. Each step is one write, so
-    it raises the znode's version by one (KafkaController.updateFeatures)."""
+    """Return the requirements of the plan after its first `done` steps. Each step increases the
+    znode's version by one (KafkaController.updateFeatures)."""
     before = plan.requirements
     written = {move.feature: move.to_level for step in plan.steps[:done] for move in step.updates}
     version = before.features_node_version
@@ -95,8 +95,8 @@ def after(plan: Plan, done: int) -> Requirements:
 
 
 def _judges(plan: Plan, done: int, situation: Situation) -> Iterator[Mismatch]:
-    """Yield the differences of policy, catalogue and dialects. After a write the controller's
-    dialect may be known more precisely than in the plan."""
+    """Yield the mismatches of policy, catalogue and dialects. After a write, fewer dialects may be
+    possible than in the plan."""
     if plan.dialect != STRICT:
         yield Mismatch("policy", STRICT, plan.dialect)
     if plan.catalogue != situation.catalogue:
@@ -108,7 +108,7 @@ def _judges(plan: Plan, done: int, situation: Situation) -> Iterator[Mismatch]:
 
 
 def _state(expected: Requirements, situation: Situation) -> Iterator[Mismatch]:
-    """Yield differences of levels, of the znode's version, and of nodes and their ranges."""
+    """Yield the mismatches of levels, znode version, nodes and ranges."""
     levels_now = situation.requirements.levels
     for name in sorted(expected.levels.keys() | levels_now.keys()):
         expected_level, level = (
@@ -127,7 +127,7 @@ def _state(expected: Requirements, situation: Situation) -> Iterator[Mismatch]:
 
 
 def _unseen(plan: Plan, done: int, situation: Situation) -> Iterator[Mismatch]:
-    """Yield side effects that the approver did not see, and missing evidence."""
+    """Yield mismatches that the approver did not see: new side effects, and missing evidence."""
     moved = {move.feature for step in plan.steps[done:] for move in step.updates}
     effects = [effect for effect in plan.side_effects if effect.feature in moved]
     for subject, (expected, value) in differences(effects, situation.side_effects).items():
@@ -137,7 +137,7 @@ def _unseen(plan: Plan, done: int, situation: Situation) -> Iterator[Mismatch]:
 
 
 def _nodes(expected: Sequence[RangeGroup], actual: Sequence[RangeGroup]) -> Iterator[Mismatch]:
-    """Yield the differences of nodes; one text for all nodes of a role with equal differences."""
+    """Yield the mismatches of nodes. Nodes of one role with equal mismatches share one text."""
     required, current = _by_node(expected), _by_node(actual)
     groups: dict[tuple[str, str, str], list[int]] = {}
     for role, node_id in sorted(required.keys() | current.keys()):

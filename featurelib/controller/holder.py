@@ -18,18 +18,19 @@ from featurelib.planning.files import say_time
 
 
 def say_seconds(seconds: float) -> str:
-    """Return seconds since 1970 as a text `2026-11-21T06:00:00Z`."""
+    """Return a time in seconds since 1970 as text `2026-11-21T06:00:00Z`."""
     return say_time(datetime.fromtimestamp(seconds, UTC))
 
 
 def elapsed() -> float:
-    """Return the seconds since boot, including sleep if the system counts it."""
+    """Return the seconds since boot; includes sleep if the system counts it."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """A process with user and host. `started` distinguishes processes with one id; "" = unknown."""
+    """A process that holds a lock, with user and host. `started`: the start time, which tells
+    processes with one id apart; "" = unknown."""
 
     user: str
     host: str
@@ -41,24 +42,25 @@ class Holder:
 
     @property
     def text(self) -> str:
-        """The text `ann on kafka-admin-1 (process 4711, since 2026-11-21T06:00:00Z: COMMAND)`."""
+        """The holder: `ann on kafka-admin-1 (process 4711, since 2026-11-21T06:00:00Z:
+        COMMAND)`."""
         since = f"process {self.pid}, since {say_seconds(self.since)}: {self.command}"
         return f"{self.user} on {self.host} ({since})"
 
     @property
     def is_elsewhere(self) -> bool:
-        """True for a process of another host or container: this host cannot see whether that
-        process has ended. Containers may share the name of their host."""
+        """True for a process on another host or in another container. This host cannot see if such
+        a process has ended."""
         is_other = bool(self.namespace) and self.namespace != _namespace()
         return is_other or self.host != socket.gethostname()
 
     def is_running_here(self) -> bool:
-        """Return true for another process of this host that has not ended, also if it is frozen."""
+        """Return true for another process that runs, or is frozen, on this host."""
         is_comparable = bool(self.started) and not self.is_elsewhere and self.pid != os.getpid()
         return is_comparable and not self.is_gone()
 
     def is_gone(self) -> bool:
-        """Return true if the process surely ended; never for a process elsewhere."""
+        """Return true if the process certainly ended. Always false for a process elsewhere."""
         if self.is_elsewhere:
             return False
         try:
@@ -72,7 +74,7 @@ class Holder:
 
 
 def myself(command: str) -> Holder:
-    """Return this process as the holder of a lock; `command` is its command line."""
+    """Return this process as holder of a lock. `command`: its command line."""
     pid, host = os.getpid(), socket.gethostname()
     try:
         user = getpass.getuser()
@@ -91,7 +93,7 @@ def myself(command: str) -> Holder:
 
 
 def _namespace() -> str:
-    """Return the name of this process's process-id namespace; "" = unknown."""
+    """Return the process-id namespace of this process; "" if unknown."""
     try:
         return os.readlink("/proc/self/ns/pid")
     except OSError:  # only Linux has namespaces
@@ -99,7 +101,7 @@ def _namespace() -> str:
 
 
 def _started(pid: int) -> str:
-    """Return the start time of a process in clock ticks after this boot; "" = unknown."""
+    """Return the start time of a process in clock ticks since boot; "" if unknown."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8")

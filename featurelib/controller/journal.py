@@ -62,9 +62,8 @@ Row = TypeVar("Row")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterArgs:
-    """The options by which a cluster was chosen. With them, the commands in a message reach the
-    cluster and its journal from any folder. `reach`: its addresses or file as options, or its name;
-    `fleet`, `journal`: None if not given; `intent`: of a plan."""
+    """The options that chose a cluster, repeated in the commands of messages. `reach`: its
+    addresses, file or name; `intent`: the arguments of a plan."""
 
     reach: str = ""
     intent: str = ""
@@ -73,17 +72,17 @@ class ClusterArgs:
 
     @property
     def text(self) -> str:
-        """The options and arguments of a command line that choose the cluster."""
+        """The arguments of a command line that choose the cluster."""
         return f"{self.reach}{_option('fleet', self.fleet)}".strip()
 
     @property
     def resume(self) -> str:
-        """The command that settles a request with an unknown outcome."""
+        """The command `featurelib resume`, which settles a request with unknown outcome."""
         return f"featurelib resume {self.text}".rstrip() + self.kept_in
 
     @property
     def kept_in(self) -> str:
-        """The option that names the journal; "" = the default journal."""
+        """The option that names the journal; "" for the default journal."""
         return _option("journal", self.journal)
 
     @property
@@ -101,7 +100,7 @@ def _option(name: str, value: str | None) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clearance:
-    """A verified approval of a plan. `approval`: its id, or "". `signed`: `by` signed it."""
+    """A verified approval of a plan. `approval`: its id; `signed`: true if `by` signed the plan."""
 
     approval: str
     by: str = ""
@@ -111,7 +110,7 @@ class Clearance:
 
     @property
     def text(self) -> str:
-        """The approval as a text `signed by ann@example.com with ED25519 key … (CHG-1)` or `by ann,
+        """The approval as text: `signed by ann@example.com with ED25519 key … (CHG-1)` or `by ann,
         NOT signed`."""
         approver = f"signed by {self.by}" if self.signed else f"by {self.by}, NOT signed"
         approver += f" with {self.key}" if self.key else ""
@@ -147,7 +146,7 @@ class Dispatch:
 
     @property
     def clearance(self) -> Clearance:
-        """The approval with which the request was sent."""
+        """The approval under which the request was sent."""
         return Clearance(
             approval=self.approval,
             by=self.approved_by,
@@ -159,7 +158,7 @@ class Dispatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settlement:
-    """The outcome of a request, with the user who determined it, and when."""
+    """The outcome of a request; who determined it, and when."""
 
     result: StepOutcome
     by: str  # the command that wrote the record: apply or resume
@@ -169,7 +168,7 @@ class Settlement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalEntry:
-    """A request and all its recorded outcomes, oldest first."""
+    """A request with all its recorded outcomes, oldest first."""
 
     number: int
     intent: Dispatch
@@ -177,29 +176,28 @@ class JournalEntry:
 
     @property
     def fate(self) -> Fate:
-        """The newest recorded outcome of the request; UNKNOWN = no outcome is recorded."""
+        """The newest recorded outcome of the request; UNKNOWN without record."""
         return self.outcomes[-1].result.fate if self.outcomes else Fate.UNKNOWN
 
     @property
     def is_open(self) -> bool:
-        """True if the request may have written levels that no outcome records."""
+        """True if the outcome is unknown, so that the request may have written levels."""
         return self.fate is Fate.UNKNOWN
 
     @property
     def is_in_vain(self) -> bool:
-        """True if the request was closed as rejected or not applied."""
+        """True if the request ended as rejected or not applied."""
         return self.fate in (Fate.REJECTED, Fate.NOT_APPLIED)
 
     @property
     def updates(self) -> tuple[MoveOutcome, ...]:
-        """The newest outcome of each update; () = no outcome is recorded."""
+        """The newest outcome of each update; () without record."""
         return self.outcomes[-1].result.updates if self.outcomes else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Withdrawal:
-    """A withdrawn approval: its identity, plan, cluster and approver; and the user, time and reason
-    of the withdrawal."""
+    """A withdrawn approval. `who`, `at`, `reason`: of the withdrawal."""
 
     approval: str
     plan: str
@@ -218,8 +216,8 @@ class Withdrawal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verified:
-    """The result of verifying a journal: number of records, faults, newest digest ("" = there is
-    none). `kept`: the record with the digest to find, "" = no record, None = not requested."""
+    """The result of verifying a journal: number of records, newest digest ("" = none), faults.
+    `kept`: the record with the searched digest, "" = not found, None = no search."""
 
     records: int
     digest: str
@@ -228,16 +226,16 @@ class Verified:
 
     @property
     def is_right(self) -> bool:
-        """True if the journal has no fault, and a record has the digest to find."""
+        """True if the journal has no fault and contains the searched digest."""
         return not self.faults and self.kept != ""
 
 
 class Journal:
-    """The journal in a file, which is created if it is missing. Close the journal when done."""
+    """The journal file; created if it does not exist. The caller closes the journal."""
 
     def __init__(self, path: Path) -> None:
-        """Open the journal file. Raises JournalError if it cannot be written or was emptied,
-        InputError if it is another kind of file."""
+        """Open the journal file. Raises JournalError if it is not writable or was emptied,
+        InputError if it is no journal."""
         self.path, self.is_new = path, not path.exists()
         if path.name == ":memory:" or str(path).startswith("file:"):
             raise InputError(
@@ -267,7 +265,7 @@ class Journal:
             raise
 
     def _make(self) -> None:
-        """Create the file in one step, because an empty file would look like a lost journal."""
+        """Create the journal in one step, because an empty file would count as a lost journal."""
         new_path = self.path.with_name(f".{self.path.name}.{os.getpid()}.{time.monotonic_ns()}")
         with closing(sqlite3.connect(new_path, isolation_level=None)) as is_linked:
             is_linked.executescript(";".join(("BEGIN", *_SCHEMA, "COMMIT")))
@@ -292,7 +290,7 @@ class Journal:
             )
 
     def close(self) -> None:
-        """Close the file; its records are on the disk already."""
+        """Close the file. All records are on the disk before."""
         self._db.close()
 
     @contextmanager
@@ -350,7 +348,7 @@ class Journal:
         return number
 
     def _identity(self) -> tuple[int, int] | None:
-        """Return device and number of the file at the journal's path; None = there is no file."""
+        """Return (device, file number) of the file at the journal's path; None without file."""
         try:
             status = self.path.stat()
         except OSError:
@@ -358,7 +356,7 @@ class Journal:
         return status.st_dev, status.st_ino
 
     def settle(self, number: int, outcome: Settlement) -> None:
-        """Record the outcome of a request. Raises JournalError if that fails."""
+        """Record the outcome of a request. Raises JournalError if writing fails."""
         settled = outcome.result.fate is not Fate.UNKNOWN
         with self._transaction():
             cursor = self._db.execute(
@@ -369,7 +367,7 @@ class Journal:
             self._seal("outcome", cursor)
 
     def withdraw(self, withdrawal: Withdrawal) -> None:
-        """Record a withdrawn approval. Raises JournalError if that fails."""
+        """Record a withdrawn approval. Raises JournalError if writing fails."""
         with self._transaction():
             self._db.execute(_WITHDRAWALS)
             cursor = self._db.execute(
@@ -380,7 +378,7 @@ class Journal:
             self._seal("withdrawal", cursor)
 
     def withdrawals(self) -> tuple[Withdrawal, ...]:
-        """Return every withdrawn approval, oldest first. Raises JournalError."""
+        """Return all withdrawn approvals, oldest first. Raises JournalError."""
         with self._transaction():
             rows = self._rows("withdrawal")
         items = []
@@ -429,7 +427,7 @@ class Journal:
         )
 
     def _seal(self, record: str, row_id: int) -> None:
-        """Add the digest of a new record; in a file without digests, of all its records."""
+        """Add the digest of a new record; in a journal without digests, of all records."""
         records = [(record, row_id)]
         if not self._has_table("seal"):
             self._db.execute(_SEALS)
@@ -452,8 +450,8 @@ class Journal:
         return self._db.execute(query).fetchall()
 
     def verify(self, kept: str | None = None) -> Verified:
-        """Return the result of checking every record and its digest. `kept`: an earlier newest
-        digest to find. Raises JournalError for a file that cannot be read."""
+        """Check every record and its digest; return the result. `kept`: an earlier newest digest to
+        search. Raises JournalError if the file is unreadable."""
         seals, newest = list[tuple[Any, ...]](), None
         with self._transaction():
             rows = {(table, row[0]): row for table in _SEALED for row in self._rows(table)}
@@ -524,7 +522,7 @@ class Journal:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        """Commit the whole block or no part of it, synced to the disk. Raises JournalError."""
+        """Run the block as one transaction, synced to the disk. Raises JournalError."""
         try:
             self._db.execute("BEGIN IMMEDIATE")
             yield
@@ -553,7 +551,7 @@ class Journal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lock:
-    """A lock of this process on a cluster."""
+    """The lock that this process holds on a cluster."""
 
     journal: Journal
     cluster: str
@@ -562,11 +560,11 @@ class Lock:
 
     @property
     def holder(self) -> bytes:
-        """The process that holds the lock, as stored in the journal file."""
+        """The holder of the lock, encoded as in the journal file."""
         return msgspec.json.encode(self.who)
 
     def keep(self) -> None:
-        """Extend the lock. Raises BusyError if it was lost, JournalError if unwritable."""
+        """Extend the lock. Raises BusyError if the lock was lost, JournalError if writing fails."""
         with self.journal._transaction():
             self.journal._expect_own_lock(self)
             self.journal._extend(self, self.seconds)
@@ -577,7 +575,7 @@ def _table_title(table: str) -> str:
 
 
 def _chained(before: str, table: str, row: object) -> str:
-    """Return the digest of a record and the digest before it, over MessagePack."""
+    """Return the digest of a record that includes the previous digest."""
     content = msgspec.msgpack.encode([before, table, row])
     return f"sha256:{hashlib.sha256(content).hexdigest()}"
 

@@ -36,9 +36,8 @@ _SHOWN = 5  # the maximum number of printed findings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """The data of one query of a cluster. `reports`: the finalized levels by each responding node
-    and role; None = the node cannot know levels (a controller before 3.6, a broker without
-    /feature). `epochs`: the epoch of each report; in KRaft an offset of the metadata log."""
+    """The data of one query of a cluster. `reports`: the finalized levels that each node and role
+    reports, None if it cannot report levels; `epochs`: the epoch of each report."""
 
     view: ClusterView
     reports: Mapping[Node, Levels | None]
@@ -51,8 +50,8 @@ class Reading:
         return not tagged("unproven").isdisjoint(self.view.judged.findings["code"].to_pylist())
 
     def seen(self, features: Iterable[str]) -> LevelsSeen:
-        """Return all levels that the trusted source shows. A feature that the source does not list
-        is not finalized; without a trusted source the level of `features` is unknown."""
+        """Return the levels of the trusted source. An unlisted feature is not finalized. Without a
+        trusted source the levels of `features` are unknown."""
         questions = self.view.evidence.questions
         names = [questions.names[code] for code in questions.feature.tolist()]
         known_levels = dict(zip(names, questions.known.tolist(), strict=True))
@@ -62,8 +61,8 @@ class Reading:
         return LevelsSeen(levels=levels, unknown=frozenset(is_unsure))
 
     def seen_after(self, passed: Passed, features: Collection[str]) -> LevelsSeen | None:
-        """Return the levels by a source that has applied all records before `passed`, in ZooKeeper
-        mode the `/feature` znode; None = there is no such source."""
+        """Return the levels of a node that has applied all records before `passed`, or of the
+        `/feature` znode in ZooKeeper mode; None without such a source."""
         if passed.offset is not None:
             nodes = [node for node, epoch in self.epochs.items() if epoch >= passed.offset]
             levels = next((report for node in nodes if (report := self.reports[node])), None)
@@ -78,7 +77,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watcher:
-    """The connection to one cluster, with the settings for judging it."""
+    """The connection to one cluster, and the settings for judging the cluster."""
 
     backend: Backend
     catalogue: Catalogue
@@ -87,8 +86,8 @@ class Watcher:
     say: Say
 
     def read(self, cluster: str | None = None, *, say: Say | None = None) -> Reading:
-        """Query every node, and return the judged data. Raises UnreachableError, NoEvidenceError,
-        and ProtocolError for another cluster than `cluster`."""
+        """Query every node; return the judged data. Raises UnreachableError, NoEvidenceError;
+        ProtocolError if another cluster than `cluster` responds."""
         texts = list[str]()
         try:
             lines = self.backend.describe(texts.append)
@@ -120,12 +119,12 @@ class Watcher:
         return Inputs(catalogue=self.catalogue, as_of=now, max_age=self.max_age, fleet=self.fleet)
 
     def as_if_seen(self, reading: Reading) -> Reading:
-        """Return the data, judged as if all nodes that the controller requires had responded."""
+        """Return the data judged as if all nodes that the controller requires had responded."""
         inputs = replace(self._terms(), controller_decides=True)
         return replace(reading, view=inputs.see(reading.view.rows))
 
     def found(self, reading: Reading, plan: Plan, steps: Sequence[Step]) -> Situation:
-        """Return the present state that `plan` depends on; `steps` are still to apply."""
+        """Return the present state that `plan` depends on. `steps`: the remaining steps."""
         evidence, view = reading.view.evidence, reading.view
         features, mode = features_of(plan.steps), self.backend.abilities().mode
         refusals = judge_again(view.cluster, view.releases, mode, steps, self.catalogue)
@@ -144,7 +143,7 @@ class Watcher:
         )
 
     def _missing(self, view: ClusterView, features: Sequence[str]) -> tuple[str, ...]:
-        """Return the missing evidence that prevents sending a plan, as sentences."""
+        """Return a sentence per missing evidence that prevents sending the plan."""
         usual = wordings(load(STRICT))
         codes: list[str] = view.judged.findings["code"].to_pylist()
         if all(usual[code].severity is not Severity.UNKNOWN for code in codes):
@@ -156,9 +155,8 @@ class Watcher:
 
 
 def late_nodes(before: Reading, after: Reading, expected: Levels) -> tuple[list[str], int]:
-    """Return the nodes that responded before and do not report the expected levels now, and the
-    number of nodes that responded before. A combined node counts once. A role that could report
-    levels neither before nor now does not count."""
+    """Return (nodes that do not yet report the expected levels, number of nodes that responded
+    before). Nodes without response before are not counted."""
     late, node_ids = dict[int, dict[str, list[str]]](), set[int]()
     for node, report in sorted(before.reports.items(), key=lambda item: item[0]):
         answers, levels = node in after.reports, after.reports.get(node)

@@ -51,9 +51,8 @@ _QUIET = 1.0  # seconds between two lines of other progress
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waits:
-    """The waiting times, in seconds; none of them settles a request. `margin` is added to a
-    request's own timeout; `nodes`: how long nodes may take to report a level; `proof`: how long
-    `resume` waits for a response."""
+    """The waiting times in seconds. `margin`: added to the request's timeout; `nodes`: for nodes to
+    report a level; `proof`: for a response to `resume`. No waiting time decides an outcome."""
 
     nodes: float = NODES_SECONDS
     margin: float = 5.0
@@ -65,15 +64,15 @@ class Waits:
     monotonic: Callable[[], float] = field(default=elapsed)
 
     def over_at(self, step: Step) -> float:
-        """Return the time until which a request's sender waits, in seconds since 1970."""
+        """Return the time in seconds since 1970 until which the sender of a request waits."""
         return self.clock() + step.timeout_ms / 1000 + self.margin
 
 
 @dataclass(slots=True, kw_only=True)
 class Sender:
-    """The sender of requests of one plan (`plan`: its digest, of `total` steps), or of a program,
-    while it holds the cluster's lock. `steps`: the outcomes; `unwritten`: why the journal lacks the
-    last outcome; `reading`: the newest data. The journal keeps `name` and `settings`."""
+    """The sender of the requests of a plan (`plan`: its digest; `total`: its steps), which holds
+    the cluster's lock. `steps`: the outcomes; `unwritten`: why the journal lacks the last outcome;
+    `reading`: the newest data."""
 
     watcher: Watcher
     journal: Journal
@@ -94,8 +93,8 @@ class Sender:
     def holding(
         cls, journal: Journal, cluster: str, command: str, *, choice: ClusterArgs, **fields: Any
     ) -> Iterator[Sender]:
-        """Lock the cluster while the block runs, for a sender. Raises BusyError, JournalError, and
-        OutcomeUnknownError if an earlier request is open: settle that request first."""
+        """Lock the cluster for a sender within the block. Raises BusyError, JournalError;
+        OutcomeUnknownError if an earlier request is open."""
         with journal.lock(cluster, command, seconds=LOCK_SECONDS) as lock:
             if waiting := journal.entries(cluster=cluster, only_open=True):
                 raise OutcomeUnknownError(
@@ -154,7 +153,7 @@ class Sender:
     def _send(
         self, dispatch: Dispatch, before: Reading, began: float, clearance: Callable[[], Clearance]
     ) -> StepOutcome:
-        """Record the request and send it, without a wait between the last check and the bytes."""
+        """Record the request in the journal, then send it; return the outcome."""
         number, step, waits = self.journal.intend(self.lock, dispatch), dispatch.step, self.waits
         delivery = _put(self.watcher, step, lambda: self._check(before, began, clearance))
         result, self.reading = watch(self.watcher, self.lock, dispatch, delivery, before, waits)
@@ -166,7 +165,7 @@ class Sender:
         return result
 
     def _expect_recent(self, subject: str, at: float, limit: float) -> None:
-        """Raise RefusedError if a request's data, of time `at`, is older than `limit` seconds."""
+        """Raise RefusedError if `subject`, of the time `at`, is older than `limit` seconds."""
         if (age := self.waits.monotonic() - at) > limit:
             raise RefusedError(
                 f"cluster {self.cluster}: {subject} {age:.0f} s old, because this process stood "
@@ -174,7 +173,8 @@ class Sender:
             )
 
     def _check(self, before: Reading, began: float, clearance: Callable[[], Clearance]) -> None:
-        """Check lock, approval and ages. Raises BusyError, ApprovalError, RefusedError."""
+        """Check the lock, the approval and the age of the data. Raises BusyError, ApprovalError,
+        RefusedError."""
         self.lock.keep()
         clearance()
         self._expect_recent("the checks are", began, LONGEST_PAUSE_S)
@@ -190,7 +190,7 @@ def _levels(levels: Iterable[tuple[str, int]]) -> str:
 
 
 def _put(watcher: Watcher, step: Step, check: Callable[[], None]) -> Delivery:
-    """Send the request unless `check` raises; return the response. Print progress meanwhile."""
+    """Send the request unless `check` raises; print progress; return the response."""
     started, ended = Event(), Event()
 
     def say() -> None:
@@ -281,8 +281,8 @@ def watch(
 def _judge(
     watcher: Watcher, dispatch: Dispatch, delivery: Delivery, features: list[str], *, asks: bool
 ) -> tuple[StepOutcome, Reading | None]:
-    """Return the outcome of a request after a new query. If it stays open and `asks`, also query
-    the nodes that may hold the request, and read the cluster once more."""
+    """Return (outcome of a request after a new query, data of the query). `asks`: if the outcome
+    stays unknown, also query the nodes that may still hold the request."""
     step, position = dispatch.step, dispatch.position
     if not delivery.sent:
         return settle(step, position, delivery, None, proven=False), None
@@ -344,8 +344,8 @@ def resume(
 
 
 def _expect_ended(cluster: str, entries: Sequence[JournalEntry]) -> None:
-    """Raise BusyError for a request whose process still exists on this host: the process may be
-    frozen and send the request later."""
+    """Raise BusyError if the process that sent a request still exists on this host, because it may
+    send the request later."""
     for entry in entries:
         if entry.intent.who.is_running_here():
             raise BusyError(
@@ -356,7 +356,7 @@ def _expect_ended(cluster: str, entries: Sequence[JournalEntry]) -> None:
 
 
 def _expect_cluster(watcher: Watcher, cluster: str, entries: Sequence[JournalEntry]) -> None:
-    """Raise RefusedError if another cluster responds; an unreachable one may be right."""
+    """Raise RefusedError if another cluster responds. An unreachable cluster is accepted."""
     try:
         actual = watcher.read(say=quietly).view.cluster_id
     except BackendError:
@@ -398,7 +398,7 @@ def _settle(
 
 
 def _delivery(entry: JournalEntry) -> Delivery:
-    """Return the controller's response as the journal recorded it."""
+    """Return the controller's response that the journal recorded."""
     results = tuple(
         Result(feature=move.update.feature, code=move.code, message=move.message)
         for move in entry.updates
@@ -412,8 +412,8 @@ def _delivery(entry: JournalEntry) -> Delivery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unexplained:
-    """A finalized level that no applied request explains. `entry`: an unapplied request for the
-    level."""
+    """A finalized level that no applied request explains. `entry`: a request for this level that
+    was not applied."""
 
     feature: str
     level: int
@@ -422,10 +422,9 @@ class Unexplained:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resumed:
-    """The result of `resume`. `settled` are the checked requests; unchecked open requests are
-    `lost` (each with a reason) or of `others` (each with the command). `others` are clusters
-    besides `cluster`, the last queried one, or outside the chosen `part`. `unexplained` are levels
-    of the queried clusters."""
+    """The result of `resume`. `settled`: checked requests. `lost`: open requests that could not be
+    checked, with reasons; `others`: open requests of other clusters, with commands. `unexplained`:
+    levels without applied request."""
 
     settled: tuple[JournalEntry, ...] = ()
     lost: Sequence[tuple[JournalEntry, str]] = ()
@@ -436,7 +435,7 @@ class Resumed:
 
     @property
     def unknown(self) -> int:
-        """The number of requests whose outcome is still unknown."""
+        """The number of requests whose outcome is unknown after `resume`."""
         return sum(entry.is_open for entry in self.settled) + len(self.lost)
 
 

@@ -68,12 +68,12 @@ def check_approval(
 
 
 def needs_none(now: datetime) -> Clearance:
-    """Return the approval of a command that writes nothing and therefore needs no approval."""
+    """Return an empty approval, for a command that writes nothing."""
     return Clearance(approval="")
 
 
 def why_signed(plan: PlanFile, settings: Settings) -> str:
-    """Return the setting that requires a signature, from settings or plan; "" = none does."""
+    """Return the name of the setting that requires a signature, in settings or plan; "" = none."""
     if settings.require_signature:
         return "require_signature in conf/audit.toml"
     guards = plan.plan.guards
@@ -111,7 +111,7 @@ def sign(message: bytes, key: str | None, *, agent: bool, terminal: bool) -> str
 
 
 def agent_key() -> str:
-    """Return the public key of ssh-agent's only key. Raises ApprovalError otherwise."""
+    """Return the public key in ssh-agent. Raises ApprovalError unless it has exactly one key."""
     done = _run([AGENT_PROGRAM, "-L"], seconds=_VERIFY_SECONDS)
     keys = done.stdout.decode("utf-8", "replace").splitlines() if done.returncode == 0 else []
     if len(keys) != 1:
@@ -166,7 +166,7 @@ def verify(
 
 
 def find_writable(file: Path) -> Path | None:
-    """Return the file, or its folder, if every user of this machine can replace it."""
+    """Return the file, or its folder, if every user may replace it; None otherwise."""
     for path in (file, file.parent) if file.exists() else ():
         mode = path.stat().st_mode
         if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
@@ -180,7 +180,7 @@ _Done = subprocess.CompletedProcess[bytes]
 def _refusal(
     approval: files.Approval, signers: str, again: str, done: _Done, bare: _Done, names: _Done
 ) -> str:
-    """Return the reason why ssh-keygen rejected a signature, as text."""
+    """Return the text why ssh-keygen rejected a signature."""
     by = approval.approved_by
     if bare.returncode:
         return (
@@ -210,7 +210,7 @@ def _keygen(action: str, options: Sequence[str], message: bytes) -> _Done:
 def _run(
     command: Sequence[str], message: bytes = b"", *, seconds: float, terminal: bool = False
 ) -> _Done:
-    """Return the result of an OpenSSH program. Raises ApprovalError if missing or too slow."""
+    """Run an OpenSSH program; return its result. Raises ApprovalError (missing, too slow)."""
     # Times in allowed_signers need one time zone on every machine.
     environment = {**os.environ, "LC_ALL": "C", "TZ": "UTC"}
     if not terminal:
@@ -239,7 +239,7 @@ def _run(
 
 
 def _last(done: _Done) -> str:
-    """Return the last line of a program's output, without prompts."""
+    """Return the last line of a program's output, ignoring prompts."""
     lines = ((done.stderr or b"") + b"\n" + (done.stdout or b"")).decode("utf-8", "replace")
     lines = lines.replace("Enter passphrase: ", "")
     texts = [line.strip() for line in lines.splitlines() if line.strip().isprintable()]

@@ -54,7 +54,7 @@ class NodePairs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterColumns:
-    """The state of each cluster before its request."""
+    """The state of each cluster before its request: R clusters, F features."""
 
     release: Ints  # [R] the controller's position in the catalogue's tables; -1 = unknown
     finalized: Levels  # [R, F] 0 if not finalized
@@ -77,7 +77,7 @@ class ClusterColumns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Updates:
-    """The updates to judge, one row each; the updates of a request lie together."""
+    """The updates to judge, one row each. Updates of one request are adjacent."""
 
     request: Ints  # [U] the position of the update's request
     feature: Ints  # [U] the position of the update's feature
@@ -88,7 +88,7 @@ class Updates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """The columns from which a dialect judges R requests."""
+    """The columns from which a dialect judges R requests with U updates."""
 
     names: tuple[str, ...]  # [F] the names of the features
     catalogued: Ints  # [F] the feature's position in the catalogue's tables; -1 = no position
@@ -106,18 +106,18 @@ class Batch:
         return len(self.dry_run)
 
     def having(self, mask: Flags) -> Flags:
-        """Return a mask [R] of the requests with an update in `mask` [U]."""
+        """Return a mask [R] of the requests that have an update in `mask` [U]."""
         requests_hit = np.zeros(self.requests, dtype=bool)
         requests_hit[self.updates.request[mask]] = True
         return requests_hit
 
     def code(self, name: str) -> int:
-        """Return the position of a feature's name; -1 = the batch lacks the feature."""
+        """Return the position of a feature's name; -1 if the batch lacks the feature."""
         return self.names.index(name) if name in self.names else NOT_HERE
 
 
 class UpdateColumns:
-    """The UPDATE_COLUMNS that do not depend on the nodes that a rule checks."""
+    """The columns UPDATE_COLUMNS that need no data of nodes."""
 
     def __init__(self, batch: Batch, capability: Capability, tables: Tables) -> None:
         self._batch, self._can, self._tables = batch, capability, tables
@@ -135,7 +135,7 @@ class UpdateColumns:
         self.register_from = np.int32(capability.controllers_register_from)
 
     def _by_update(self, values: Levels) -> Levels:
-        """Return, for each update, the value of its request and feature in a table [R, F]."""
+        """Return [U] the value at (request, feature) of each update, from a table [R, F]."""
         column: Levels = values[self.request, self.feature]
         return column
 
@@ -162,7 +162,7 @@ class UpdateColumns:
 
     @cached_property
     def proposed_state(self) -> Levels:
-        """The finalized levels [R, F], with the requested levels in place of the current ones."""
+        """The levels [R, F] after all updates: requested levels replace finalized ones."""
         if self._batch.proposed is not None:
             return self._batch.proposed
         proposed = self._batch.state.finalized.copy()
@@ -171,7 +171,7 @@ class UpdateColumns:
 
     @cached_property
     def metadata_version(self) -> Levels:
-        """The current metadata.version of each update's cluster."""
+        """The current metadata.version [U] of each update's cluster."""
         return self._metadata(self._batch.state.finalized)
 
     @cached_property
@@ -194,14 +194,14 @@ class UpdateColumns:
 
     @cached_property
     def _is_vendor_feature(self) -> Flags:
-        """A mask of features without a catalogue row that the controller advertises."""
+        """A mask [U] of updates of advertised features that the catalogue lacks."""
         if not self._batch.vendors:
             return np.zeros(len(self.level), dtype=bool)
         return (self._catalogued < 0) & self.local_lists
 
     @cached_property
     def _is_test_feature(self) -> Flags:
-        """A mask of features of Kafka's own tests in the controller's catalogue (KIP-1022)."""
+        """A mask [U] of updates of the test features in Kafka's source code (KIP-1022)."""
         names = self._batch.names if self._can.knows_test_features else ()
         codes = np.array([i for i, name in enumerate(names) if name in TEST_FEATURES], dtype=int)
         return np.isin(self.feature, codes)
@@ -229,7 +229,7 @@ class UpdateColumns:
 
     @cached_property
     def loses(self) -> Flags:
-        """A mask [U]: metadata records differ between current and requested level."""
+        """A mask [U] of updates between two levels with different metadata records."""
         highest = self._tables.width
         before, after = (
             np.clip(end, 0, highest).astype(np.int16) for end in (self.current, self.level)
@@ -239,8 +239,8 @@ class UpdateColumns:
 
     @cached_property
     def _dependency(self) -> tuple[Levels, Levels, Ints]:
-        """The (needed, proposed, feature) of each update's worst unmet dependency; 0, 0 and -1 if
-        the requested level has no dependency."""
+        """The (needed level, proposed level, feature) of each update's worst unmet dependency; (0,
+        0, -1) without dependency."""
         needed = np.zeros(len(self.level), dtype=np.int32)
         present, features = needed.copy(), np.full(len(self.level), NOT_HERE)
         every = self._tables.dependencies
@@ -255,7 +255,7 @@ class UpdateColumns:
         return needed, present, features
 
     def _proposed(self, rows: Ints, feature: int) -> Levels:
-        """Return the level of a catalogued feature in the proposed state of these updates."""
+        """Return the level of a feature after the updates `rows`, from the proposed state."""
         if self._tables.features[feature] == METADATA_VERSION:
             return self.metadata_proposed[rows]
         code = self._batch.code(self._tables.features[feature])
@@ -278,7 +278,7 @@ class UpdateColumns:
 
     @cached_property
     def needed_by_others(self) -> Levels:
-        """The level [U] that other proposed levels need from the update's feature."""
+        """The level [U] of the update's feature that other proposed levels depend on; 0 = none."""
         least = np.zeros(len(self.level), dtype=np.int32)
         for release, feature, level, other, needed in self._tables.dependencies.tolist():
             rows = np.flatnonzero((self._catalogued == other) & (self._release == release))
@@ -290,7 +290,7 @@ class UpdateColumns:
         return np.maximum(least, np.where(stored, self.metadata_needed, 0))
 
     def __getattr__(self, name: str) -> Flags:
-        """Return, for each update, a flag of its request, such as `migrating`."""
+        """Return [U] a flag of each update's request, such as `migrating`."""
         of_request: Flags = getattr(self._batch.state, name)
         return of_request[self.request]
 
@@ -300,7 +300,7 @@ class UpdateColumns:
         return NodeColumns(self, self._batch, Asks.LOCAL_CONTROLLER)
 
     def _least_of(self, values: Levels) -> Levels:
-        """Return the least of `values` over each update's possible active controllers, or 0."""
+        """Return [U] the minimum of `values` over possible active controllers, or 0."""
         size = self._local.size
         filled = np.flatnonzero(size)
         least = np.zeros(len(size), dtype=values.dtype)
@@ -322,7 +322,7 @@ class UpdateColumns:
 
 
 class NodeColumns:
-    """The NODE_COLUMNS: one row for each (update, profile of a node that the rule checks)."""
+    """The NODE_COLUMNS: one row per (update, profile of a checked node)."""
 
     def __init__(
         self, updates: UpdateColumns, batch: Batch, asks: Asks, absence: Absence = Absence.ZERO
@@ -363,7 +363,7 @@ class NodeColumns:
 
 
 class GroupColumns:
-    """The GROUP_COLUMNS: by update, the number of nodes that the rule checks."""
+    """The GROUP_COLUMNS: per update, numbers of checked nodes."""
 
     def __init__(self, updates: UpdateColumns, batch: Batch, asks: Asks, absence: Absence) -> None:
         self.nodes = NodeColumns(updates, batch, asks, absence)
@@ -388,7 +388,7 @@ class GroupColumns:
         return np.bincount(nodes.update, count, len(self._request)).astype(np.int64)
 
     def _of_request(self, count: Ints) -> Ints:
-        """Return, for each update, the sum of `count` over the pairs of its request."""
+        """Return [U] the sum of `count` over the checked nodes of each update's request."""
         group, total = self.nodes.group, np.concatenate(([0], np.cumsum(count)))
         summed: Ints = total[group.start + group.size] - total[group.start]
         return summed[self._request]

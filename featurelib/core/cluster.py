@@ -40,7 +40,7 @@ Features = dict[str, Range]  # a profile: feature → supported range
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A node in one of its roles: a broker or a controller."""
+    """A node in one role, broker or controller."""
 
     node_id: int
     role: Role
@@ -54,18 +54,18 @@ class Node:
     ignored: bool = False  # true: registered and not among the live brokers (ZooKeeper mode)
 
     def range_of(self, feature: str) -> Range:
-        """Return the node's range of `feature`. A node that does not list metadata.version supports
-        3.0-IV1; a node supports no level of another unlisted feature (KIP-778)."""
+        """Return the node's range of `feature`. An unlisted metadata.version means 3.0-IV1; another
+        unlisted feature means 0-0 (KIP-778)."""
         silent = SILENT_METADATA_VERSION if feature == METADATA_VERSION else 0
         return self.supported.get(feature, (silent, silent))
 
     @property
     def half(self) -> Half:
-        """The node's role and id."""
+        """The pair (role, node id) of the node."""
         return self.role, self.node_id
 
     def widened(self, levels: Mapping[str, int]) -> Node:
-        """Return the node as if it also supported `levels`."""
+        """Return the node with ranges extended to include `levels`."""
         ends = {name: (*self.range_of(name), level) for name, level in levels.items()}
         ranges = {name: (min(values), max(values)) for name, values in ends.items()}
         return replace(self, supported=self.supported | ranges)
@@ -73,7 +73,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """The state of one cluster; `finalized` is feature → (minimum, level)."""
+    """The state of one cluster. `finalized`: feature → (minimum, level)."""
 
     release: str  # the active controller's release
     nodes: tuple[Node, ...] = ()
@@ -96,18 +96,18 @@ class Cluster:
         return {name: level for name, (_, level) in self.finalized.items()}
 
     def level(self, feature: str) -> int:
-        """Return the finalized level of `feature`; 0 if not finalized."""
+        """Return the finalized level of `feature`; 0 if it is not finalized."""
         return self.finalized.get(feature, (0, 0))[1]
 
     @property
     def has_quorum(self) -> bool:
-        """True if the cluster has controllers; in ZooKeeper mode a cluster has only brokers."""
+        """True if the cluster has controllers. A cluster in ZooKeeper mode has only brokers."""
         return any(node.role is Role.CONTROLLER for node in self.nodes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Update:
-    """An update in an UpdateFeatures request. `kind`: the UpgradeType code in the protocol."""
+    """An update in an UpdateFeatures request. `kind`: the code of the upgrade type."""
 
     feature: str
     level: int
@@ -117,7 +117,7 @@ class Update:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """An UpdateFeatures request, and its receiver."""
+    """An UpdateFeatures request with its version, options and receiver."""
 
     updates: tuple[Update, ...]
     version: int = 1  # the version of the request in Kafka's protocol
@@ -131,7 +131,7 @@ Case = tuple[Cluster, Request]
 
 
 def counted(updates: Sequence[Update], duplicates: str) -> list[Update]:
-    """Return the updates that count if a name is repeated, in order of first mention."""
+    """Return the updates that count if a feature is repeated, in order of first mention."""
     if duplicates == "each":
         return list(updates)
     updates_kept: dict[str, Update] = {}
@@ -142,7 +142,8 @@ def counted(updates: Sequence[Update], duplicates: str) -> list[Update]:
 
 
 def kind_of(update: Update, version: int, dialect: Dialect) -> int:
-    """Return the upgrade type that a controller reads; in version 0 from `allow_downgrade`."""
+    """Return the upgrade type that a controller reads. Request version 0 has `allow_downgrade`
+    instead of a type."""
     if version > 0:
         return update.kind
     flag = dialect.can.upgrade_type_v0 == "allow_downgrade" and update.allow_downgrade
@@ -150,14 +151,14 @@ def kind_of(update: Update, version: int, dialect: Dialect) -> int:
 
 
 def build(cases: Sequence[Case], dialect: Dialect, tables: Tables) -> Batch:
-    """Return a batch of these (cluster, request) cases."""
+    """Build the batch of the (cluster, request) pairs `cases`."""
     updates = [counted(request.updates, dialect.can.duplicates) for _, request in cases]
     names = _names(cases, updates)
     at = {name: i for i, name in enumerate(names)}
     profiles: dict[frozenset[tuple[str, Range]], int] = {}
 
     def position(supported: Features) -> int:
-        """Return the position of a range map's profile; equal maps share a profile."""
+        """Return the profile number of a range map. Equal maps have one number."""
         listed = frozenset(item for item in supported.items() if item[0] in at)
         return profiles.setdefault(listed, len(profiles))
 
@@ -184,7 +185,7 @@ def _names(cases: Sequence[Case], requested: list[list[Update]]) -> tuple[str, .
 
 
 def _ends(maps: Iterable[Features], at: dict[str, int]) -> tuple[Levels, Levels, Flags]:
-    """Return minimum, maximum and presence of each feature in each map, all [maps, features]."""
+    """Return (minimum, maximum, is listed) of each feature in each map, all [maps, features]."""
     features = list(maps)
     low = np.zeros((len(features), len(at)), dtype=np.int32)
     high, lists = np.zeros_like(low), np.zeros(low.shape, dtype=bool)
@@ -195,9 +196,8 @@ def _ends(maps: Iterable[Features], at: dict[str, int]) -> tuple[Levels, Levels,
 
 
 def table(clusters: Sequence[Cluster], position: Callable[[Features], int]) -> Nodes:
-    """Return the table of nodes of these clusters in the order of registration. After each
-    cluster's nodes follow the nodes that only its configuration names. `position` returns the
-    profile of a range map."""
+    """Return the node columns of clusters, in the order of registration. Unregistered nodes in a
+    cluster's configuration come last. `position`: returns the profile number of a range map."""
     every = [(i, node, known) for i, c in enumerate(clusters) for node, known in _all_nodes(c)]
     nodes = [node for _, node, _ in every]
     places = [_configured(cluster) for cluster in clusters]
@@ -228,7 +228,7 @@ def table(clusters: Sequence[Cluster], position: Callable[[Features], int]) -> N
 
 
 def unregistered(cluster: Cluster, asks: Asks) -> list[Node]:
-    """Return the nodes that a counting rule checks and that never registered."""
+    """Return the unregistered nodes that a rule with `asks` counts."""
     nodes = table([cluster], lambda _: 0)
     rows = np.flatnonzero(are_asked(nodes, asks) & ~nodes.registered)
     nodes_of = [node for node, _ in _all_nodes(cluster)]
@@ -236,7 +236,7 @@ def unregistered(cluster: Cluster, asks: Asks) -> list[Node]:
 
 
 def _all_nodes(cluster: Cluster) -> list[tuple[Node, bool]]:
-    """Return (node, is_known) of all nodes; False for ids that only a configuration has."""
+    """Return (node, true) of each node, and (node, false) of ids only in a configuration."""
     ids = {node.node_id for node in cluster.nodes if node.role is Role.CONTROLLER}
     unknown = [i for i in dict.fromkeys(cluster.configured_voters or ()) if i not in ids]
     never = [Node(node_id=i, role=Role.CONTROLLER, registered=False) for i in unknown]
@@ -244,7 +244,7 @@ def _all_nodes(cluster: Cluster) -> list[tuple[Node, bool]]:
 
 
 def _configured(cluster: Cluster) -> dict[int, int]:
-    """Return node id → position among the controllers that the controller must check."""
+    """Return node id → position of the controllers that the active controller must check."""
     ids: Iterable[int] | None = cluster.configured_voters
     if ids is None:
         static = cluster.raft_level == 0
@@ -253,8 +253,7 @@ def _configured(cluster: Cluster) -> dict[int, int]:
 
 
 def _check_order(rows: Ints, nodes: Nodes, order: WalkOrder) -> list[int]:
-    """Return the rows of one cluster in the order in which its controller checks the nodes; `rows`
-    are in the order of registration."""
+    """Return the rows of one cluster in the order in which the controller checks the nodes."""
     ordered = rows.tolist()
     if order is WalkOrder.NONE:
         return sorted(ordered, key=lambda row: (nodes.node_id[row], nodes.controller[row]))
@@ -267,7 +266,7 @@ def _check_order(rows: Ints, nodes: Nodes, order: WalkOrder) -> list[int]:
 
 
 def _group(nodes: Nodes, asks: Asks, order: WalkOrder, clusters: int) -> NodePairs:
-    """Return one pair per node, so that each offending node can be named."""
+    """Return one pair per node, so that a message can name each offending node."""
     relevant, walked = are_asked(nodes, asks), np.flatnonzero(are_walked(nodes, asks))
     if asks is Asks.CONFIGURED_VOTERS:  # the controller checks them in the order of the list
         walked = walked[np.lexsort((nodes.configured[walked], nodes.cluster[walked]))]
@@ -316,7 +315,7 @@ def _state(cases: Sequence[Case], at: dict[str, int], tables: Tables) -> Cluster
 
 def _stable_metadata(cluster: Cluster, tables: Tables) -> int:
     """Return the metadata.version above which a node's own software calls levels unstable; the
-    number of levels if there is no such version. target.py does this for a fleet."""
+    number of levels if all are stable."""
     column = tables.feature_code(METADATA_VERSION)
     codes = {name: tables.release_code(name) for name in {node.release for node in cluster.nodes}}
     ends = [tables.width]
@@ -329,7 +328,7 @@ def _stable_metadata(cluster: Cluster, tables: Tables) -> int:
 
 
 def _is_raft_ready(cluster: Cluster) -> bool:
-    """Return true if every voter reports its ranges to the raft leader, as 4.1 and later do."""
+    """Return true if all voters report their ranges to the raft leader (Kafka 4.1 and later)."""
     voters = [node for node in cluster.nodes if node.voter]
     return all(node.supported and release_number(node.release) >= (4, 1) for node in voters)
 
@@ -355,7 +354,7 @@ def _updates(
 
 
 def _ranks(names: list[str], order: str) -> list[int]:
-    """Return the position of each update in the order in which the controller judges them."""
+    """Return each update's position in the order in which the controller judges updates."""
     positions = range(len(names))
     if order == "hash":
         walk = name_order(names)
@@ -373,7 +372,7 @@ _MULTIPLIER = -7046029254386353131  # BaseHashTable spreads the bits of a hash w
 
 
 def string_hash(text: str) -> int:
-    """Return String.hashCode as an unsigned 32-bit number; a character is a UTF-16 code unit."""
+    """Return Java's String.hashCode as an unsigned 32-bit number."""
     data = text.encode("utf-16-be", "surrogatepass")
     value = 0
     for i in range(0, len(data), 2):
@@ -394,12 +393,12 @@ def hash_order(hashes: Iterable[int], capacity: int = 16) -> list[int]:
 
 
 def name_order(names: Iterable[str], capacity: int = 16) -> list[int]:
-    """Return positions of distinct names in the order of a HashMap with String keys."""
+    """Return the positions of distinct names in the iteration order of a Java HashMap."""
     return hash_order((string_hash(name) for name in names), capacity)
 
 
 def table_order(ids: Iterable[int]) -> list[int]:
-    """Return the positions of node ids in a timeline hash table's order: by slot, newest first."""
+    """Return the positions of node ids in the iteration order of Kafka's TimelineHashMap."""
     keys = list(ids)
     size = 2
     for count in range(len(keys)):

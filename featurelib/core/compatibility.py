@@ -53,7 +53,7 @@ FIRST_WITH_DIRECTORIES: Final = "3.7"  # the first release that registers log di
 
 
 class Admission(IntEnum):
-    """The outcome of a node's registration."""
+    """The outcome when a node registers."""
 
     ACCEPTED = 0
     REFUSED = 1  # the controller responds with an error; the node retries forever
@@ -63,7 +63,7 @@ class Admission(IntEnum):
 
 
 class Effect(IntEnum):
-    """The reaction of a node to a finalized level that it does not support, the worst last."""
+    """The reaction of a node to an unsupported finalized level; the worst comes last."""
 
     GOES_ON = 0
     BLIND = 1  # the node logs a fault and runs without following the metadata
@@ -72,7 +72,7 @@ class Effect(IntEnum):
 
 
 class Moment(StrEnum):
-    """The moment for which a node is compared with the finalized levels."""
+    """The moment at which a node is compared with the finalized levels: start or change."""
 
     NOW = "now"
     NEXT_START = "next_start"
@@ -81,7 +81,7 @@ class Moment(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Newcomer:
-    """A node that wants to register, and the checks that it makes first."""
+    """A node that wants to register, with the checks that it makes before."""
 
     node: Node
     protocol_version: str = ""  # inter.broker.protocol.version in ZooKeeper mode; "" = newer
@@ -90,7 +90,7 @@ class Newcomer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unfit:
-    """A feature whose finalized level a node does not support, and Kafka's message about it."""
+    """A feature whose finalized level a node does not support, with Kafka's message."""
 
     feature: str
     text: str
@@ -98,7 +98,7 @@ class Unfit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joined:
-    """The result of a registration; `code` and `message` are the controller's response or log."""
+    """The result of a registration. `code`, `message`: the controller's response or log."""
 
     entry: Admission
     code: int = 0
@@ -108,7 +108,7 @@ class Joined:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stopped:
-    """A node that stops or cannot register, and Kafka's log messages about each feature."""
+    """A node that stops or cannot register, with Kafka's log messages."""
 
     node: Node
     effect: Effect
@@ -118,7 +118,7 @@ class Stopped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _LevelsAndNode:
-    """The F finalized levels of a cluster, and the ranges of one node for these features."""
+    """The F finalized levels of a cluster, and one node's ranges of these features."""
 
     node: Node
     own: Dialect  # the dialect of the node's own generation
@@ -139,7 +139,7 @@ class _LevelsAndNode:
         return self.names.index(name)
 
     def at(self, levels: Mapping[str, Range]) -> _LevelsAndNode:
-        """Return these columns with other finalized levels: feature → (minimum, level)."""
+        """Return a copy with other finalized levels: feature → (minimum, level)."""
         minimum, level = _ends(levels, self.names)
         minimum = np.where(minimum == 0, level, minimum)
         return replace(self, level=level, minimum=minimum, stored=level != 0)
@@ -148,7 +148,7 @@ class _LevelsAndNode:
 def _levels_and_node(
     cluster: Cluster, node: Node, dialect: Dialect, extra: Collection[str] = ()
 ) -> _LevelsAndNode:
-    """Return `cluster`'s levels and `node`'s ranges; `extra`: further feature names."""
+    """Return the levels of `cluster` and the ranges of `node`. `extra`: further features."""
     mentioned = (METADATA_VERSION, KRAFT_VERSION, *extra, *cluster.finalized, *node.supported)
     names = tuple(dict.fromkeys(mentioned))
     minimum, level = _ends(cluster.finalized, names)
@@ -170,13 +170,13 @@ def _levels_and_node(
 
 
 def _ends(ranges: Mapping[str, Range], names: Sequence[str]) -> tuple[Levels, Levels]:
-    """Return minimum and maximum of these features [F]; 0 if not listed."""
+    """Return (minimums [F], maximums [F]) of the features `names`; 0 if not listed."""
     low, high = np.array([ranges.get(name, (0, 0)) for name in names], dtype=np.int32).T
     return low, high
 
 
 def _own_generation(node: Node, dialect: Dialect) -> Dialect:
-    """Return the dialect of a node's release, or the cluster's if it is unknown."""
+    """Return the dialect of the node's release; `dialect` if the release is unknown."""
     if dialect.mode == "any" or not node.release:
         return dialect
     try:
@@ -188,9 +188,8 @@ def _own_generation(node: Node, dialect: Dialect) -> Dialect:
 def range_refused(
     guard: Guard, minimum: Levels, level: Levels, low: Levels, high: Levels, silent: Flags
 ) -> Flags:
-    """Return a mask of the levels that a node with this guard does not support; shapes broadcast.
-    `silent`: the node does not list the feature, which counts as unsupported
-    (BrokerFeatures.hasIncompatibleFeatures)."""
+    """Return a mask of the levels that a node with this guard does not support. `silent`: the node
+    does not list the feature (BrokerFeatures.hasIncompatibleFeatures). Shapes broadcast."""
     lowest = minimum if guard is Guard.RANGE else level
     return range_unsupported_by_node(lowest, level, low, high, silent)
 
@@ -291,7 +290,7 @@ def _unfit_words(template: str, at: _LevelsAndNode, feature: int, **values: obje
 
 
 def _with_substitutes(cluster: Cluster, at: _LevelsAndNode, dialect: Dialect) -> _LevelsAndNode:
-    """Return the columns with the ranges that a controller assumes for absent features."""
+    """Return the columns with the ranges that a controller assumes for unlisted features."""
     code, (least, most) = at.code(METADATA_VERSION), dialect.registration.absent_metadata_version
     level, low, high, listed = at.level.copy(), at.low.copy(), at.high.copy(), at.lists.copy()
     if most > 0 and not listed[code]:
@@ -360,7 +359,7 @@ def _registration(cluster: Cluster, at: _LevelsAndNode, dialect: Dialect, tables
 
 
 def _refused_features(read: _LevelsAndNode, table: RegistrationTable) -> Flags:
-    """Return a mask [F] of features for which a controller in KRaft mode refuses a broker."""
+    """Return a mask [F] of the features for which a KRaft controller refuses a broker."""
     compared = np.ones(len(read.names), dtype=bool)
     if table.absence is Absence.SKIP:
         compared &= read.lists
@@ -370,14 +369,14 @@ def _refused_features(read: _LevelsAndNode, table: RegistrationTable) -> Flags:
 
 
 def _unfit_for_controller(at: _LevelsAndNode, dialect: Dialect, tables: Tables) -> Flags:
-    """Return a mask [F] of features for which a controller in ZooKeeper mode ignores a broker."""
+    """Return a mask [F] of the features for which a ZooKeeper-mode controller ignores a broker."""
     broker = replace(at.node, role=Role.BROKER)
     return _unfit(replace(at, node=broker, own=dialect, guarded=True), tables)
 
 
 def _order(cluster: Cluster, node: Node) -> list[str]:
-    """Return features in the order in which a controller checks a node: listed features,
-    metadata.version, then other finalized features in the order of a copied hash map."""
+    """Return the features in the order in which a controller checks a node: listed features,
+    metadata.version, then other finalized features."""
     names = (name for name, (_, level) in cluster.finalized.items() if level)
     finalized = sorted({METADATA_VERSION, KRAFT_VERSION, *names})
     size = 1 << int(len(finalized) / 0.75).bit_length()  # the capacity of Java's HashMap(Map)
@@ -388,7 +387,7 @@ def _order(cluster: Cluster, node: Node) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advertised:
-    """The ranges that each release's software advertises; 0-0 = not listed."""
+    """The ranges [L, F] that the software of L releases advertises; 0-0 = not listed."""
 
     releases: tuple[str, ...]
     names: tuple[str, ...]
@@ -397,8 +396,8 @@ class Advertised:
 
 
 def advertised(catalogue: Catalogue, names: Sequence[str], *, unstable: bool = False) -> Advertised:
-    """Return the ranges of `names` that each release advertises (KIP-584, ApiVersions; KIP-1022,
-    unstable.feature.versions.enable). A feature whose highest level is 0 is not listed."""
+    """Return the ranges of `names` that each release advertises (KIP-584, KIP-1022). Features with
+    maximum 0 are not listed."""
     tables, releases = catalogue.tables, tuple(software.release for software in catalogue.releases)
     codes = np.array([tables.feature_code(name) for name in names], dtype=np.int64)
     at = np.array([tables.release_code(release) for release in releases])[:, None], codes
@@ -413,8 +412,8 @@ def advertised(catalogue: Catalogue, names: Sequence[str], *, unstable: bool = F
 
 
 def misfits(levels: Levels, ranges: Advertised) -> Flags:
-    """Return a mask [R, L, F]: a node of release L does not support the finalized level [R, F]; 0 =
-    not finalized (KIP-584, Broker protections; ClusterControlManager.registerBroker)."""
+    """Return a mask [R, L, F]: nodes of release L do not support the finalized level [R, F]
+    (ClusterControlManager.registerBroker). Level 0 = not finalized."""
     level = levels[:, None, :]
     return incompatible_with_finalized(
         level, level, ranges.min_version[None], ranges.max_version[None]
@@ -423,7 +422,7 @@ def misfits(levels: Levels, ranges: Advertised) -> Flags:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """A release, and the features of one cluster that it does not support."""
+    """A release, and the features of one cluster that the release does not support."""
 
     release: str
     misfits: tuple[str, ...]  # incompatible features of production software
@@ -431,12 +430,12 @@ class Fit:
 
     @property
     def joins(self) -> bool:
-        """True if a node with production software can register now."""
+        """True if a node of the release can register without unstable features."""
         return not self.misfits
 
 
 def fits(levels: Mapping[str, int], catalogue: Catalogue) -> tuple[Fit, ...]:
-    """Return, for each release, the finalized levels that its software does not support."""
+    """Return per release the finalized levels that its software does not support."""
     names = sorted(levels)
     row = np.array([[levels[name] for name in names]], dtype=np.int32)
     stable, unstable = (
@@ -453,5 +452,5 @@ def fits(levels: Mapping[str, int], catalogue: Catalogue) -> tuple[Fit, ...]:
 
 
 def may_join(levels: Mapping[str, int], catalogue: Catalogue) -> tuple[str, ...]:
-    """Return the releases whose production software supports these levels, oldest first."""
+    """Return the releases whose production software supports all `levels`, oldest first."""
     return tuple(fit.release for fit in fits(levels, catalogue) if fit.joins)

@@ -37,7 +37,7 @@ class Absence(StrEnum):
 
 
 class Guard(StrEnum):
-    """The finalized values that a node compares with its own supported ranges."""
+    """The finalized values that a node compares with its supported ranges."""
 
     NOTHING = "nothing"
     LEVEL = "level"  # every finalized level
@@ -80,7 +80,7 @@ class ProtectionTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElectionTable:
-    """The writes of a newly elected controller to the `/feature` znode (KafkaController)."""
+    """The writes of a new controller to the `/feature` znode (KafkaController, ZooKeeper mode)."""
 
     system_from: str = ""  # inter.broker.protocol.version; "" = there is no `/feature` znode
     schema_2_from: str = ""  # inter.broker.protocol.version; "" = always schema 1
@@ -88,8 +88,8 @@ class ElectionTable:
 
 
 def is_before(version: str, first: str) -> bool:
-    """Return true if a release or inter.broker.protocol.version (`2.6`, `2.7-IV2`) is older than
-    release `first`; false if unknown. Source: MetadataVersion.isLessThan, by releases."""
+    """Return true if a release or protocol version (`2.6`, `2.7-IV2`) is older than `first`; false
+    if unknown."""
     number = release_number(version)
     return bool(number and first) and number < release_number(first)
 
@@ -112,7 +112,7 @@ GENERATIONS = (
 
 
 class Asks(StrEnum):
-    """The nodes whose ranges a rule reads."""
+    """The nodes whose ranges a rule checks."""
 
     EVERYONE = "everyone"  # every known node, also fenced and unreachable nodes
     LOCAL_CONTROLLER = "local_controller"  # the active controller, or the broker in that role
@@ -128,7 +128,7 @@ class Asks(StrEnum):
 
 
 class WalkOrder(StrEnum):
-    """The order in which a controller checks nodes, so that the first offender is Kafka's."""
+    """The order in which a controller checks nodes; it decides which node a message names."""
 
     NONE = "none"
     HASH = "hash"  # java.util.HashMap
@@ -139,7 +139,7 @@ class WalkOrder(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleRow:
-    """A dialect's row: a rule, the updates and nodes that it covers, and the response."""
+    """A row of a dialect: a rule, the updates and nodes it covers, error code and message."""
 
     rule: Rule
     where: tuple[Rule, ...]
@@ -154,13 +154,13 @@ class RuleRow:
 
     @property
     def code(self) -> str:
-        """The finding's stable code: the name of the rule."""
+        """The stable finding code: the name of the rule."""
         return self.rule.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capability:
-    """The behaviour of a generation of controllers besides refusals; see docs/dialects.md."""
+    """The behaviour of a generation of controllers, except its rules (docs/dialects.md)."""
 
     wire_versions: tuple[int, ...] = ()
     atomic: bool = False  # one invalid update rejects the whole request
@@ -190,7 +190,7 @@ class Capability:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Text:
-    """The messages of a generation of controllers besides the messages of its rules."""
+    """The messages of a generation of controllers, except those of its rules."""
 
     good_result: str | None = None
     good_top: str | None = None
@@ -200,7 +200,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """The rules and responses of a generation of controllers, or of the strict policy."""
+    """The rules, messages and behaviour of a generation of controllers, or of the strict policy."""
 
     name: str
     title: str
@@ -216,19 +216,19 @@ class Dialect:
 
     @property
     def judges_by(self) -> tuple[object, ...]:
-        """The parts that decide verdicts: dialects with equal parts give equal verdicts."""
+        """The parts of the dialect that decide verdicts; equal parts give equal verdicts."""
         rows = ((row.code, row.where, row.asks, row.absence) for row in self.rules)
         return (self.can, *rows)
 
     @property
     def in_audits(self) -> Dialect:
-        """The dialect without the rules that an audit skips (see each row's `not_in_audits`)."""
+        """The dialect without the rules that an audit skips (key `not_in_audits`)."""
         return replace(self, rules=tuple(row for row in self.rules if not row.not_in_audits))
 
 
 @cache
 def load(name: str) -> Dialect:
-    """Return the compiled dialect `name`. Raises KeyError or ValueError for an invalid table."""
+    """Load the dialect `name`. Raises KeyError or ValueError if its table is invalid."""
     path = resources.files(__package__).joinpath("dialects", f"{name}.toml")
     table = tomllib.loads(path.read_text(encoding="utf-8"))
     text = dict(table.get("text", {}))
@@ -253,8 +253,8 @@ def load(name: str) -> Dialect:
 
 @cache
 def generation_of(release: str, mode: str, default: str | None = None) -> str:
-    """Return the dialect of controllers of `release` (`4.1` or `4.1.2`) in `mode`. If no dialect is
-    known, return `default`, or raise KeyError without a default."""
+    """Return the dialect of controllers of `release`, such as `4.1` or `4.1.2`. `default`: the
+    result for an unknown release; without it KeyError is raised."""
     for name in GENERATIONS:
         if name.startswith(mode) and release_line(release) in load(name).releases:
             return name
@@ -264,7 +264,7 @@ def generation_of(release: str, mode: str, default: str | None = None) -> str:
 
 
 def zookeeper_releases() -> list[str]:
-    """Return the releases of ZooKeeper mode whose responses are known."""
+    """Return the ZooKeeper-mode releases with a known dialect."""
     return [name for d in map(load, GENERATIONS) if d.mode == "zk" for name in d.releases]
 
 
@@ -272,14 +272,14 @@ T = TypeVar("T", Capability, Text, RegistrationTable, ProtectionTable, ElectionT
 
 
 def _fill(into: type[T], table: dict[str, object]) -> T:
-    """Return a dataclass filled from a TOML table; an unknown key raises KeyError."""
+    """Return a dataclass with the values of a TOML table. Raises KeyError for an unknown key."""
     if unknown := sorted(set(table) - {field.name for field in fields(into)}):
         raise KeyError(f"{into.__name__.lower()} has no {', '.join(unknown)}")
     return msgspec.convert(table, into)
 
 
 class _Row(msgspec.Struct, kw_only=True):
-    """A row as written in TOML; an omitted code or message is that of its table."""
+    """A row of a dialect as written in TOML. Omitted code and messages come from the table."""
 
     rule: str
     where: tuple[str, ...] = ()
@@ -330,8 +330,8 @@ def _compile(
 
 
 def _check_columns(rule: Rule, scopes: Iterable[Rule], *, asks: bool, on_request: bool) -> None:
-    """Raise KeyError for a row that the engine could not evaluate: a column is missing, or a rule
-    about ranges names no nodes."""
+    """Raise KeyError for a row that cannot be evaluated: a column is missing, or a rule about
+    ranges lacks `asks`."""
     if asks != (rule.about_nodes or rule.about_groups):
         raise KeyError(
             f"rule {rule.name} looks at nodes, its row does not say whom it asks"
@@ -377,8 +377,8 @@ def possible_releases(
 
 
 def _by_metadata_version(newest: Levels, tables: Tables) -> Flags:
-    """Return a mask of releases whose newest metadata.version, stable or not, contains or is next
-    below each of `newest`."""
+    """Return a mask of the releases that may have `newest` as metadata.version: it is a level of
+    the release, or directly above."""
     is_release = np.array([name != ANY for name in tables.releases])
     stable, unstable = tables.newest_stable[:, 0], tables.newest_unstable[:, 0]
     inside = (stable <= newest[:, None]) & (newest[:, None] <= unstable) & is_release

@@ -37,7 +37,7 @@ from featurelib.model import Move, Plan, Step
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """The input of a downgrade: metadata.version, node ranges and other levels of R clusters."""
+    """The input for downgrades: metadata.version, common range and other levels of R clusters."""
 
     level: Levels  # [R] the finalized metadata.version
     min_version: Levels  # [R] the highest minimum of all nodes
@@ -46,15 +46,15 @@ class Position:
     stores: Flags  # [R] true if another feature is finalized, also a feature that the tables lack
 
     def at(self, rows: Ints) -> Position:
-        """Return these columns for the clusters at `rows`."""
+        """Return the rows `rows` of these columns."""
         return Position(**{part.name: getattr(self, part.name)[rows] for part in fields(self)})
 
 
 def position(
     clusters: Sequence[tuple[Mapping[str, int], Iterable[Range]]], catalogue: Catalogue
 ) -> Position:
-    """Return the position of clusters from (finalized levels, the nodes' ranges of
-    metadata.version); the ranges include fenced, stopped and unreachable nodes."""
+    """Return the downgrade input of clusters, given as (finalized levels, metadata.version ranges
+    of all nodes). Include fenced, stopped and unreachable nodes."""
     rows = []
     for levels, supported in clusters:
         level = levels.get(METADATA_VERSION, SILENT_METADATA_VERSION)
@@ -77,7 +77,7 @@ def position(
 
 def _needed_by_others(tables: Tables, release: int, at: Position) -> Levels:
     """Return [R] the metadata.version that the other finalized levels need, by the software of one
-    release; every level needs a metadata.version that can store it (KIP-1022)."""
+    release (KIP-1022)."""
     needed = np.where(at.stores, FEATURE_RECORDS_FROM, 0).astype(np.int32)
     for code, feature, level, other, least in tables.dependencies.tolist():
         if (code, other) == (release, 0):  # metadata.version is the first feature
@@ -108,8 +108,8 @@ def _refused(tables: Tables, release: int, at: Position, needed: Levels, can: Ca
 
 
 def floors(tables: Tables, release: int, at: Position, capability: Capability) -> Levels:
-    """Return [R] the lowest metadata.version of a lossless downgrade: the present one if no
-    downgrade is possible, -1 if `release` does not know the present one."""
+    """Return [R] the lowest metadata.version of a lossless downgrade: the present one if none is
+    possible, -1 if `release` does not know it."""
     needed = _needed_by_others(tables, release, at)
     level = np.arange(tables.width, dtype=np.int32)
     free = ~_refused(tables, release, at, needed, capability) & (level < at.level[:, None])
@@ -120,9 +120,8 @@ def floors(tables: Tables, release: int, at: Position, capability: Capability) -
 
 
 def no_returns(tables: Tables, release: int, at: Position, target: Ints, can: Capability) -> Levels:
-    """Return [R] the first metadata.version of the upgrade to `target` from which no downgrade to
-    the present one is possible; -1 = there is none. Levels that `release` does not know are skipped
-    (KIP-778, Downgrades)."""
+    """Return [R] the first metadata.version of an upgrade to `target` that cannot be downgraded to
+    the present one; -1 if every level can (KIP-778, Downgrades)."""
     levels = np.arange(tables.width, dtype=np.int32)
     steps = (at.level[:, None] < levels) & (levels <= target[:, None])
     steps &= tables.level_known[release, 0]
@@ -151,8 +150,8 @@ class WaysBack:
 def of_metadata_version(
     at: Position, target: Ints, judges: Iterable[tuple[str, str, Ints]], tables: Tables
 ) -> WaysBack:
-    """Return the downgrades of metadata.version by the strictest of `judges`: (dialect, release,
-    rows that they judge). In ZooKeeper mode metadata.version has no meaning."""
+    """Return the possible downgrades of metadata.version. `judges`: (dialect, release, rows to
+    judge); the strictest result counts."""
     unknown = np.full(len(at.level), NOT_HERE)
     downgrades = WaysBack(floor=unknown, no_return=unknown.copy())
     for dialect, release, rows in judges:
@@ -174,8 +173,8 @@ def of_metadata_version(
 
 
 def of_other_feature(catalogue: Catalogue, feature: str, current: Ints, target: Ints) -> WaysBack:
-    """Return the downgrade of another feature than metadata.version. An irreversible level has no
-    downgrade; the downgrade of a feature without a catalogue row is unknown."""
+    """Return the possible downgrades of a feature other than metadata.version; unknown if the
+    catalogue lacks the feature."""
     is_known = feature in catalogue.features
     floor = np.full(len(current), 0 if is_known else NOT_HERE)
     no_return = np.full(len(current), NOT_HERE)
@@ -222,8 +221,8 @@ class Return:
 
 
 def returns_of(plans: Sequence[Plan], catalogue: Catalogue) -> list[tuple[Return, ...]]:
-    """Return the downgrades after each plan: of its features and metadata.version, sorted by name.
-    Equal plans are judged once, because a fleet has few different plans."""
+    """Return, per plan, the possible downgrades afterwards: of its features and of
+    metadata.version, sorted by name."""
     plan_keys = [
         (p.steps, frozenset(p.requirements.levels.items()), frozenset(_ends(p)), p.own_dialects)
         for p in plans
@@ -251,7 +250,7 @@ def _returns_of(plans: Sequence[Plan], catalogue: Catalogue) -> Iterator[tuple[R
 
 
 def levels_after(levels: Mapping[str, int], steps: Iterable[Step]) -> dict[str, int]:
-    """Return the finalized levels after these steps: feature → level."""
+    """Return feature → finalized level after these steps."""
     sent = {update.feature: update.to_level for step in steps for update in step.updates}
     return {name: level for name, level in {**levels, **sent}.items() if level}
 
@@ -259,8 +258,8 @@ def levels_after(levels: Mapping[str, int], steps: Iterable[Step]) -> dict[str, 
 def lowest_metadata(
     plans: Sequence[tuple[Plan, Mapping[str, int]]], catalogue: Catalogue
 ) -> list[int]:
-    """Return the lowest metadata.version of a lossless downgrade from these levels, by the nodes of
-    each plan. Of several dialects the highest result counts; -1 = no level is finalized."""
+    """Return, per plan, the lowest metadata.version of a lossless downgrade from the given levels;
+    -1 if no level is finalized. The strictest dialect counts."""
     at = position([(levels, _ends(plan)) for plan, levels in plans], catalogue)
     rows = [i for i, (_, levels) in enumerate(plans) if METADATA_VERSION in levels]
     judges = _judges([plan for plan, _ in plans], rows)
@@ -271,8 +270,8 @@ def lowest_metadata(
 
 
 def _points(moved: Sequence[tuple[Plan, Move]], catalogue: Catalogue) -> list[int]:
-    """Return, for each update of a plan, the first level of its upgrade without a lossless
-    downgrade to the present level, by the strictest of the plan's dialects; -1 = there is none."""
+    """Return, per update, the first level that cannot be downgraded to the present level without
+    loss; -1 if every level can. The strictest dialect counts."""
     # Other features may change in the same request, so their dependencies block no downgrade.
     present = [({METADATA_VERSION: update.from_level}, _ends(plan)) for plan, update in moved]
     rows = [i for i, (_, update) in enumerate(moved) if update.feature == METADATA_VERSION]
@@ -289,13 +288,13 @@ def _points(moved: Sequence[tuple[Plan, Move]], catalogue: Catalogue) -> list[in
 
 
 def _ends(plan: Plan) -> list[Range]:
-    """Return the ranges of metadata.version of a plan's nodes."""
+    """Return the metadata.version ranges of the nodes in a plan."""
     silent = SILENT_METADATA_VERSION, SILENT_METADATA_VERSION
     return [group.ranges.get(METADATA_VERSION, silent) for group in plan.requirements.nodes]
 
 
 def _judges(plans: Sequence[Plan], rows: Iterable[int]) -> list[tuple[str, str, Ints]]:
-    """Return (dialect, ANY, plan rows) for each dialect that a plan's controllers may use."""
+    """Return (dialect, ANY, rows of its plans) for each dialect that controllers may use."""
     speaking: dict[str, list[int]] = defaultdict(list)
     for row in rows:
         for name in plans[row].own_dialects or (STRICT,):

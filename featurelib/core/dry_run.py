@@ -31,7 +31,7 @@ _RECORD_ONLY = ("record", "ignored_record")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tried:
-    """The refusals of a request, and the cluster after the request."""
+    """The refusals of a request, and the state of the cluster afterwards."""
 
     refusals: tuple[Reason, ...]
     after: Cluster
@@ -39,7 +39,7 @@ class Tried:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
-    """A controller's reply, the final state of the cluster, and all violated rules."""
+    """A controller's reply, the state of the cluster afterwards, and all violated rules."""
 
     reply: Reply
     after: Cluster
@@ -99,18 +99,18 @@ def try_requests(
 
 
 def refusals_by(cases: Sequence[Case], dialect: Dialect, tables: Tables) -> list[list[Reason]]:
-    """Return the refusals of each (cluster, request) case by one dialect or policy."""
+    """Return the refusals of each (cluster, request) pair by one dialect or policy."""
     return JudgedRequests(build(cases, dialect, tables), dialect, tables).refusals()
 
 
 def refused_by(cases: Sequence[Case], dialect: Dialect, tables: Tables) -> list[frozenset[str]]:
-    """Return the codes of all rules of one dialect or policy that refuse each request."""
+    """Return, per (cluster, request) pair, the codes of the rules that refuse the request."""
     return [frozenset(reason.code for reason in row) for row in refusals_by(cases, dialect, tables)]
 
 
 def _registering(before: Cluster, after: Cluster, dialect: Dialect) -> tuple[Node, ...]:
-    """Return the nodes after an update of metadata.version: from a certain level on, running
-    controllers register by themselves (KIP-919, ControllerRegistrationManager)."""
+    """Return the nodes after an update of metadata.version. From a certain level on, running
+    controllers register by themselves (KIP-919)."""
     first = dialect.can.controllers_register_from
     began = [first > 0 and cluster.level(METADATA_VERSION) >= first for cluster in (before, after)]
     if began != [False, True]:
@@ -177,8 +177,8 @@ def judge_again(
 
 
 def who_may_lead(cluster: Cluster, mode: str) -> tuple[Cluster, ...]:
-    """Return the cluster once for each node that may be the active controller: the known one,
-    otherwise every controller; in ZooKeeper mode, or if no controller is known, every broker."""
+    """Return a copy of the cluster for each node that may be the active controller: the known one,
+    else every controller, else every broker."""
     controllers = [node for node in cluster.nodes if node.role is Role.CONTROLLER]
     may_lead = controllers if controllers and mode != "zk" else cluster.nodes
     ids = sorted(node.node_id for node in may_lead)
@@ -188,14 +188,15 @@ def who_may_lead(cluster: Cluster, mode: str) -> tuple[Cluster, ...]:
 
 
 def dialect_of(release: str, mode: str, catalogue: Catalogue) -> Dialect:
-    """Return the dialect of controllers of `release`; the newest dialect for a newer release."""
+    """Return the dialect of controllers of `release`. A newer release than all known ones gets the
+    newest dialect."""
     release_name = catalogue.release_named(release)
     base_release = catalogue.of(release_name).based_on if release_name else release
     return load(generation_of(base_release, mode, GENERATIONS[-1]))
 
 
 def request_of(step: Step, own: Dialect, *, validate_only: bool = False) -> Request:
-    """Return a step as a request in the newest version of `own` whose response has results."""
+    """Return the request of a step, in the newest version of `own` whose response has results."""
     capability = own.can
     version = max((v for v in capability.wire_versions if v <= capability.results_up_to), default=1)
     return Request(

@@ -30,7 +30,7 @@ Entries = tuple[tuple[str, int, int], ...]  # (name, minimum, level), sorted by 
 
 
 class Generation(StrEnum):
-    """A generation of brokers that read the znode and react to it alike."""
+    """A generation of brokers that read the znode, and react to it, in one way."""
 
     ZK_2_7 = "zk-2.7"  # 2.7 to 3.2, measured with 2.8.2
     ZK_3_3 = "zk-3.3"  # 3.3 to 3.8, measured with 3.3.2; see wrong_type in the toml
@@ -38,7 +38,7 @@ class Generation(StrEnum):
 
 
 class ZnodeReading(StrEnum):
-    """The result when a broker reads the text of the `/feature` znode."""
+    """The result of reading the text of the `/feature` znode."""
 
     ACCEPTED = "accepted"
     DISABLED = "disabled"  # status 0: the text is readable, its features are ignored
@@ -121,7 +121,7 @@ def _status(members: dict[str, object]) -> int:
 
 
 def _entries(members: dict[str, object]) -> dict[str, dict[str, int]]:
-    """Return feature → key → 32-bit number; even an unknown key must have a number."""
+    """Return feature → key → 32-bit number. Also checks that unknown keys have a number."""
     features = members.get("features", _MISSING)
     if features is None or features is _MISSING:
         raise _RefusedTextError("features", "an object", _show(features))
@@ -137,14 +137,14 @@ def _entries(members: dict[str, object]) -> dict[str, dict[str, int]]:
 
 
 def _range_2_7(name: str, entry: dict[str, int]) -> tuple[int, int]:
-    """Return minimum and level as 2.7 reads them: cut to 16 bits, then checked."""
+    """Return (minimum, level) as Kafka 2.7 reads an entry: cut to 16 bits, then checked."""
     shorts = {key: _as_int16(number) for key, number in entry.items()}
     least = _bounded(name, shorts, "min_version_level", 1)
     return least, _bounded(name, shorts, "max_version_level", least)
 
 
 def _range_3_3(name: str, entry: dict[str, int], version: int) -> tuple[int, int]:
-    """Return the level twice, as 3.3 reads it: first checked, then cut to 16 bits, so that 32768 is
+    """Return (level, level) as Kafka 3.3 reads an entry: checked, then cut to 16 bits. 32768 is
     accepted and becomes -32768."""
     least = _bounded(name, entry, "min_version_level", 1) if version == 1 else 1
     level = _as_int16(_bounded(name, entry, "max_version_level", least))
@@ -179,7 +179,7 @@ def _as_object(value: object, path: str) -> dict[str, object]:
 
 
 def _show(value: object) -> str:
-    """Return a stored value as short, escaped text, because the value may contain anything."""
+    """Return a stored value as short, escaped text."""
     if isinstance(value, dict | list):
         return "an object" if isinstance(value, dict) else "an array"
     text = "nothing" if value is _MISSING else json.dumps(value)
@@ -213,7 +213,7 @@ def _parse(text: str) -> object:
 
 
 def _runs_on(document: object, follower: str) -> bool:
-    """Return true if a top-level number or word is part of a longer one, as in 01 or nullx."""
+    """Return true if a top-level number or word is part of a longer one (01, nullx)."""
     if isinstance(document, dict | list | str):
         return False
     if document is None or isinstance(document, bool):
@@ -235,7 +235,8 @@ _JSON: Final = json.JSONDecoder(
 
 
 class Behaviour(TypedDict):
-    """The behaviour of some generations of brokers for a reading: a row of features_znode.toml."""
+    """The behaviour of broker generations for one reading of the znode: a row of
+    features_znode.toml."""
 
     reading: ZnodeReading
     generations: list[Generation]
@@ -257,18 +258,18 @@ def behaviour_row(reading: ZnodeReading, generation: Generation) -> Behaviour:
 
 
 def behaviour(reading: ZnodeReading, generation: Generation) -> str:
-    """Return the reaction of a generation's brokers to such a znode, for operators."""
+    """Return a text for operators: how brokers of a generation react to such a znode."""
     return behaviour_row(reading, generation)["text"]
 
 
 def behaviour_anywhere(reading: ZnodeReading) -> str:
-    """Return a short text about the behaviour of all generations with such a znode, by release."""
+    """Return a short text about how brokers of all releases react to such a znode."""
     rows = [row for row in BEHAVIOURS if row["reading"] == reading]
     return "; ".join(f"{row['releases']}: {row['brief']}" for row in rows) + "."
 
 
 class ZnodeChange(StrEnum):
-    """The effect of a controller election on the `/feature` znode."""
+    """The change that the election of a controller makes to the `/feature` znode."""
 
     CREATED = "created"  # the znode's data version becomes 0
     REWRITTEN = "rewritten"  # the znode's data version grows by one
@@ -300,7 +301,7 @@ class ZnodeContent:
 
     @property
     def text(self) -> str:
-        """The JSON that a controller writes; compare its content, never its bytes."""
+        """The JSON that a controller writes. Kafka may order the keys differently."""
         features = {name: {"max_version_level": level} for name, _, level in self.levels}
         for name, low, _ in self.levels if self.schema_version == 1 else ():
             features[name]["min_version_level"] = low
@@ -310,7 +311,7 @@ class ZnodeContent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElectionResult:
-    """The consequences for the `/feature` znode if one broker is elected controller."""
+    """The consequences for the `/feature` znode if one broker becomes controller."""
 
     change: ZnodeChange
     reasons: tuple[ZnodeReason, ...] = ()
@@ -321,7 +322,7 @@ class ElectionResult:
     unfit: tuple[str, ...] = ()  # features that this broker does not support
 
     def version(self, before: int | None) -> int | None:
-        """Return the znode's data version (epoch) after the election; `before` None = no znode."""
+        """Return the znode's data version after the election. `before` None = no znode existed."""
         if self.change is ZnodeChange.CREATED:
             return 0
         return before + 1 if before is not None and self.change is ZnodeChange.REWRITTEN else before
@@ -362,7 +363,7 @@ def elect(
 
 
 def unfit_for(foreseen: ElectionResult, text: str, names: tuple[str, ...]) -> ElectionResult:
-    """Return the election result of a broker that lacks the features `names` of the znode."""
+    """Return the election result of a broker that does not support the features `names`."""
     return ElectionResult(
         change=ZnodeChange.NOBODY,
         reasons=(ZnodeReason.INCOMPATIBLE,),
@@ -373,7 +374,7 @@ def unfit_for(foreseen: ElectionResult, text: str, names: tuple[str, ...]) -> El
 
 
 def incompatible(levels: Entries, supported: Features, dialect: Dialect) -> tuple[str, ...]:
-    """Return the features of an enabled znode that make a broker with these ranges stop."""
+    """Return the features in an enabled znode that a broker with these ranges lacks."""
     rows = [(low, level, *supported.get(name, (0, 0))) for name, low, level in levels]
     minimum, level, low, high = np.array(rows, dtype=np.int32).reshape(-1, 4).T
     silent = np.array([name not in supported for name, _, _ in levels], dtype=bool)
@@ -411,5 +412,5 @@ def _rewrite(
 
 
 def knows(dialect: Dialect, protocol_version: str) -> bool:
-    """Return true if any release of a dialect can start with this protocol version."""
+    """Return true if any release of the dialect can run with this inter.broker.protocol.version."""
     return any(not is_before(release, protocol_version) for release in dialect.releases)

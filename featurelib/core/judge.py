@@ -47,7 +47,7 @@ from featurelib.feature import UpgradeType
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offences:
-    """The refusals of a batch: every rule for every update; K rules in order, U updates."""
+    """The refusals of a batch: K rules, in order, for U updates."""
 
     offends: Flags  # [K, U] true if the update violates the rule
     named: Ints  # [K, U] the pair of the first offending node; -1 = the rule names no node
@@ -56,14 +56,14 @@ class Offences:
 
     @property
     def first(self) -> Ints:
-        """The first violated rule of each update [U]; -1 = no rule is violated."""
+        """The first violated rule of each update [U]; -1 if none is violated."""
         mask = self.offends.any(axis=0)
         return np.where(mask, self.offends.argmax(axis=0), NOT_HERE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consequences:
-    """The effects of each request and update on its cluster."""
+    """The effects of each request and update on the cluster."""
 
     failed_by: Ints  # [R] the update that refuses the whole request; -1 = no update does
     applied: Flags  # [U] update and request are accepted, and the request does not only validate
@@ -76,7 +76,7 @@ class Consequences:
 
 
 def judge(batch: Batch, dialect: Dialect, tables: Tables) -> Offences:
-    """Return the refusals of every update of `batch` by `dialect`."""
+    """Judge every update of `batch` by `dialect`; return the refusals."""
     columns = UpdateColumns(batch, dialect.can, tables)
     offends = np.zeros((len(dialect.rules), len(columns.level)), dtype=bool)
     named = np.full(offends.shape, NOT_HERE)
@@ -89,7 +89,7 @@ def judge(batch: Batch, dialect: Dialect, tables: Tables) -> Offences:
 
 
 def _ask(row: RuleRow, columns: UpdateColumns, batch: Batch) -> tuple[Mask, Ints | int]:
-    """Return the updates [U] that violate the rule in `row`, and their first offending pairs."""
+    """Return (mask [U] of updates that violate the rule in `row`, first offending pair of each)."""
     if row.asks is None:
         return _scoped(row, row.rule.ask(columns), columns), NOT_HERE
     if row.rule.about_nodes:
@@ -105,7 +105,7 @@ def _ask(row: RuleRow, columns: UpdateColumns, batch: Batch) -> tuple[Mask, Ints
 
 
 def _scoped(row: RuleRow, mask: Mask, columns: UpdateColumns, update: Ints | None = None) -> Mask:
-    """Return `mask` limited to the scopes of `row`; `update`: the update of each row."""
+    """Return `mask` limited to the scopes of `row`. `update`: of each entry in `mask`."""
     for scope in row.where:
         in_scope = scope.ask(columns)
         mask = mask & (in_scope if update is None else in_scope[update])
@@ -113,7 +113,7 @@ def _scoped(row: RuleRow, mask: Mask, columns: UpdateColumns, update: Ints | Non
 
 
 def _first_pair(nodes: NodeColumns, mask: Mask) -> Ints:
-    """Return [U] the first offending pair of each update; -1 = no pair offends."""
+    """Return [U] the first offending pair of each update; -1 without offending pair."""
     first_pairs = np.full(len(nodes.size), NOT_HERE)
     at = np.flatnonzero(mask)[::-1]  # backwards, so that the first pair overwrites later pairs
     first_pairs[nodes.update[at]] = nodes.pair[at]
@@ -121,8 +121,7 @@ def _first_pair(nodes: NodeColumns, mask: Mask) -> Ints:
 
 
 def offending_pairs(offences: Offences, batch: Batch, row: RuleRow) -> tuple[Ints, Ints]:
-    """Return every offending (update, pair) of `row`, a rule that checks nodes: the pair does not
-    support the update's level, or never registered."""
+    """Return (update, pair) for every pair that violates `row`, a rule about nodes."""
     assert row.asks is not None
     nodes = NodeColumns(offences.columns, batch, row.asks, row.absence)
     mask = row.rule.ask(nodes) if row.rule.about_nodes else ~nodes.group.registered[nodes.pair]
@@ -131,7 +130,7 @@ def offending_pairs(offences: Offences, batch: Batch, row: RuleRow) -> tuple[Int
 
 
 def decide(batch: Batch, dialect: Dialect, offences: Offences) -> Consequences:
-    """Return the controller's writes and failures that follow from the refusals."""
+    """Return the controller's writes and failures, given the refusals."""
     capability, updates, state, columns = dialect.can, batch.updates, batch.state, offences.columns
     request, passed = updates.request, offences.first == NOT_HERE
     failed_by = np.full(batch.requests, NOT_HERE)
@@ -175,7 +174,7 @@ def decide(batch: Batch, dialect: Dialect, offences: Offences) -> Consequences:
 def _levels_after(
     batch: Batch, capability: Capability, columns: UpdateColumns, moved: Flags
 ) -> tuple[Levels, Levels]:
-    """Return the levels and minimum levels that nodes report in the end."""
+    """Return (levels, minimum levels) that nodes finally report."""
     updates, state, mask = batch.updates, batch.state, batch.having(moved)
     after, after_min = state.finalized.copy(), state.minimum.copy()
     if capability.judges == "cached":

@@ -27,7 +27,7 @@ from featurelib.core.dialect import Asks
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nodes:
-    """The columns of all brokers and controllers, [N]; the nodes of a cluster lie together."""
+    """The columns of all brokers and controllers, [N]. Nodes of one cluster are adjacent."""
 
     cluster: Ints  # the position of the node's cluster or request
     node_id: Ints
@@ -67,8 +67,8 @@ def are_asked(nodes: Nodes, asks: Asks) -> Flags:
 
 
 def are_walked(nodes: Nodes, asks: Asks) -> Flags:
-    """Return a mask of the nodes over which a controller iterates for `asks`. It skips some of
-    these nodes, such as itself, but the order depends on the size of the whole table."""
+    """Return a mask of the nodes over which a controller iterates for `asks`, including nodes that
+    it then skips. Their number decides the order."""
     match asks:
         case Asks.REACHABLE_CONTROLLERS:
             return nodes.controller & nodes.voter

@@ -38,26 +38,26 @@ FINAL_ERRORS = frozenset({31, 35, 42, 95})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """The response to a request. `reply` None = the response was lost, or no request was `sent`."""
+    """The response to a request. `reply`: None if it was lost or the request was not sent."""
 
     reply: Reply | None = None
     sent: bool = True
     why: str = ""  # the reason for a missing reply
 
     def of(self, feature: str) -> tuple[int | None, str | None]:
-        """Return code and message of the response about one update; (None, None) = no response."""
+        """Return (code, message) of the response for an update; (None, reason) without one."""
         return self.reply.of(feature) if self.reply else (None, self.why or None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelsSeen:
-    """The present finalized levels. `unknown`: features whose level no trusted source reports."""
+    """The present finalized levels. `unknown`: the features that no trusted source reports."""
 
     levels: Mapping[str, int]
     unknown: frozenset[str] = frozenset()
 
     def level(self, feature: str) -> int | None:
-        """Return the present level of a feature; 0 if not finalized, None if unknown."""
+        """Return the present level of a feature: 0 if not finalized, None if unknown."""
         return None if feature in self.unknown else self.levels.get(feature, 0)
 
 
@@ -74,9 +74,8 @@ class MoveOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepOutcome:
-    """The outcome of one request. `late`: the nodes that do not report the new levels yet. `proof`:
-    why no update can still be applied. `unproven`: why some update may still be applied. "" = this
-    did not decide the outcome."""
+    """The outcome of one request. `late`: nodes that do not yet report the new levels. `proof`: why
+    the request cannot be applied later; `unproven`: why it still could be; "" = did not matter."""
 
     position: int
     updates: tuple[MoveOutcome, ...]
@@ -87,7 +86,7 @@ class StepOutcome:
 
     @property
     def fate(self) -> Fate:
-        """The outcome of the whole request, from the outcomes of its updates."""
+        """The outcome of the whole request, derived from its updates."""
         fates = {outcome.fate for outcome in self.updates}
         if Fate.UNKNOWN in fates:
             return Fate.UNKNOWN
@@ -138,13 +137,13 @@ def _fate(move: Move, step: Step, delivery: Delivery, level: int | None, *, prov
 
 
 def may_have_leaked(move: Move, step: Step) -> bool:
-    """Return true for a kraft.version update in a request of several updates: from 4.1 on it is
-    applied even if the rest is refused, and is visible a moment later (KAFKA-16538)."""
+    """Return true if the update may be applied although its request is refused: kraft.version in a
+    request with several updates, Kafka 4.1 and later (KAFKA-16538)."""
     return move.feature == KRAFT_VERSION and len(step.updates) > 1
 
 
 def refused(step: Step, position: int, reply: Reply) -> StepOutcome:
-    """Return the outcome of a request that the controller refused to validate."""
+    """Return the outcome of a request that the controller refused when it only validated."""
     answers = [(move, *reply.of(move.feature)) for move in step.updates]
     return StepOutcome(
         position=position,
@@ -162,7 +161,7 @@ def refused(step: Step, position: int, reply: Reply) -> StepOutcome:
 
 
 class EndingKind(StrEnum):
-    """The end of a run of a plan. A plan that is only partly applied is never called applied."""
+    """The ways in which an `apply` ends. A partly applied plan is never called applied."""
 
     APPLIED = "applied"  # every level is finalized, and every node reports it
     NOTHING_TO_DO = "nothing to do"  # every level was finalized before; no request was sent
@@ -181,8 +180,8 @@ class EndingKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """The result of one `apply`, and the reasons for its end. `steps`: the steps of this call;
-    `before`: the number of steps that earlier calls applied."""
+    """The result of one `apply`. `steps`: the steps of this call; `before`: the number of steps
+    applied earlier."""
 
     kind: EndingKind
     cluster: str
@@ -194,14 +193,14 @@ class Ending:
 
     @property
     def applied(self) -> int:
-        """The number of the plan's steps that this or an earlier call applied."""
+        """The number of steps of the plan that are applied, by this or an earlier call."""
         return self.before + sum(step.fate is Fate.APPLIED for step in self.steps)
 
 
 def kind_of(
     steps: tuple[StepOutcome, ...], *, before: int, total: int, reasons: tuple[str, ...]
 ) -> EndingKind:
-    """Return how a run that sent `steps` ended."""
+    """Return the ending of a run that sent `steps`."""
     fates = [step.fate for step in steps]
     is_complete = before + fates.count(Fate.APPLIED) == total
     if Fate.UNKNOWN in fates:

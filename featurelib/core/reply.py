@@ -39,14 +39,14 @@ class Result:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """An UpdateFeatures response; `results` None = the protocol version has no results."""
+    """An UpdateFeatures response. `results`: None in protocol versions without results."""
 
     code: int
     message: str | None
     results: tuple[Result, ...] | None
 
     def of(self, feature: str) -> tuple[int | None, str | None]:
-        """Return code and message of one update; an error of the request counts for each."""
+        """Return (code, message) of an update. An error of the request counts for all updates."""
         if self.code != NO_ERROR:
             return self.code, self.message
         if not self.results:  # version 2 has no results on success
@@ -60,12 +60,12 @@ class Reply:
         return all(code == NO_ERROR for code in (self.code, *(r.code for r in self.results or ())))
 
     def accepts(self, features: Iterable[str]) -> bool:
-        """Return true if the response accepts every one of these updates."""
+        """Return true if the response accepts all these updates."""
         return all(self.of(feature)[0] == NO_ERROR for feature in features)
 
 
 class Refuser(NamedTuple):
-    """The node named in a refusal, with its range; None = the node does not support the feature."""
+    """The node that a refusal names, with its range; None = the node does not list the feature."""
 
     role: Role
     node_id: int
@@ -73,7 +73,7 @@ class Refuser(NamedTuple):
 
 
 def read_refusal(message: str | None, feature: str) -> Refuser | None:
-    """Return the node that, by the refusal of a feature, does not support a level, or None."""
+    """Return the node that, by a refusal message, does not support a level; None otherwise."""
     pattern = re.compile(_REFUSER % re.escape(feature), re.ASCII | re.IGNORECASE)
     if message is None or (match := pattern.search(message)) is None:
         return None
@@ -84,13 +84,13 @@ def read_refusal(message: str | None, feature: str) -> Refuser | None:
 
 
 def is_about_another(message: str, feature: str, features: Iterable[str]) -> bool:
-    """Return true if the refusal of a whole request names other features, and not `feature`."""
+    """Return true if the message of a refused request names another feature and not `feature`."""
     mentioned = {name for name in features if f"for feature {name}." in message}
     return bool(mentioned) and feature not in mentioned
 
 
 class JudgedRequests:
-    """The judgement of a batch of requests by one dialect, with its messages."""
+    """The judgement of a batch of requests by one dialect, with the dialect's messages."""
 
     def __init__(self, batch: Batch, dialect: Dialect, tables: Tables) -> None:
         self.batch, self.by, self._tables = batch, dialect, tables
@@ -99,7 +99,7 @@ class JudgedRequests:
         self._first = self.offences.first
 
     def reply(self, position: int, request: Request) -> Reply:
-        """Return the controller's response to the request at `position` of the batch."""
+        """Return the controller's response to the request at `position` in the batch."""
         dialect, outcome = self.by, self.outcome
         empty = None if request.version > dialect.can.results_up_to else ()
         if (rejecting_check := int(self.offences.rejecting_check[position])) != NOT_HERE:
@@ -130,7 +130,7 @@ class JudgedRequests:
         return Result(feature=self._feature(index), code=code, message=message)
 
     def refusals(self) -> list[list[Reason]]:
-        """Return the violated rules of each request, with the messages of the dialect or policy."""
+        """Return, per request, the violated rules with the messages of the dialect or policy."""
         reasons: list[list[Reason]] = [[] for _ in range(self.batch.requests)]
         for request, rejecting_check in enumerate(self.offences.rejecting_check.tolist()):
             if rejecting_check != NOT_HERE:
@@ -149,7 +149,7 @@ class JudgedRequests:
         )
 
     def after(self, position: int, before: Cluster) -> Cluster:
-        """Return the cluster of the request at `position`, with the levels after the request."""
+        """Return the cluster with the levels after the request at `position`."""
         ends = zip(
             self.batch.names,
             self.outcome.after_min[position].tolist(),
@@ -161,8 +161,8 @@ class JudgedRequests:
         return replace(before, finalized=finalized, kraft_record=record)
 
     def alike(self) -> tuple[frozenset[str], ...]:
-        """Return, for each rejected update, all messages that Kafka may send: they name different
-        nodes, because Kafka's choice depends on the order of registration."""
+        """Return, per rejected update, all messages that Kafka may send. Their nodes differ,
+        because Kafka's order of nodes is not known."""
         groups = []
         for i, rule in enumerate(self._first.tolist()):
             if rule != NOT_HERE and self.by.rules[rule].asks is not None:
@@ -176,8 +176,8 @@ class JudgedRequests:
         return self.batch.names[int(self.batch.updates.feature[i])]
 
     def _message_of(self, rule: int, i: int, pair: int | None = None) -> str:
-        """Return the message of rule `rule` about update `i`, with the first node of `pair`;
-        without `pair` with the first offending node."""
+        """Return the message of rule number `rule` about update `i`. `pair`: the pair whose first
+        node is named; default: the first offending pair."""
         row, batch, columns = self.by.rules[rule], self.batch, self.offences.columns
         updates, tables = batch.updates, self._tables
         release = int(batch.state.release[updates.request[i]])

@@ -84,13 +84,13 @@ class Line(
 
 
 class Timed(Line, frozen=True, gc=False, kw_only=True):
-    """A landing line that states facts, and therefore needs a time."""
+    """A landing line that needs a time, because it states facts."""
 
     observed_at: Time
 
 
 def checked_id(cluster: str) -> str:
-    """Return a cluster's id unchanged. Raises FaultError if the id has control characters."""
+    """Return a cluster id unchanged. Raises FaultError if it has control characters."""
     # This check is faster than a search: a printable text has no control characters.
     if not cluster.isprintable() and _CONTROL.search(cluster):
         raise FaultError(f"cluster_id: expected no control characters, found {show(cluster)}")
@@ -98,7 +98,7 @@ def checked_id(cluster: str) -> str:
 
 
 def microseconds(time: datetime) -> int:
-    """Return `time` in microseconds since 1970. Raises FaultError before 2000 or after 2200."""
+    """Return `time` in microseconds since 1970. Raises FaultError if not between 2000 and 2200."""
     since = time - _EPOCH
     count = since.days * 86_400_000_000 + since.seconds * 1_000_000 + since.microseconds
     if not _FIRST <= count < _END:
@@ -112,7 +112,7 @@ _SAYS_ABSENT = frozenset({"data", "version"})  # null in these keys means: there
 
 
 def write_line(kind: str, cluster_id: str, observed_at: int, keys: Mapping[str, object]) -> bytes:
-    """Return a landing line as bytes; `observed_at` in microseconds since 1970, UTC."""
+    """Return a landing line as bytes. `observed_at`: microseconds since 1970, UTC."""
     members = {
         key: value
         for key, value in keys.items()
@@ -123,7 +123,7 @@ def write_line(kind: str, cluster_id: str, observed_at: int, keys: Mapping[str, 
 
 
 def write_time(microseconds: int) -> str:
-    """Return a time in the form of landing lines: ISO 8601 in UTC, with microseconds."""
+    """Return a time as in landing lines: ISO 8601, UTC, with microseconds."""
     seconds, fraction = divmod(microseconds, 1_000_000)
     seconds_text = datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None).isoformat()
     return f"{seconds_text}.{fraction:06d}Z"
@@ -133,8 +133,8 @@ Ranges = tuple[tuple[str, int, int], ...]  # (feature, first, last), sorted by f
 
 
 def ordered(ranges: Iterable[tuple[str, int, int]], path: str) -> Ranges:
-    """Return `ranges` sorted by feature. Raises FaultError for a bad or repeated name, or a minimum
-    above the maximum."""
+    """Return `ranges` sorted by feature. Raises FaultError (invalid or repeated name, minimum above
+    maximum)."""
     by_name = sorted(ranges)
     previous = None
     for name, lowest, highest in by_name:
@@ -150,8 +150,8 @@ def ordered(ranges: Iterable[tuple[str, int, int]], path: str) -> Ranges:
 
 
 def reader(path: str, kind: type[msgspec.Struct], end: Callable[..., _T]) -> Callable[[bytes], _T]:
-    """Return a function that decodes the list in the field `path`, and caches each distinct text:
-    nodes of one build send equal texts. The function raises FaultError for an invalid list."""
+    """Return a function that decodes the list in the field `path`, with a cache for equal texts.
+    The function raises FaultError."""
     decoder = msgspec.json.Decoder(list[kind])  # type: ignore[valid-type]  # a value, as all types
     shape = Annotated[list[kind], Meta(description="a list of objects")]  # type: ignore[valid-type]
 

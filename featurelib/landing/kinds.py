@@ -91,8 +91,8 @@ class ApiVersionsAnswer(msgspec.Struct, frozen=True, gc=False):
 
 
 class ApiVersionsLine(Timed, tag="api_versions", frozen=True, gc=False, kw_only=True):
-    """An ApiVersions response of one of a node's listeners: the node's ranges, and the finalized
-    levels that it knows. Lists are decoded separately."""
+    """An ApiVersions response of one listener: the node's ranges, and the finalized levels that it
+    reports."""
 
     node_id: NodeId
     role: Listener
@@ -128,7 +128,7 @@ class ApiVersionsLine(Timed, tag="api_versions", frozen=True, gc=False, kw_only=
         return ApiVersionsAnswer(*key, None, error, -1, (), ())
 
     def _has_only_requests(self) -> bool:
-        """Return true for a valid response in a version without features."""
+        """Return true for a valid response of a version that has no features."""
         answers = (self.supported_features, self.finalized_features, self.error, self.error_code)
         return (
             self.asked_version < FEATURES_FROM
@@ -137,7 +137,8 @@ class ApiVersionsLine(Timed, tag="api_versions", frozen=True, gc=False, kw_only=
         )
 
     def _require_no_response(self) -> None:
-        """Raise FaultError for an incomplete response, or for neither a response nor an error."""
+        """Raise FaultError if the response is incomplete, or if response and error are both
+        missing."""
         fields = {
             "supported_features": bool(self.supported_features),
             "finalized_features_epoch": self.finalized_features_epoch is not None,
@@ -163,8 +164,7 @@ Values = tuple[tuple[str, str | None, int], ...]
 
 
 class RequestLine(Line, frozen=True, gc=False, kw_only=True):
-    """A describe request and its response. A response needs time and version; a line without a
-    response states no fact, and needs neither."""
+    """A describe request and its response. A line with a response needs a time and a version."""
 
     asked_node: NodeId
     listener: Listener
@@ -178,7 +178,7 @@ class RequestLine(Line, frozen=True, gc=False, kw_only=True):
         return ROLES[self.listener]
 
     def require_one(self, answer: object, version: int | None) -> None:
-        """Raise FaultError if the line has both a response and an error, or neither."""
+        """Raise FaultError if the line has both response and error, or neither."""
         if answer is None:
             if self.error is None and self.why is None:
                 raise FaultError("the line needs answer, error or why, and has none of them")
@@ -191,7 +191,7 @@ class RequestLine(Line, frozen=True, gc=False, kw_only=True):
 
 
 class NodeDescription(msgspec.Struct, frozen=True, gc=False):
-    """The result of a describe request. `error_code`: of a refusal; 0 = no refusal."""
+    """The result of a describe request. `error_code`: of a refusal, 0 = not refused."""
 
     request: RequestLine
     answered: bool
@@ -199,8 +199,8 @@ class NodeDescription(msgspec.Struct, frozen=True, gc=False):
 
 
 class ClusterDescription(NodeDescription, frozen=True, gc=False):
-    """A DescribeCluster response: (id, fenced) of each node, by id. `fenced` None = unknown:
-    versions before 2 omit fenced brokers."""
+    """A DescribeCluster response: (id, fenced) of each node. `fenced` None = unknown, before
+    version 2."""
 
     role: Role  # the role of the listed nodes
     fenced_shown: bool  # true if the list includes fenced brokers
@@ -211,8 +211,8 @@ class ClusterDescription(NodeDescription, frozen=True, gc=False):
 
 
 class QuorumDescription(NodeDescription, frozen=True, gc=False):
-    """A DescribeQuorum response: node ids, ascending. `observers` are only those that fetch from
-    the leader, `following` the voters that do. Leader or epoch -1 = unknown."""
+    """A DescribeQuorum response; node ids ascending, -1 = unknown. `observers`, `following`: the
+    observers and the voters that fetch from the leader."""
 
     leader_id: int = -1
     leader_epoch: int = -1
@@ -225,7 +225,7 @@ class QuorumDescription(NodeDescription, frozen=True, gc=False):
 
 
 class ConfigDescription(NodeDescription, frozen=True, gc=False):
-    """A DescribeConfigs response (KIP-226, KIP-919): values by node id, or by BROKER_DEFAULT."""
+    """A DescribeConfigs response (KIP-226, KIP-919): values by node id or BROKER_DEFAULT."""
 
     resources: tuple[tuple[str, Values], ...]
 
@@ -288,7 +288,7 @@ class DescribeQuorumLine(RequestLine, tag="describe_quorum", frozen=True, gc=Fal
 
 
 def _quorum(answer: responses.DescribeQuorum) -> responses.Partition:
-    """Return the partition of the metadata topic in a DescribeQuorum response."""
+    """Return the metadata topic's partition in a DescribeQuorum response."""
     for topic in answer.topics:
         for partition in topic.partitions:
             if topic.topic_name == responses.METADATA_TOPIC and partition.partition_index == 0:
@@ -297,17 +297,14 @@ def _quorum(answer: responses.DescribeQuorum) -> responses.Partition:
 
 
 def _follows(replica: responses.Replica, fetched_at: int) -> bool:
-    """Return true if the replica fetched recently. Kafka always lists a voter, and an observer
-    until five minutes after its last fetch (LeaderState.OBSERVER_SESSION_TIMEOUT_MS), which decides
-    without a time. `fetched_at`: the time of the response, from the leader's own entry
-    (LeaderState.describeReplicaState)."""
+    """Return true if the replica fetched recently. `fetched_at`: the time of the response by the
+    leader's clock."""
     at = _fetched_at(replica)
     return at >= 0 and fetched_at - at <= FOLLOWS_WITHIN_MS
 
 
 def _directory(replica: responses.Replica) -> str:
-    """Return the id of a voter's log directory in the form of Kafka's tools, base64 of 16 bytes; ""
-    = unknown, as in a static quorum."""
+    """Return the id of a voter's log directory as Kafka's tools print it; "" if unknown."""
     text = replica.replica_directory_id
     if not (isinstance(text, str) and _UUID.fullmatch(text)):
         return ""
@@ -321,7 +318,7 @@ def _fetched_at(replica: responses.Replica) -> int:
 
 
 def _ids(replicas: Iterable[responses.Replica]) -> tuple[int, ...]:
-    """Return the distinct replica ids: a replica with a new disk may be listed twice."""
+    """Return the distinct replica ids. A replica with a new disk may be listed twice."""
     return tuple(sorted({replica.replica_id for replica in replicas}))
 
 
@@ -362,7 +359,7 @@ class DescribeConfigsLine(RequestLine, tag="describe_configs", frozen=True, gc=F
 
 
 class ProbedUpdate(msgspec.Struct, frozen=True, gc=False):
-    """An update in a request that only validates; `from_level` -1 = unknown."""
+    """An update in a request that only validates. `from_level` -1 = unknown."""
 
     feature: FilledText
     from_level: LevelOrNone
@@ -370,7 +367,7 @@ class ProbedUpdate(msgspec.Struct, frozen=True, gc=False):
 
 
 class ProbeAnswer(NamedTuple):
-    """The response about one update in a probe; `code` None = there is no response."""
+    """The response about one update of a probe. `code` None = no response."""
 
     feature: str
     from_level: int
@@ -380,15 +377,14 @@ class ProbeAnswer(NamedTuple):
 
 
 class ProbeReply(msgspec.Struct, frozen=True, gc=False):
-    """The controller's response to a probe; `code` of the whole request, None = no response."""
+    """The controller's response to a probe. `code`: of the whole request, None = no response."""
 
     answers: tuple[ProbeAnswer, ...]
     code: int | None
 
 
 class ProbeLine(Timed, tag="probe", frozen=True, gc=False, kw_only=True):
-    """An UpdateFeatures request that only validated, as sent to the active controller: it wrote no
-    record. An error of the whole request counts for each of its updates."""
+    """An UpdateFeatures request to the active controller that only validated, with its response."""
 
     updates: Annotated[
         list[ProbedUpdate], Meta(min_length=1, description="a list of at least one update")
@@ -449,7 +445,7 @@ class Znode(Timed, tag="znode", frozen=True, gc=False, kw_only=True):
 
 
 class UnreadZnode(msgspec.Struct, frozen=True, gc=False):
-    """A read of a znode whose line is quarantined, so that the content is unknown."""
+    """A read of a znode whose line was quarantined. The content is unknown."""
 
     path: str
 
@@ -481,7 +477,7 @@ _DAMAGE = (msgspec.DecodeError, UnicodeError, RecursionError)
 
 
 def controller(data: str | None) -> int:
-    """Return the broker id in the text of `/controller`; -1 = no id (ControllerZNode)."""
+    """Return the broker id in the text of `/controller`; -1 if there is none (ControllerZNode)."""
     try:
         return _CONTROLLER.decode(data or "").brokerid
     except _DAMAGE:
@@ -506,7 +502,7 @@ def registration(data: str) -> Ranges | None:
 
 
 class LogLine(Timed, tag="metadata_log", frozen=True, gc=False, kw_only=True):
-    """A line of kafka-dump-log's output, unchanged; the module metadata_log parses it."""
+    """A line of kafka-dump-log's output, not yet parsed."""
 
     line_number: LineNumber
     line: Text
@@ -540,7 +536,7 @@ class ToolFeature(msgspec.Struct, frozen=True, gc=False):
 
 
 class ToolLine(Timed, tag="features_describe", frozen=True, gc=False, kw_only=True):
-    """A line of `kafka-features.sh describe`, unchanged."""
+    """A line of `kafka-features.sh describe`, not yet parsed."""
 
     line_number: LineNumber
     line: Text
@@ -563,7 +559,7 @@ def tool_feature(line: str) -> ToolFeature | None:
 
 
 class NotReachedLine(Timed, tag="not_reached", frozen=True, gc=False, kw_only=True):
-    """A collection that reached no node of a cluster, and its error."""
+    """A collection that reached no node of a cluster. `error`: the reason."""
 
     error: FilledText
 

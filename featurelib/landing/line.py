@@ -36,7 +36,7 @@ from featurelib.landing.strict import (
 
 
 class Landing(msgspec.Struct, frozen=True, gc=False):
-    """A valid line. `observed_at`: microseconds, UTC; None only if there is no response."""
+    """A valid landing line. `observed_at`: microseconds, UTC; None without response."""
 
     kind: str
     cluster: str
@@ -45,7 +45,7 @@ class Landing(msgspec.Struct, frozen=True, gc=False):
 
 
 class Quarantined(msgspec.Struct, frozen=True, gc=False):
-    """A quarantined line: the reason, and kind, cluster, time and znode path if readable."""
+    """A quarantined line: the reason; and kind, cluster, time and path as far as readable."""
 
     reason: str
     kind: str | None
@@ -74,7 +74,7 @@ _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def read(raw: bytes) -> Landing | Quarantined:
-    """Return a landing line's content, or why the line is quarantined. Never raises."""
+    """Return the content of a landing line, or the reason for its quarantine. Never raises."""
     try:
         line = decode(raw)
         # `content` proves that the undecoded lists of a line are strict; unused parts of a response
@@ -95,7 +95,7 @@ def read(raw: bytes) -> Landing | Quarantined:
 
 
 def _reason(raw: bytes, fault: FaultError) -> str:
-    """Return the fault of the whole document if it has a fault, otherwise the `fault` of a part."""
+    """Return the fault of the whole document; if the document is valid, the fault of its part."""
     try:
         require_strict(raw)
     except FaultError as whole:
@@ -104,7 +104,7 @@ def _reason(raw: bytes, fault: FaultError) -> str:
 
 
 def decode(raw: bytes) -> KindLine:
-    """Return the typed line. Raises FaultError for another form; `read` checks the rest."""
+    """Return the typed line. Raises FaultError. `read` makes further checks."""
     require_size(raw)
     try:
         return _LINE.decode(raw)
@@ -113,7 +113,7 @@ def decode(raw: bytes) -> KindLine:
 
 
 def _refuse(raw: bytes, error: Exception) -> NoReturn:
-    """Raise the FaultError about a line that the parser rejected with `error`."""
+    """Raise the FaultError for a line that the parser rejected with `error`."""
     require_strict(raw)
     kinds = ", ".join(KINDS)
     try:
@@ -144,7 +144,7 @@ _R = TypeVar("_R")
 
 
 def _salvaged(raw: bytes) -> tuple[str | None, str | None, int | None, str | None]:
-    """Return kind, cluster, microseconds and path of a quarantined line, as far as readable."""
+    """Return (kind, cluster, microseconds, path) of a quarantined line; None = unreadable."""
     try:
         members = {name: bytes(value) for name, value in _MEMBERS.decode(raw).items()}
     except _BROKEN:

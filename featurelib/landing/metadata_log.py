@@ -20,15 +20,15 @@ OTHER, DAMAGED, FOOTER = "other", "damaged", "footer"
 
 
 class Start(Struct, frozen=True, gc=False):
-    """The start of a metadata log file. `file` is "log" (a segment from `offset` on), "checkpoint"
-    (of the state below `offset`), "bootstrap", "format" or "" (unknown)."""
+    """The start of a metadata log file. `file`: "log" (a segment), "checkpoint", "bootstrap",
+    "format" or "" (unknown)."""
 
     file: str
     offset: int
 
 
 class RecordBatch(Struct, frozen=True, gc=False):
-    """The start of a record batch, with the batch's first and last offset."""
+    """The start of a record batch: its first and last offset."""
 
     base_offset: int
     last_offset: int
@@ -48,7 +48,7 @@ class LeftOut(Struct, frozen=True, gc=False):
 
 
 class Record(Struct, frozen=True, gc=False):
-    """A record of the metadata log. `offset` None = damaged, or not in the output."""
+    """A record of the metadata log. `offset`: None = damaged or not printed."""
 
     offset: int | None
     kind: str  # OTHER, DAMAGED, or a kind in the tables below
@@ -210,7 +210,7 @@ def _left_out(line: str) -> LeftOut | Record:
 
 
 def left_out(item: LeftOut) -> str:
-    """Return the text of the line that replaces omitted lines; `parse_line` reads the text."""
+    """Return the line that stands for omitted lines. `parse_line` can read it."""
     text = f"featurelib: left out {item.lines} line{'' if item.lines == 1 else 's'}"
     if item.first is None:
         return f"{text}."
@@ -220,7 +220,7 @@ def left_out(item: LeftOut) -> str:
 
 
 def _record(line: str, start: int, offset: int | None) -> Record | None:
-    """Return the record after `start`, DAMAGED if unreadable; None = there is no record."""
+    """Return the record after `start`: DAMAGED if unreadable, None if there is no record."""
     at = line.find(PAYLOAD, start)
     text = at + len(PAYLOAD)
     if at >= 0 and line.startswith(_IDLE, text) and line.endswith("}}"):
@@ -236,7 +236,7 @@ def _record(line: str, start: int, offset: int | None) -> Record | None:
 
 
 def _control(text: str, offset: int | None) -> Record | None:
-    """Return the control record at the end of `text`; None = there is no such record."""
+    """Return the control record at the end of `text`; None if there is none."""
     if match := _CONTROL.search(text):
         return _CONTROLS[match[1]](match[2].encode(errors="replace"), offset)
     if match := _NAMED_CONTROL.search(text):

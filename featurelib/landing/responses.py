@@ -67,16 +67,16 @@ def needed(request: str, role: Role) -> str:
 
 
 def given(text: str | UnsetType | None) -> str | None:
-    """Return an optional text field; None = the field is missing."""
+    """Return an optional text field; None if it is missing."""
     return None if text is UNSET else text
 
 
 class Part(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """A response of Kafka, or a part of a response."""
+    """A response of Kafka, or a part of it."""
 
 
 class SupportedFeature(Part, frozen=True, gc=False):
-    """A supported version range of ApiVersions."""
+    """A supported version range in ApiVersions."""
 
     name: FilledText
     min_version: Level
@@ -84,14 +84,14 @@ class SupportedFeature(Part, frozen=True, gc=False):
 
 
 class ShownLevel(Part, frozen=True, gc=False):
-    """A FinalizedLevel metric of one node and feature. `name` is the metric's label."""
+    """A FinalizedLevel metric of a node. `name`: the feature, as in the metric's label."""
 
     name: FilledText
     level: Level
 
 
 class FinalizedFeature(Part, frozen=True, gc=False):
-    """A finalized feature of ApiVersions."""
+    """A finalized feature in ApiVersions."""
 
     name: FilledText
     min_version_level: Level
@@ -107,7 +107,7 @@ class OfferedRequest(Part, frozen=True, gc=False):
 
 
 class ListedNode(Part, frozen=True, gc=False):
-    """A broker, or a controller if controllers were requested, in DescribeCluster."""
+    """A broker or controller in a DescribeCluster response."""
 
     broker_id: NodeId
     is_fenced: Truth | UnsetType | None = UNSET  # responses before version 2 lack the field
@@ -117,7 +117,7 @@ class ListedNode(Part, frozen=True, gc=False):
 
 
 class DescribeCluster(Part, frozen=True, gc=False):
-    """The brokers or controllers that one node lists; `controller_id` is -1 if unknown."""
+    """The brokers or controllers that one node lists. `controller_id` -1 = unknown."""
 
     error_code: Int16
     controller_id: NodeIdOrNone
@@ -140,7 +140,7 @@ class Replica(Part, frozen=True, gc=False):
 
 
 class Partition(Part, frozen=True, gc=False):
-    """A partition of the metadata topic; -1 as leader, epoch or high watermark = unknown."""
+    """The metadata topic's partition. Leader, epoch or high watermark -1 = unknown."""
 
     partition_index: NodeId
     error_code: Int16
@@ -171,7 +171,7 @@ class QuorumNode(Part, frozen=True, gc=False):
 
 
 class DescribeQuorum(Part, frozen=True, gc=False):
-    """The voters and observers; `nodes`, from version 2 on, is a list of QuorumNode."""
+    """A DescribeQuorum response: voters and observers. `nodes`: from version 2 on, QuorumNode."""
 
     error_code: Int16
     topics: Annotated[list[Topic], Meta(description="a list of topics")]
@@ -181,7 +181,7 @@ class DescribeQuorum(Part, frozen=True, gc=False):
 
 
 class Configuration(Part, frozen=True, gc=False):
-    """A configuration key and value; `config_source` is a number of core.configured."""
+    """A configuration key with its value. `config_source`: a number in core.configured."""
 
     name: Text
     config_source: Int8
@@ -192,7 +192,7 @@ class Configuration(Part, frozen=True, gc=False):
 
 
 class Resource(Part, frozen=True, gc=False):
-    """The configuration of one node, or of all brokers if `resource_name` is ""."""
+    """The configuration of a node; `resource_name` "" = the default of all brokers."""
 
     error_code: Int16
     resource_type: Annotated[Literal[4], Meta(description="4 (a broker)")]
@@ -217,7 +217,7 @@ class UpdatedFeature(Part, frozen=True, gc=False):
 
 
 class UpdateFeatures(Part, frozen=True, gc=False):
-    """The response to UpdateFeatures; `results` None or UNSET = the version has no results."""
+    """An UpdateFeatures response. `results`: None or UNSET in versions without results."""
 
     error_code: Int16
     error_message: _Words = UNSET
@@ -227,7 +227,7 @@ class UpdateFeatures(Part, frozen=True, gc=False):
 
     @classmethod
     def of(cls, reply: Reply) -> Self:
-        """Return the typed response with the content of the core's `reply`."""
+        """Return a `reply` of the core as a typed response."""
         results = None
         if reply.results is not None:
             results = [

@@ -58,7 +58,7 @@ _LEVELS = ("most", "least", "level")
 
 
 class Sample(NamedTuple):
-    """A sample of one time series; `at` in microseconds."""
+    """A sample of one time series. `at`: microseconds."""
 
     name: str
     labels: Mapping[str, str]
@@ -67,7 +67,7 @@ class Sample(NamedTuple):
 
 
 class ScrapedNode(NamedTuple):
-    """A scraped process in one of its roles: the keys of its `metrics` line, and the time."""
+    """A scraped process in one role: the fields of its landing line, and the time."""
 
     at: int
     keys: dict[str, object]
@@ -75,14 +75,14 @@ class ScrapedNode(NamedTuple):
 
 @lru_cache(maxsize=65536)
 def letters(text: str) -> str:
-    """Return the letters and digits of a name, in lower case: `metadataversion` for
-    `metadata.version`, `metadata-version` and `metadataVersion`."""
+    """Return the letters and digits of a name in lower case: `metadataversion` for
+    `metadata-version`."""
     return _NO_LETTER.sub("", text.lower())
 
 
 @dataclass(slots=True)
 class _Target:
-    """A scraped process: its samples, and the labels that they share."""
+    """A scraped process: its samples and their common labels."""
 
     labels: Mapping[str, str]
     values: dict[tuple[str, str], int] = field(default_factory=dict)  # (metric, feature) → value
@@ -91,7 +91,7 @@ class _Target:
 
     @property
     def text(self) -> str:
-        """The labels of the target as text."""
+        """The common labels as text."""
         return show(", ".join(f"{k}={v}" for k, v in sorted(self.labels.items())) or "no labels")
 
     def add(self, metric: str, sample: Sample) -> None:
@@ -116,17 +116,18 @@ class _Target:
             raise FaultError(f"{sample.name} {show(feature)} has two values: {two}")
 
     def of(self, metric: str) -> dict[str, int]:
-        """Return feature (in the metric's spelling) → value of a metric."""
+        """Return feature → value of a metric. Features are spelled as in the label."""
         return {name: value for (key, name), value in self.values.items() if key == metric}
 
     @property
     def roles(self) -> tuple[Role, ...]:
-        """The roles of the process: only a broker has a state, only a controller can be active."""
+        """The roles of the process, by its metrics."""
         role_metrics = (("broker", Role.BROKER), ("active", Role.CONTROLLER))
         return tuple(role for metric, role in role_metrics if (metric, "") in self.values)
 
     def nodes(self, source: str) -> Iterable[tuple[tuple[int, Role], ScrapedNode]]:
-        """Yield ((node id, role), metrics) for each role. Raises FaultError for an unknown id."""
+        """Yield ((node id, role), metrics) for each role. Raises FaultError if the id is
+        unknown."""
         maximum, minimum = self.of("most"), self.of("least")
         if lone := sorted(maximum.keys() ^ minimum.keys()):
             raise FaultError(
@@ -206,7 +207,7 @@ def nodes_of(samples: Iterable[Sample], source: str) -> list[ScrapedNode]:
 
 
 def metric_of(sample: Sample) -> str | None:
-    """Return the key of a sample's metric in `_METRICS`; None = an unused metric."""
+    """Return the key of a sample's metric in `_METRICS`; None for other metrics."""
     text = letters(sample.name + sample.labels.get("name", ""))
     return next((name for name, pattern in _METRICS.items() if pattern.search(text)), None)
 
@@ -224,9 +225,8 @@ ABSENT = Raw(b"")
 
 
 class NodeMetrics(msgspec.Struct, frozen=True, gc=False):
-    """The metrics of one role of a process (KIP-1180), with features as spelled in labels.
-    `supported` is (feature, min_version, max_version), `finalized` (feature, level, level); () =
-    the process has no such metric."""
+    """The metrics of a process in one role (KIP-1180). `supported`: (feature, min, max);
+    `finalized`: (feature, level, level); () = no such metric."""
 
     node_id: int
     role: Role
@@ -236,8 +236,8 @@ class NodeMetrics(msgspec.Struct, frozen=True, gc=False):
 
 
 class MetricsLine(Timed, tag="metrics", frozen=True, gc=False, kw_only=True):
-    """The scraped metrics of one role of a process. A label spells a feature with dashes or
-    capitals in place of dots; the line keeps that spelling."""
+    """The scraped metrics of a process in one role. Features are spelled as in the metrics'
+    labels."""
 
     node_id: NodeId
     role: Listener

@@ -25,11 +25,11 @@ SHOWN = 60  # the maximum length of a value in a reason, in characters
 
 
 class FaultError(Exception):
-    """An error whose text is the reason for quarantining a line."""
+    """An error because a landing line is invalid. Its text is the reason for the quarantine."""
 
 
 def show(text: str) -> str:
-    """Return `text` in one line: escape unprintable characters, cut long texts."""
+    """Return `text` in one line, with unprintable characters escaped, and cut if too long."""
     cut = printable(text[: SHOWN + 1])
     return cut if len(cut) <= SHOWN else cut[:SHOWN] + "…"
 
@@ -41,7 +41,7 @@ _T = TypeVar("_T")
 
 
 def remembered(read: Callable[[bytes], _T]) -> Callable[[bytes], _T]:
-    """Return `read` with a cache for short texts."""
+    """Return `read` with a cache for short arguments."""
     recall = lru_cache(maxsize=REMEMBERED)(read)
 
     def inspect(raw: bytes) -> _T:
@@ -73,7 +73,7 @@ def is_retold(raw: bytes, other: bytes) -> bool:
 
 
 def require_strict(raw: bytes, depth: int = MAX_DEPTH) -> None:
-    """Raise FaultError unless `raw` is one strict JSON document, no deeper than `depth`."""
+    """Raise FaultError unless `raw` is a strict JSON document with at most `depth` levels."""
     require_size(raw)
     if _is_plain(raw) and not is_deep(raw, depth):
         return
@@ -92,7 +92,7 @@ def require_strict(raw: bytes, depth: int = MAX_DEPTH) -> None:
 
 
 def require_size(raw: bytes) -> None:
-    """Raise FaultError if a line is longer than MAX_BYTES."""
+    """Raise FaultError if a line exceeds MAX_BYTES."""
     if len(raw) > MAX_BYTES:
         raise FaultError(
             f"the line is too long: expected at most {MAX_BYTES} bytes, found {len(raw)}"
@@ -126,7 +126,7 @@ def _text(raw: bytes) -> str:
 
 
 def is_deep(raw: bytes, depth: int = MAX_DEPTH) -> bool:
-    """Return true if objects and lists are nested deeper than `depth`; `raw` is UTF-8."""
+    """Return true if objects and lists in `raw` (UTF-8) are nested deeper than `depth`."""
     if raw.count(b"[") + raw.count(b"{") <= depth:
         return False
     level = deepest = 0
@@ -137,7 +137,7 @@ def is_deep(raw: bytes, depth: int = MAX_DEPTH) -> bool:
 
 
 def unique_members(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Return the members of a JSON object. Raises FaultError for a repeated key."""
+    """Return a JSON object as dict. Raises FaultError for a repeated key."""
     members = dict(pairs)
     if len(members) < len(pairs):
         counts = Counter(name for name, _ in pairs)
@@ -190,8 +190,7 @@ def misfit(raw: bytes, shape: object, error: Exception, field: str = "") -> Faul
 
 
 def _inside(kind: Type, name: str) -> Type | None:
-    """Return the type of a field of `kind`, or of its list items; None = any type. Of a union with
-    null the other type counts."""
+    """Return the type of a field of `kind`, or of its list items; None = any type."""
     if isinstance(kind, Metadata):
         kind = kind.type
     if isinstance(kind, UnionType):

@@ -50,7 +50,7 @@ _NodeKey = tuple[int, str]  # the id and role of a node
 
 
 class StrimziNode(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
-    """A node that Strimzi runs, in one of its roles; `version`: the Kafka release of its pods."""
+    """A node that Strimzi runs, in one role. `version`: the Kafka release of its pods."""
 
     node_id: NodeId
     role: Listener
@@ -58,9 +58,8 @@ class StrimziNode(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defa
 
 
 class StrimziLine(Timed, tag=KIND, frozen=True, gc=False, kw_only=True):
-    """The Strimzi resources of one cluster. If `version` or `metadata_version` is missing, the
-    operator chooses it; `status_…` is from the resource's status. `nodes_complete`: true if the
-    resources contain every node pool of the status."""
+    """The Strimzi resources of one cluster. `version`, `metadata_version`: None = the operator
+    chooses; `status_…`: from the resource's status; `nodes_complete`: no node pool is missing."""
 
     resource: FilledText
     version: FilledText | None = None
@@ -102,7 +101,7 @@ class _Listener(msgspec.Struct, frozen=True):
 
     @property
     def asks(self) -> tuple[str, ...]:
-        """The requirements of the listener, such as TLS and authentication."""
+        """The requirements of the listener for clients, such as TLS."""
         kind = (self.authentication.type or "an own way") if self.authentication else ""
         return (*(("TLS",) if self.tls else ()), *((f"authentication {kind}",) if kind else ()))
 
@@ -150,7 +149,7 @@ class _Kafka(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The name of the resource as NAMESPACE/NAME."""
+        """The resource as NAMESPACE/NAME."""
         return f"{self.metadata.namespace or ''}/{self.metadata.name}"
 
 
@@ -190,7 +189,7 @@ _TYPES: dict[str, type[_Kafka | _NodePool | _PodSet]] = {
 
 
 class ListedListener(NamedTuple):
-    """A listener of a cluster: its addresses host:port,…, and its requirements for clients."""
+    """A listener of a cluster: addresses host:port,…, and requirements for clients."""
 
     name: str
     servers: str
@@ -198,7 +197,7 @@ class ListedListener(NamedTuple):
 
 
 class StrimziCluster(NamedTuple):
-    """A Kafka resource NAMESPACE/NAME, with the content of its landing line and its listeners."""
+    """A Kafka resource with the fields of its landing line and its listeners."""
 
     cluster_id: str
     resource: str
@@ -207,12 +206,12 @@ class StrimziCluster(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of the Kafka resource, without the namespace."""
+        """The name of the Kafka resource without namespace."""
         return self.resource.partition("/")[2]
 
     @property
     def text(self) -> str:
-        """The content of the resource as text."""
+        """The fields of the resource as text."""
         nodes, level = self.keys["nodes"], self.keys["metadata_version"]
         assert isinstance(nodes, list)
         role_counts = sorted(Counter(node.role for node in nodes).items())
@@ -227,19 +226,19 @@ class StrimziCluster(NamedTuple):
         return ", ".join(texts)
 
     def line(self, observed_at: int) -> bytes:
-        """Return the landing line of the resource; `observed_at` in microseconds."""
+        """Return the landing line of the resource. `observed_at`: microseconds."""
         return write_line(KIND, self.cluster_id, observed_at, self.keys)
 
 
 class StrimziFleet(NamedTuple):
-    """The clusters in a set of resources; `left_out`: why each other Kafka resource is ignored."""
+    """The clusters in a set of resources. `left_out`: why other Kafka resources are ignored."""
 
     clusters: tuple[StrimziCluster, ...]
     left_out: tuple[str, ...]
 
 
 def objects_of(text: str, source: str) -> Iterator[object]:
-    """Yield the JSON objects in a text; lists of objects are flattened. Raises LandingError."""
+    """Yield the JSON objects in a text, and those in lists. Raises LandingError."""
     decoder, at = json.JSONDecoder(), 0
     while remainder := text[at:].lstrip():
         at = len(text) - len(remainder)
@@ -254,8 +253,8 @@ def objects_of(text: str, source: str) -> Iterator[object]:
 
 
 def read_resources(objects: Iterable[object], source: str) -> StrimziFleet:
-    """Return the clusters in Strimzi's resources; ignore other resources. Raises LandingError, with
-    `source`, for an object that is not Kubernetes', or without any Kafka resource."""
+    """Return the clusters in Strimzi resources. Raises LandingError, with `source`, if there is no
+    Kafka resource."""
     count, kafkas, nodes = 0, list[_Kafka](), dict[str, dict[str, list[StrimziNode]]]()
     for count, item in enumerate(objects, start=1):
         resource = _resource(item, f"{source}: object {count}")
@@ -290,7 +289,7 @@ def _fault(source: str, expected: str, actual: str) -> LandingError:
 
 
 def _resource(item: object, source: str) -> _Kafka | _NodePool | _PodSet | None:
-    """Return an object as its typed resource; None = another kind or API group."""
+    """Return a Kubernetes object as typed Strimzi resource; None for other objects."""
     keys = item if isinstance(item, dict) else {}
     kind, version = keys.get("kind"), keys.get("apiVersion")
     if not isinstance(kind, str) or not isinstance(version, str):
@@ -307,7 +306,7 @@ def _resource(item: object, source: str) -> _Kafka | _NodePool | _PodSet | None:
 
 
 def _why_ignored(kafka: _Kafka, ids: Mapping[str | None, int]) -> str:
-    """Return why a Kafka resource is ignored; "" = it is used."""
+    """Return the reason why a Kafka resource is ignored; "" if it is used."""
     own_id = kafka.status.cluster_id if kafka.status else None
     if not RESOURCE.fullmatch(kafka.name):
         return "because Kubernetes does not allow its name"
@@ -361,7 +360,7 @@ def _of_pool(pool: _NodePool) -> Iterator[StrimziNode]:
 
 
 def _of_pods(pods: _PodSet) -> Iterator[StrimziNode]:
-    """Yield the nodes of a pod set; pods without roles, as before node pools, are brokers."""
+    """Yield the nodes of a pod set. Pods without roles are brokers."""
     labels = pods.metadata.labels or {}
     if labels.get(_KIND) != "Kafka" or pods.metadata.name.endswith("-zookeeper"):
         return  # a resource of Kafka Connect or ZooKeeper
@@ -375,7 +374,7 @@ def _of_pods(pods: _PodSet) -> Iterator[StrimziNode]:
 
 
 def _node_roles(node_id: int, roles: Iterable[str], version: str | None) -> Iterator[StrimziNode]:
-    """Yield a node in each of these roles; no node if Kafka allows no such id."""
+    """Yield a node per role; none if the id is invalid."""
     for role in _ROLES.values():
         if role in roles and 0 <= node_id <= INT32_MAX:
             yield StrimziNode(node_id=node_id, role=role, version=version)

@@ -47,7 +47,7 @@ QUORUM_TOOL = "kafka-metadata-quorum.sh describe --status"
 
 @dataclass(slots=True, kw_only=True)
 class ToolOutput:
-    """A file that a tool printed, and the state of reading it. `observed_at` in microseconds."""
+    """A file with a tool's output, and the progress of its parser. `observed_at`: microseconds."""
 
     where: str
     cluster_id: str
@@ -59,12 +59,12 @@ class ToolOutput:
     left_out: int = field(default=0, init=False)
 
     def fault(self, text: str, line: int | None = None) -> LandingError:
-        """Return an error that names the file and the line, and adds that no line was written."""
+        """Return an error with file and line, which says that nothing was written."""
         location = self.where if line is None else f"{self.where}:{line}"
         return LandingError(f"{location}: {text} Nothing was written.")
 
     def write(self, kind: str, keys: dict[str, object], line: int) -> bytes:
-        """Return a landing line, checked as ingest will check it. Raises LandingError."""
+        """Return a landing line, checked as in ingest. Raises LandingError."""
         raw = write_line(kind, self.cluster_id, self.observed_at, keys)
         landing = read(raw)
         if isinstance(landing, Quarantined):
@@ -77,8 +77,8 @@ class ToolOutput:
 
 
 def convert(kind: str, lines: Iterable[bytes], source: ToolOutput) -> Iterator[bytes]:
-    """Yield landing lines of `kind` from the lines of one tool's output. Raises LandingError,
-    possibly after some lines, so the caller must be able to discard these."""
+    """Convert a tool's output to landing lines of `kind`. Raises LandingError, possibly after some
+    lines."""
     if kind not in KINDS:
         raise source.fault(f"--kind {kind}: Use one of {', '.join(KINDS)}.")
     reader = _READERS.get(kind, partial(_json_lines, kind))
@@ -88,7 +88,7 @@ def convert(kind: str, lines: Iterable[bytes], source: ToolOutput) -> Iterator[b
 
 
 def numbered(lines: Iterable[bytes], source: ToolOutput) -> Iterator[tuple[int, str]]:
-    """Yield (number, text) of each line; `source` counts the lines. Raises LandingError."""
+    """Yield (number, text) of each line. Counts the lines in `source`. Raises LandingError."""
     for number, raw in enumerate(lines, start=1):
         source.lines = number
         try:
@@ -103,8 +103,8 @@ Numbered = Iterator[tuple[int, str]]
 
 
 def _features_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
-    """Yield a landing line for each line that is not blank, if any is about features (Kafka,
-    FeatureCommand); and the response of a node that was queried by its id (KIP-1160)."""
+    """Yield a landing line per output line of kafka-features.sh. With --node-id also yield the
+    node's response (KIP-1160)."""
     features: list[tuple[int, ToolFeature]] = []
     for number, text in texts:
         if (feature := tool_feature(text)) is not None:
@@ -126,8 +126,7 @@ def _features_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
 def _own_answer(
     role: Role, node_id: int, features: list[tuple[int, ToolFeature]], source: ToolOutput
 ) -> bytes:
-    """Return the ranges of a node that was queried by its id, as its response. The other lines have
-    its finalized levels: the tool prints no level of a feature that the node does not support."""
+    """Return the ranges of a node that was queried by id, as its ApiVersions response."""
 
     def level(number: int, text: str) -> int:
         parsed = load().level_of(text)
@@ -213,7 +212,7 @@ class _Log:
         self.run = LeftOut(lines + 1, first, last if offset is None else offset)
 
     def keep_batch(self) -> None:
-        """Keep the current batch, because its first record is kept or was not printed."""
+        """Keep the current batch, because its first record is kept or not printed."""
         if self.batch is not None:
             batch, self.batch = self.batch, None
             self.keep(*batch)
@@ -254,8 +253,8 @@ Offers = list[dict[str, int]]
 
 
 def _request_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
-    """Yield every node's response with its supported requests, or why there is no response
-    (kafka-cluster.sh api-versions, KIP-1220, and kafka-broker-api-versions.sh before it)."""
+    """Yield each node's response with its supported requests, or its failure (kafka-cluster.sh
+    api-versions, kafka-broker-api-versions.sh)."""
     nodes: list[tuple[int, dict[str, object]]] = []
     answers: list[Offers] = []
     offers: Offers | None = None  # the supported requests of the current node
@@ -292,7 +291,7 @@ def _request_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
 
 
 def _role_of(offers: list[Offers], source: ToolOutput) -> Role:
-    """Return the role of the queried nodes by their requests; the tool prints no role."""
+    """Return the role of the queried nodes, inferred from their requests."""
     of_brokers = {any(entry["api_key"] == _PRODUCE for entry in node) for node in offers}
     if len(of_brokers) == 1:
         return Role.BROKER if of_brokers.pop() else Role.CONTROLLER
@@ -304,8 +303,8 @@ def _role_of(offers: list[Offers], source: ToolOutput) -> Role:
 
 
 def _json_lines(kind: str, texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
-    """Yield landing lines of responses that were saved as JSON, one per line, with the keys of the
-    landing line; a time in the response replaces the file's."""
+    """Yield landing lines of JSON responses, one per line. A time in the response replaces the
+    file's time."""
     for number, text in texts:
         if not text.strip():
             continue
@@ -337,7 +336,7 @@ _LONGEST = 1 << 16  # the maximum number of lines of one znode's data
 
 
 def _shell_lines(lines: Numbered, source: ToolOutput) -> Iterator[bytes]:
-    """Yield a landing line for every znode in the output of ZooKeeper's shell (GetCommand)."""
+    """Yield a landing line for each znode in the output of ZooKeeper's shell (GetCommand)."""
     shell, is_any = _Shell(source), False
     for number, text in lines:
         line = shell.take(number, _PROMPT.sub("", text, count=1))
@@ -351,7 +350,7 @@ def _shell_lines(lines: Numbered, source: ToolOutput) -> Iterator[bytes]:
 
 
 class _Shell:
-    """The parser of ZooKeeper's shell: the lines since the last znode, and the current stat."""
+    """A parser for ZooKeeper's shell: the lines since the last znode, and the current stat."""
 
     def __init__(self, source: ToolOutput) -> None:
         self.source, self.fault = source, source.fault
@@ -361,7 +360,7 @@ class _Shell:
         self.stat: dict[str, int] = {}
 
     def take(self, number: int, text: str) -> bytes | None:
-        """Return the landing line of a znode if `text` is its last line; otherwise None."""
+        """Return the landing line of a znode after its last line; otherwise None."""
         if command := _COMMAND.fullmatch(text.strip()):
             self.path, self.before = command[1], []
         elif absent := _ABSENT.fullmatch(text.strip()):
@@ -391,7 +390,7 @@ class _Shell:
         return self._write(number, keys)
 
     def _write(self, number: int, keys: dict[str, object]) -> bytes:
-        """Return a znode's line with the printed path (without chroot) or the next given path."""
+        """Return a znode's landing line with the printed path, or else the next given path."""
         given_path, self.path, self.before = self.path, "", []
         path = given_path or (self.left[0] if self.left else "")
         if not path:
@@ -408,7 +407,7 @@ class _Shell:
         return self.source.write("znode", {"path": path.removeprefix(root), **keys}, number)
 
     def _data(self, length: int, number: int) -> str:
-        """Return the data of a znode: the lines just before the stat, in total `length` bytes."""
+        """Return the data of a znode: the last `length` bytes before the stat."""
         if length == 0:
             return ""
         size = -1
@@ -439,7 +438,7 @@ class _Member(msgspec.Struct, frozen=True):
 
 
 class _Status(msgspec.Struct, frozen=True, rename="pascal"):
-    """The output of `describe --status`; before 3.9 a member is only an id."""
+    """The output of `describe --status`. Before 3.9 a member is only an id."""
 
     leader_id: int
     leader_epoch: int
@@ -515,8 +514,8 @@ _INVALID_UPDATE_VERSION = 95
 
 
 def _refusal_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
-    """Yield the controller's refusals, each for the feature in its message, as one probe response.
-    The finalized level is unknown (-1); other lines are ignored."""
+    """Yield one probe response with the controller's refusals in a tool's output. Other lines are
+    ignored."""
     updates, results = list[dict[str, object]](), list[dict[str, object]]()
     for _, text in texts:
         match = _REFUSED.fullmatch(text.strip())
@@ -538,7 +537,8 @@ Reader = Callable[[Numbered, ToolOutput], Iterator[bytes]]
 
 
 def _lines_in(kind: str, read_text: Reader, texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
-    """Yield landing lines from JSON objects, one per line, or otherwise from a tool's text."""
+    """Yield landing lines from JSON objects or, if the first line is no JSON, from a tool's
+    text."""
     header = list[tuple[int, str]]()
     for number, text in texts:
         header.append((number, text))

@@ -54,8 +54,8 @@ File = TypeVar("File")
 class ForPeople(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
-    """The part of a plan file for people. The digest does not cover it, and `apply` never reads it.
-    `level_names` maps a feature to the names of its levels, by number."""
+    """The part of a plan file for people, which the digest does not cover and `apply` does not
+    read."""
 
     name: str = ""  # the cluster's name for people
     written_at: str = ""
@@ -106,8 +106,8 @@ class ApprovalFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 def plain(plan: Plan) -> dict[str, object]:
-    """Return a plan as the keys and values of its file. A plan without guards or side effects has
-    no such keys, like in older releases, so that its digest stays equal."""
+    """Return a plan as the keys and values of its file. Empty guards and side effects have no key,
+    so that old digests stay valid."""
     keys: dict[str, object] = msgspec.to_builtins(plan)
     if plan.guards is None:
         del keys["guards"]
@@ -117,17 +117,17 @@ def plain(plan: Plan) -> dict[str, object]:
 
 
 def canonical(value: Plan | Approval) -> bytes:
-    """Return the JSON bytes that digest and signature cover: sorted keys, no blanks."""
+    """Return the JSON bytes for digest and signature: keys sorted, no blanks."""
     return msgspec.json.encode(plain(value) if isinstance(value, Plan) else value, order="sorted")
 
 
 def digest(value: Plan | Approval) -> str:
-    """Return the digest of a plan or an approval: SHA-256 of its canonical bytes."""
+    """Return the digest of a plan or approval: SHA-256 of its canonical bytes."""
     return "sha256:" + hashlib.sha256(canonical(value)).hexdigest()
 
 
 def write_plan(plan: Plan, for_people: ForPeople | None = None) -> str:
-    """Return the text of a plan file: readable, and equal for equal arguments."""
+    """Return the text of a plan file. Equal arguments give equal texts."""
     people = for_people or ForPeople()
     file = PlanFile(format=PLAN, version=VERSION, digest=digest(plan), plan=plan, for_people=people)
     return pretty_json(
@@ -136,20 +136,20 @@ def write_plan(plan: Plan, for_people: ForPeople | None = None) -> str:
 
 
 def add_warning(text: str, warning: str) -> str:
-    """Return a plan file's text with `warning` in its part for people; the digest stays."""
+    """Return the text of a plan file with an added warning for people. The digest stays."""
     file = read_plan(text, "the plan")
     warnings = (*file.for_people.warnings, warning)
     return write_plan(file.plan, msgspec.structs.replace(file.for_people, warnings=warnings))
 
 
 def write_approval(approval: Approval, signature: str | None = None) -> bytes:
-    """Return the bytes of an approval file: readable, and unique for approval and signature."""
+    """Return the bytes of an approval file. Equal arguments give equal bytes."""
     file = ApprovalFile(approval=approval, digest=digest(approval), signature=signature)
     return pretty_json(file, order="sorted")
 
 
 def _parsed(raw: bytes | str, kind: type[File], source: str, advice: str) -> tuple[File, object]:
-    """Return the plan or approval file in `raw`, and its JSON. Raises PlanError if invalid."""
+    """Parse a plan or approval file; return (file, its JSON). Raises PlanError."""
     form, expected = (PLAN, "a plan") if kind is PlanFile else (APPROVAL, "an approval")
     try:
         parsed = json.loads(raw, object_pairs_hook=unique_members)
@@ -175,8 +175,7 @@ def _short(text: str) -> str:
 
 
 def _expect_form(stored: bytes, written: bytes, source: str, advice: str) -> None:
-    """Raise PlanError, with the first line that differs, unless `stored` equals the bytes `written`
-    that this module would write."""
+    """Raise PlanError, with the first different line, unless `stored` equals `written`."""
     if stored != written:
         lines = zip_longest(stored.split(b"\n"), written.split(b"\n"), fillvalue=b"(nothing)")
         number, (line, expected) = next((i, p) for i, p in enumerate(lines, 1) if p[0] != p[1])
@@ -212,15 +211,15 @@ def read_plan(text: str | bytes, source: str) -> PlanFile:
 
 
 def approve_command(words: str = "PLAN", longest: timedelta = DAY) -> str:
-    """Return the command that approves a plan for a day, or for the longest permitted time;
-    `words`: the quoted file and options."""
+    """Return the command that approves a plan for a day, or for `longest` if shorter. `words`:
+    quoted file and options."""
     hours, minutes = longest // timedelta(hours=1), longest // timedelta(minutes=1)
     span = f"{min(24, hours)}h" if hours else f"{minutes}m"
     return f"featurelib approve {words} --expires {span}"
 
 
 def write_again(plan: str, longest: timedelta = DAY) -> str:
-    """Return the remedy for an invalid approval: the command that approves the plan file again."""
+    """Return the remedy for an invalid approval: approve the plan file again."""
     return f"Write the approval again: {approve_command(quote(plan), longest)}"
 
 
@@ -253,8 +252,8 @@ def read_approval(
 def approve(
     plan: Plan, *, by: str, at: datetime, expires: timedelta, reason: str | None = None
 ) -> Approval:
-    """Return the approval of a plan, valid from `at` for the time `expires`. Raises PlanError for a
-    name or a reason that cannot be shown."""
+    """Return the approval of a plan, valid from `at` for `expires`. Raises PlanError if name or
+    reason is invalid."""
     begin = at.astimezone(UTC).replace(microsecond=0)
     approval = Approval(
         format=APPROVAL,
@@ -275,7 +274,7 @@ def expect_approved(
     approval: Approval, plan: Plan, now: datetime, *, longest: timedelta, path: str = "PLAN"
 ) -> None:
     """Raise ApprovalError unless `approval` is for this plan and valid at `now`. `longest`: the
-    longest permitted validity; `path`: the plan's file."""
+    longest allowed validity; `path`: the plan's file."""
     fault, advice = "", write_again(path, longest)
     validity, is_early = approval.expires_at - approval.approved_at, approval.approved_at - now
     if approval.plan != digest(plan):
@@ -298,25 +297,25 @@ def expect_approved(
 
 
 def say_time(moment: datetime) -> str:
-    """Return a time as `2026-11-21T06:00:00Z`."""
+    """Return a time as text `2026-11-21T06:00:00Z`."""
     return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def parse_span(text: str) -> timedelta | None:
-    """Return the time span written as 90s, 30m or 2d; None for another text, and for 0."""
+    """Parse a time span such as 90s, 30m or 2d; None if invalid or 0."""
     match = _SPAN.fullmatch(text)
     return timedelta(**{_UNITS[match[2]]: int(match[1])}) if match and int(match[1]) else None
 
 
 def expect_span(option: str, text: str) -> timedelta:
-    """Return the time span in the value of an option. Raises ConfigError for an invalid value."""
+    """Parse the time span in an option's value. Raises ConfigError."""
     if (span := parse_span(text)) is None:
         raise ConfigError(f"{option} {text}: expected a time as 90s, 30m, 24h or 7d.")
     return span
 
 
 def say_span(span: timedelta) -> str:
-    """Return `2 days 3 hours` or `59 seconds`: the two largest units."""
+    """Return a time span as text with its two largest units, such as `2 days 3 hours`."""
     seconds = int(span.total_seconds())
     parts = []
     for noun, size in (("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1)):
@@ -327,7 +326,7 @@ def say_span(span: timedelta) -> str:
 
 
 def _faults(approval: Approval) -> Iterator[str]:
-    """Yield the faults of an approval: invalid names, reasons or times."""
+    """Yield the faults of an approval: invalid names, reasons and times."""
     for key, longest in (("approved_by", LONGEST_NAME), ("reason", LONGEST_REASON)):
         text: str | None = getattr(approval, key)
         if text is None:
@@ -347,7 +346,7 @@ def _faults(approval: Approval) -> Iterator[str]:
 
 
 def _is_armored(signature: str) -> bool:
-    """Return true if a signature has exactly the form that ssh-keygen writes."""
+    """Return true if a signature has the form that ssh-keygen writes."""
     body = signature.removeprefix(_FIRST).removesuffix(_LAST).replace("\n", "")
     try:
         encoded = base64.b64encode(base64.b64decode(body, validate=True)).decode()
@@ -374,8 +373,8 @@ def file_name(title: str, cluster: str = "", *, plain: bool = True, of: str = "c
 def file_names(
     clusters: Iterable[str], titles: Mapping[str, str] | None = None, of: str = "cluster"
 ) -> list[str]:
-    """Return a file name for each cluster, from `titles` by id; no two names are one file, also on
-    case-insensitive file systems."""
+    """Return a distinct file name per cluster, made from `titles` (by id). Upper and lower case
+    count as equal."""
     called = {cluster: (titles or {}).get(cluster) or cluster for cluster in clusters}
     counts = Counter(title.casefold() for title in called.values())
     return [

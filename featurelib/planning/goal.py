@@ -27,7 +27,7 @@ _NO_RELEASE = "The active controller's release is unknown, and with it the level
 
 
 class Command(StrEnum):
-    """The commands of KIP-584 (…-all, update), KIP-778 and KIP-1022."""
+    """The commands of `plan` (KIP-584, KIP-778, KIP-1022)."""
 
     UPGRADE_ALL = "upgrade-all"
     DOWNGRADE_ALL = "downgrade-all"
@@ -56,8 +56,7 @@ _NEEDS = {  # command → the options of which it needs at least one, and the er
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestedLevels:
-    """The levels that a user requests: the levels of a release, or numbers and names by feature;
-    `delete` means level 0."""
+    """The requested levels: of a release, or per feature as number or name. `delete`: level 0."""
 
     release_version: str | None = None
     up: Mapping[str, int | str] = field(default_factory=dict)
@@ -67,7 +66,8 @@ class RequestedLevels:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intent(RequestedLevels):
-    """The command and levels that a user requests. Raises ConfigError for a wrong combination."""
+    """The command and the levels that a user requests. Raises ConfigError if they do not fit
+    together."""
 
     command: Command
     unsafe: bool = False  # UNSAFE_DOWNGRADE: lost metadata cannot be restored
@@ -79,7 +79,7 @@ class Intent(RequestedLevels):
 
     @property
     def text(self) -> str:
-        """The command as text in a plan; equal for equal intents."""
+        """The command as text. Equal intents have equal texts."""
         parts = [str(self.command)]
         if self.release_version is not None:
             parts += ["--release-version", self.release_version]
@@ -97,7 +97,7 @@ class Intent(RequestedLevels):
 
     @property
     def named(self) -> tuple[str, ...]:
-        """The features that the request names, in its order."""
+        """The requested features in their order."""
         return (*self.up, *self.down, *self.delete)
 
     def _faults(self) -> Iterator[str]:
@@ -122,7 +122,7 @@ class Intent(RequestedLevels):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stay:
-    """A feature that a request does not change: its level, a possible level, and the reason."""
+    """A feature that a request leaves unchanged: current level, possible level, and reason."""
 
     code: str
     feature: str
@@ -133,7 +133,7 @@ class Stay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
-    """The changes that a request means on one cluster. Changes with a fault are not planned."""
+    """The changes that a request makes on one cluster. `faults`: changes that cannot be planned."""
 
     moves: tuple[Move, ...] = ()
     faults: tuple[Reason, ...] = ()
@@ -141,7 +141,7 @@ class Goal:
 
     @property
     def levels(self) -> dict[str, int]:
-        """The requested level of each feature that changes."""
+        """The requested level of each changed feature."""
         return {move.feature: move.to_level for move in self.moves}
 
 
@@ -149,7 +149,7 @@ Part = Move | Reason | Stay  # the result for one feature, or for the whole requ
 
 
 def goal_of(intent: Intent, cluster: Cluster, catalogue: Catalogue) -> Goal:
-    """Return the changes and every fault of a request on one cluster; no rule is evaluated."""
+    """Return the changes and the faults of a request on one cluster. Rules are not evaluated."""
     goals = _ClusterOfRequest(cluster=cluster, catalogue=catalogue, unsafe=intent.unsafe)
     parts = list[Part]()
     if intent.command is Command.DOWNGRADE_ALL:
@@ -169,7 +169,7 @@ def goal_of(intent: Intent, cluster: Cluster, catalogue: Catalogue) -> Goal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ClusterOfRequest:
-    """The cluster that a request is about, and the catalogue that gives its levels."""
+    """The cluster of a request, and the catalogue with its levels."""
 
     cluster: Cluster
     catalogue: Catalogue
@@ -180,10 +180,9 @@ class _ClusterOfRequest:
         return software_of(self.cluster, self.catalogue)
 
     def downgrade_all(self, release: str) -> Iterator[Part]:
-        """Yield every finalized feature at the highest production level of `release`. Features that
-        the release does not know are deleted; no level rises (KIP-584, emergency downgrade: with
-        the tool of the older release). A tool of 2.7 to 3.2 knows no feature and would delete every
-        feature, so the request must name the features."""
+        """Yield a downgrade of each finalized feature to the highest production level of `release`;
+        features that it lacks are deleted. A tool of 2.7 to 3.2 would delete every feature, so that
+        those releases are rejected."""
         release_name = self.catalogue.release_named(release)
         if release_name is None and release_line(release) in load(_NO_CATALOGUE).releases:
             names = ", ".join(sorted(self.cluster.finalized)) or "nothing is finalized"
@@ -250,7 +249,8 @@ class _ClusterOfRequest:
         return f"{target} can never be downgraded, so it changes only if you name it."
 
     def by_name(self, name: str, text: str, *, up: bool) -> Part:
-        """Return the change of one feature to a level (`--feature NAME=LEVEL`; 0 deletes it)."""
+        """Return the change of one feature to a level (`--feature NAME=LEVEL`); level 0 deletes the
+        feature."""
         cluster, software = self.cluster, self.software
         level = read_level(name, text, cluster, self.catalogue)
         if level is None:
@@ -273,7 +273,8 @@ class _ClusterOfRequest:
         return self.moved(name, level, up=up)
 
     def unknown(self, name: str, level: int) -> Reason | None:
-        """Return the fault of a level that the controller's release lacks, or None."""
+        """Return the fault of a level that the controller's release does not know; None if
+        known."""
         software, target = self.software, self.name(name, level)
         if software is None or name not in (METADATA_VERSION, *software.features):
             return None
@@ -293,7 +294,8 @@ class _ClusterOfRequest:
         return replace(_fault(code, name, level, text), action=action)
 
     def kept(self, name: str, level: int) -> Stay | None:
-        """Return the reason why a feature stays if its downgrade passes an irreversible level."""
+        """Return the reason why a feature is not downgraded: the downgrade would pass an
+        irreversible level. None if it is possible."""
         current = self.cluster.level(name)
         if not any(level < never <= current for never in self.catalogue.irreversible(name)):
             return None
@@ -303,7 +305,7 @@ class _ClusterOfRequest:
         )
 
     def moved(self, name: str, level: int, *, up: bool) -> Part:
-        """Return the change of a feature, or the reason why no change is made."""
+        """Return the level change of a feature, or the reason why it stays."""
         current = self.cluster.level(name)
         now, target = self.name(name, current), self.name(name, level)
         if level == current:
@@ -330,8 +332,8 @@ def _fault(code: str, feature: str, level: int, text: str) -> Reason:
 
 
 def stay_at_ceiling(cluster: Cluster, catalogue: Catalogue, name: str, ceiling: int) -> Stay:
-    """Return the reason why upgrade-all leaves a feature at its maximum level: no level is above
-    it, or higher production levels are no default, irreversible, or have side effects."""
+    """Return the reason why upgrade-all does not raise a feature above `ceiling`: no higher level,
+    or only opt-in levels."""
     current, available = cluster.level(name), ceiling
     if name != METADATA_VERSION and name in catalogue.features:
         available = _highest_stable(cluster, catalogue, name)
@@ -348,8 +350,8 @@ def stay_at_ceiling(cluster: Cluster, catalogue: Catalogue, name: str, ceiling: 
 
 
 def _highest_stable(cluster: Cluster, catalogue: Catalogue, name: str) -> int:
-    """Return the highest level of a feature that a node supports and that the cluster's own
-    releases, as far as known, support in production."""
+    """Return the highest production level of a feature that a node supports and the cluster's
+    releases know."""
     maximum = max((n.supported[name][1] for n in cluster.nodes if name in n.supported), default=0)
     texts = {cluster.release, *(node.release for node in cluster.nodes)}
     named = set(map(catalogue.release_named, texts)) - {None}
@@ -360,7 +362,8 @@ def _highest_stable(cluster: Cluster, catalogue: Catalogue, name: str) -> int:
 
 
 def only_by_name(catalogue: Catalogue, name: str, current: int, level: int) -> str:
-    """Return why upgrade-all omits `level`: `irreversible`, `side_effect`, or "" if it does not."""
+    """Return the reason why upgrade-all omits `level`: `irreversible` or `side_effect`; "" if it
+    does not."""
     on_the_way = [n for n in catalogue.only_by_name(name) if current < n <= level]
     if any(n in catalogue.irreversible(name) for n in on_the_way):
         return "irreversible"
@@ -368,14 +371,14 @@ def only_by_name(catalogue: Catalogue, name: str, current: int, level: int) -> s
 
 
 def software_of(cluster: Cluster, catalogue: Catalogue) -> ReleaseCatalogue | None:
-    """Return the catalogue of the active controller's release; None = not catalogued."""
+    """Return the catalogue of the active controller's release; None if unknown."""
     release = catalogue.release_named(cluster.release)
     return None if release is None else catalogue.of(release)
 
 
 def read_level(name: str, text: str, cluster: Cluster, catalogue: Catalogue) -> int | None:
-    """Return the level that a text means: a number or, for metadata.version, a name or release of
-    the active controller's software (3.3-IV3, 3.9); None for another text."""
+    """Return the level of a text: a number or, for metadata.version, a name or release such as
+    3.3-IV3 or 3.9 of the active controller's software. None for another text."""
     if text.isascii() and text.isdigit():
         return int(text)
     if name != METADATA_VERSION:
@@ -388,7 +391,7 @@ def read_level(name: str, text: str, cluster: Cluster, catalogue: Catalogue) -> 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """A metadata.version and its purpose."""
+    """A level of metadata.version and its purpose."""
 
     level: int
     name: str
@@ -397,7 +400,7 @@ class Note:
 
 def losses(catalogue: Catalogue, release: str, move: Move) -> tuple[Note, ...]:
     """Return the metadata.versions whose metadata a downgrade loses, newest first, by the
-    controller's release (KIP-778, Downgrades; MetadataVersion.checkIfMetadataChanged)."""
+    controller's release (KIP-778, Downgrades)."""
     if move.feature != METADATA_VERSION:
         return ()
     software = catalogue.release_named(release)

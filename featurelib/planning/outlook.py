@@ -37,8 +37,8 @@ Levels = Mapping[str, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeOutlook:
-    """The effects of one update. `no_return`: the first level from which no lossless downgrade to
-    the level before the plan is possible; -1 = always possible."""
+    """The effects of one update. `no_return`: the first level that cannot be downgraded without
+    loss to the level before the plan, -1 = none."""
 
     update: Move
     brings: tuple[Note, ...]  # the notes about an upgrade to the level
@@ -53,7 +53,7 @@ class ChangeOutlook:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepOutlook:
     """The effects of one request. `floor`: the lowest metadata.version of a lossless downgrade, -1
-    = there is none; `joins…`: releases whose production software can register."""
+    = none; `joins…`: the releases that can register."""
 
     changes: tuple[ChangeOutlook, ...]
     timeout_ms: int
@@ -64,7 +64,7 @@ class StepOutlook:
     joins_newly: tuple[str, ...]
 
     def never_again(self, catalogue: Catalogue) -> tuple[str, ...]:
-        """Return the releases of `joins_no_more` that no downgrade can make compatible again."""
+        """Return the releases in `joins_no_more` that no downgrade makes compatible again."""
         if self.floor == NONE:
             return ()
         stays = {METADATA_VERSION: self.floor}
@@ -76,8 +76,7 @@ class StepOutlook:
 
 
 def look_ahead(meaning: Plan, catalogue: Catalogue, address: str = "") -> tuple[StepOutlook, ...]:
-    """Return the effects of each step of a plan after the previous steps (KIP-778); `address`:
-    brokers' addresses, as `filled` takes them."""
+    """Return the effects of each step of a plan (KIP-778). `address`: of brokers, for commands."""
     levels, steps = dict(meaning.requirements.levels), []
     for step in meaning.steps:
         before = _compatible_releases(meaning, levels, catalogue)
@@ -127,7 +126,7 @@ def _change(update: Move, meaning: Plan, catalogue: Catalogue, address: str) -> 
 
 def _compatible_releases(meaning: Plan, levels: Levels, catalogue: Catalogue) -> tuple[str, ...]:
     """Return the releases whose production software can register at these levels; () in ZooKeeper
-    mode, where production software lists no features."""
+    mode."""
     levels_known = {name: level for name, level in levels.items() if name in catalogue.features}
     if meaning.requirements.features_node_version is not None or not levels_known:
         return ()
@@ -135,7 +134,7 @@ def _compatible_releases(meaning: Plan, levels: Levels, catalogue: Catalogue) ->
 
 
 def level_names(plan: Plan, catalogue: Catalogue) -> dict[str, dict[str, str]]:
-    """Return feature → level → name for a plan's metadata.versions; other levels have no names."""
+    """Return feature → level → name for the metadata.versions in a plan."""
     moves = [move for move in plan.moves if move.feature == METADATA_VERSION]
     levels = {level for move in moves for level in (move.from_level, move.to_level)}
     levels |= {plan.requirements.levels.get(METADATA_VERSION, 0)}
@@ -146,8 +145,8 @@ def level_names(plan: Plan, catalogue: Catalogue) -> dict[str, dict[str, str]]:
 def with_texts(
     result: Judged, *, dialect: str, catalogue: Catalogue, guarding: Guarding | None = None
 ) -> TableRows:
-    """Return the plans of a judged batch with the columns `plan` (steps that featurelib can send
-    now, with guards by `guarding`; null = there is none) and `returns_after` (covers all steps)."""
+    """Return judged plans with two more columns: `plan` (the plan as text, null = no request) and
+    `returns_after` (downgrades afterwards). `guarding`: the settings for guards."""
     evidence, plans = result.evidence, result.plans
     assert evidence is not None
     rows = np.flatnonzero(plans.lists("steps").size)

@@ -26,8 +26,8 @@ from featurelib.words import clean, level_text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanSplit:
-    """The parts of a plan: featurelib can send `ours` now, `theirs` are for the cluster's owner,
-    `later` are ours and need the owner's levels first."""
+    """The parts of a plan. `ours`: featurelib can send it now; `theirs`: the owner's changes;
+    `later`: ours, after the owner's."""
 
     ours: tuple[Step, ...]
     theirs: tuple[Move, ...] = ()
@@ -40,7 +40,8 @@ NOTHING = PlanSplit(ours=())
 def share(
     steps: Sequence[Step], guards: Guards | None, levels: Mapping[str, int], catalogue: Catalogue
 ) -> PlanSplit:
-    """Split the steps of a plan for a cluster at these levels into ours and the owner's."""
+    """Split the steps of a plan into featurelib's and the owner's. `levels`: the finalized
+    levels."""
     owned = {name for name in features_of(steps) if guards is not None and guards.manages(name)}
     if not owned:
         return PlanSplit(ours=tuple(steps))
@@ -59,8 +60,8 @@ def share(
 def _waiting(
     moves: Mapping[str, Move], owned: set[str], levels: Mapping[str, int], catalogue: Catalogue
 ) -> set[str]:
-    """Return the features of our moves that wait for the owner: they depend on the owner's levels,
-    or become a default only at the owner's metadata.version."""
+    """Return the features whose changes wait for the owner: they depend on a level that the owner
+    finalizes."""
     ends = {name: (move.from_level, move.to_level) for name, move in moves.items()}
     later = catalogue.not_yet_defaults(ends) - owned if METADATA_VERSION in owned else set[str]()
     while True:
@@ -73,27 +74,26 @@ def _waiting(
 
 
 def _without(features: set[str], steps: Iterable[Step]) -> Iterator[Step]:
-    """Yield the steps without the updates of these features; omit empty steps."""
+    """Yield the steps without the updates of `features`. Empty steps are omitted."""
     for step in steps:
         if updates := tuple(move for move in step.updates if move.feature not in features):
             yield replace(step, updates=updates)
 
 
 def owner_command(moves: Sequence[Move], entry: FleetEntry, catalogue: Catalogue) -> str:
-    """Return the owner's command for these moves, filled in from the inventory and quoted for a
-    shell; "" = no command is known."""
+    """Return the owner's command for these level changes, quoted for a shell; "" = unknown."""
     write, moves_known = COMMANDS.get(entry.managed_by.casefold()), _known(moves, entry.managed_by)
     return write(moves_known[-1], entry, catalogue) if write and moves_known else ""
 
 
 def _known(moves: Sequence[Move], owner: str) -> list[Move]:
-    """Return the moves that this kind of owner can make, whatever the inventory assigns to it."""
+    """Return the level changes that this type of owner can make."""
     managed = FleetEntry(id="", managed_by=owner).managed
     return [move for move in moves if managed is None or move.feature in managed]
 
 
 def _kubectl(move: Move, entry: FleetEntry, catalogue: Catalogue) -> str:
-    """Return the command that sets spec.kafka.metadataVersion of Strimzi's Kafka resource."""
+    """Return the command that sets spec.kafka.metadataVersion in Strimzi's Kafka resource."""
     space, _, name = entry.managed_as.rpartition("/")
     return finding_rows()[code_of("unpinned")].command.format(
         namespace=quote(space or "NAMESPACE"),
@@ -108,7 +108,7 @@ ADVICE = {"msk": "On MSK levels follow the Kafka version. Ask its support about 
 
 
 def whom_to_ask(owner: str, entry: FleetEntry) -> str:
-    """Return the sentence that names whom to ask for a change if the owner has no known command."""
+    """Return a sentence with the contact for a change, used if the owner has no known command."""
     contact = " ".join(text for text in (entry.owner, entry.contact) if text)
     text = f"Change levels through {owner}" + (f"; ask {contact}." if contact else ".")
     return f"{text} {ADVICE.get(owner.casefold(), '')}".rstrip()
@@ -116,7 +116,8 @@ def whom_to_ask(owner: str, entry: FleetEntry) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOver:
-    """The moves that a plan leaves to an owner or to a later plan: a sentence, and the command."""
+    """The level changes that a plan leaves to the owner or to a later plan: a sentence and a
+    command."""
 
     text: str
     command: str = ""
@@ -128,7 +129,8 @@ class LeftOver:
 
 
 def left_over(shares: PlanSplit, entry: FleetEntry, catalogue: Catalogue) -> Iterator[LeftOver]:
-    """Yield a sentence for the owner's moves, with its command, and one for waiting moves."""
+    """Yield a sentence, with the owner's command, for the owner's changes; and one for waiting
+    changes."""
     owner = clean(entry.managed_by)
     if shares.theirs:
         moves = ", ".join(
@@ -155,9 +157,8 @@ def expect_ours(
     guards: Guards | None = None,
     options: str = "",
 ) -> None:
-    """Raise RefusedError if the inventory, or a plan's `guards`, assign any of the moves to an
-    owner. The error has the owner's commands and the command that plans the other moves, with
-    `options`."""
+    """Raise RefusedError if the inventory or `guards` assign a level change to an owner. The error
+    has the owner's commands and the plan command for the other changes, with `options`."""
     entry = fleet.of(cluster, FleetEntry(id=cluster))
     entry_guards = guards_of(entry)
     owned, moves_kept = dict[tuple[str, str], list[Move]](), list[Move]()
@@ -184,7 +185,7 @@ def expect_ours(
 def _owner_actions(
     owner: str, moves: Sequence[Move], entry: FleetEntry, catalogue: Catalogue
 ) -> Iterator[str]:
-    """Yield the owner's command for its moves, or the contact if no command is known."""
+    """Yield the owner's command for its level changes, or the contact if the command is unknown."""
     # The plan may have an owner that the inventory lacks.
     owned = msgspec.structs.replace(entry, managed_by=owner)
     if command := owner_command(moves, owned, catalogue):
@@ -194,7 +195,7 @@ def _owner_actions(
 
 
 def option_of(move: Move) -> str:
-    """Return the option of `featurelib plan CLUSTER update` that plans this move."""
+    """Return the option of `featurelib plan CLUSTER update` for this level change."""
     if move.to_level == 0:
         return f"--delete {quote(move.feature)}"
     kind = "upgrade" if move.is_upgrade else "downgrade"

@@ -80,7 +80,7 @@ class Planned:
 
     @property
     def is_refused(self) -> bool:
-        """True if reasons prevent the whole plan."""
+        """True if the whole plan is refused."""
         return self.plan is None and bool(self.refusals) and not self.shares.theirs
 
 
@@ -191,7 +191,7 @@ def plan_by_probe(
 def _ready(
     view: ClusterView, reasons: Reasons, catalogue: Catalogue
 ) -> tuple[Goal, tuple[Reason, ...]]:
-    """Return the READY features as a goal, and the reasons why it omits the other features."""
+    """Return (goal with all READY features, reasons why it omits the other features)."""
     moves, left_out, stays = list[Move](), list[Reason](), []
     for row in view.judged.readiness.to_pylist():
         name, verdict, target = row["feature"], row["verdict"], row["target"]
@@ -211,8 +211,8 @@ def _ready(
 def _refusals_of(
     view: ClusterView, goal: Goal, unsure: Collection[str], catalogue: Catalogue
 ) -> tuple[Reason, ...]:
-    """Return the refusals of a goal's levels by known nodes, even if other evidence is missing.
-    Omit refusals that depend on `unsure` features (of unknown level)."""
+    """Return the refusals of a goal by known nodes, used if other data is missing. Refusals that
+    depend on `unsure` features are omitted."""
     if not goal.moves:
         return ()
     sure = replace(view, cluster=known_cluster(view, goal.levels))
@@ -229,7 +229,7 @@ def _refusals_of(
 
 
 def mode_of(view: ClusterView) -> str:
-    """Return the mode of the cluster's controllers: kraft, zk, or "" if unknown."""
+    """Return the mode of the controllers: kraft, zk, or "" if unknown."""
     return view.dialects[0].partition("-")[0] if view.dialects else ""
 
 
@@ -272,8 +272,8 @@ def _route(
 
 
 def _warnings(view: ClusterView, intent: Intent, goal: Goal, catalogue: Catalogue) -> Iterator[str]:
-    """Yield warnings about a plan: permanent losses, unexpected meanings of level names, and nodes
-    that do not support the present levels."""
+    """Yield the warnings of a plan: permanent losses, unexpected level names, nodes without support
+    for present levels."""
     for move in goal.moves:
         level = catalogue.level_name(move.feature, move.to_level)
         if move.is_upgrade and move.to_level in catalogue.irreversible(move.feature):
@@ -304,8 +304,8 @@ def _warnings(view: ClusterView, intent: Intent, goal: Goal, catalogue: Catalogu
 def _warnings_of_steps(
     view: ClusterView, mode: str, steps: Sequence[Step], catalogue: Catalogue
 ) -> tuple[str, ...]:
-    """Return the checks that an operator must make, because a controller of 2.7 to 3.2 would store
-    its own, higher minimum with an update (KIP-584, Feature version deprecation)."""
+    """Return the checks that an operator must make, because a controller of 2.7 to 3.2 would raise
+    a finalized minimum (KIP-584, Feature version deprecation)."""
     texts = {
         f"{x.feature}: its finalized minimum would become {x.last_lost + 1}. {x.text}": None
         for release in view.releases
@@ -346,7 +346,7 @@ def known_cluster(view: ClusterView, levels: Levels) -> Cluster:
 
 
 def lowest_supported(view: ClusterView, least: int, catalogue: Catalogue) -> int:
-    """Return the lowest metadata.version from `least` on that no known node refuses."""
+    """Return the lowest metadata.version, from `least` on, that no known node refuses."""
     levels = ladder(view.cluster, METADATA_VERSION, catalogue)
     for level in (least, *(candidate for candidate in levels if candidate > least)):
         nodes = known_cluster(view, {METADATA_VERSION: level}).nodes
@@ -380,8 +380,8 @@ def only_narrow(cluster: Cluster, narrow: Collection[Half], levels: Levels) -> C
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """The requests that reach a goal, in order, and the cluster after them; or `refusals`, the
-    reasons why levels cannot be reached."""
+    """The requests that reach a goal, and the cluster after them. `refusals`: the reasons if the
+    goal cannot be reached."""
 
     steps: tuple[Step, ...] = ()
     refusals: tuple[Reason, ...] = ()
@@ -390,8 +390,8 @@ class Route:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Router:
-    """The search for requests that reach a goal. `stepwise`: upgrade metadata.version one known
-    level at a time. `vendors`: see `try_requests`."""
+    """The search for the requests of a goal. `stepwise`: upgrade metadata.version one level at a
+    time."""
 
     cluster: Cluster
     dialect: Dialect
@@ -401,8 +401,7 @@ class Router:
     vendors: bool = False
 
     def route(self, moves: Sequence[Move]) -> Route:
-        """Return the requests for `moves`. If one request with all moves fails, its parts fail,
-        too."""
+        """Return the requests for `moves`, or the refusals."""
         if not moves:
             return Route(after=self.cluster)
         [route] = self._try(self.cluster, [moves])
@@ -412,7 +411,7 @@ class Router:
         return self._atomic(hops) if self.dialect.can.atomic else self._single_moves(hops)
 
     def _try(self, cluster: Cluster, groups: Sequence[Sequence[Move]]) -> list[dry_run.Tried]:
-        """Judge each group of moves as a request in the newest version with results."""
+        """Judge each group of level changes as one request."""
         by_name = [sorted(moves, key=lambda move: move.feature) for moves in groups]
         requests = [dry_run.request_of(self._step(moves), self.dialect) for moves in by_name]
         cases = [(cluster, request) for request in requests]
@@ -424,7 +423,7 @@ class Router:
         return Step(updates=tuple(moves), timeout_ms=self.timeout_ms)
 
     def _split_into_known_levels(self, move: Move) -> list[Move]:
-        """Return the move; if stepwise, one move for each known metadata.version (KIP-778)."""
+        """Return the level change; if stepwise, one change per known metadata.version (KIP-778)."""
         software = software_of(self.cluster, self.catalogue)
         if not self.stepwise or move.feature != METADATA_VERSION or software is None:
             return [move]
@@ -436,7 +435,8 @@ class Router:
         return [replace(move, from_level=start, to_level=end) for start, end in pairwise(hops)]
 
     def _passing_groups(self, groups: Sequence[Sequence[Move]]) -> Route:
-        """Return each group of moves as one request, or the first request's refusals."""
+        """Return one request per group of level changes, or the refusals of the first refused
+        request."""
         cluster, steps = self.cluster, list[Step]()
         for group in groups:
             [tried] = self._try(cluster, [group])
@@ -447,8 +447,8 @@ class Router:
         return Route(steps=tuple(steps), after=cluster)
 
     def _atomic(self, hops: dict[str, list[Move]]) -> Route:
-        """Return one request with all ordinary features; kraft.version comes after it, or before it
-        if another feature depends on it."""
+        """Return one request for all features except kraft.version, which has its own request
+        before or after, by its dependencies."""
         kraft = hops.get(KRAFT_VERSION, [])
         ordinary = {name: moves for name, moves in hops.items() if name != KRAFT_VERSION}
         groups = _groups(ordinary)
@@ -467,7 +467,7 @@ class Router:
         return refused[0]
 
     def _passing(self, moves: list[Move]) -> set[str]:
-        """Return the features that pass in one request: drop refused features until all pass."""
+        """Return the features that are accepted in one request, after dropping refused features."""
         while moves:
             [tried] = self._try(self.cluster, [moves])
             refused = {refusal.feature for refusal in tried.refusals}
@@ -478,8 +478,8 @@ class Router:
         return {move.feature for move in moves}
 
     def _single_moves(self, hops: dict[str, list[Move]]) -> Route:
-        """Return one request per feature, each as soon as it passes: dependencies rise before, and
-        fall after, the features that depend on them. A move that passes once keeps passing."""
+        """Return one request per feature. Dependencies are raised before, and lowered after, the
+        features that depend on them."""
         cluster, steps = self.cluster, list[Step]()
         waiting = sorted(hops.values(), key=lambda hop: request_order(hop[0]))
         while waiting:
@@ -495,8 +495,8 @@ class Router:
 
 
 def _groups(hops: dict[str, list[Move]]) -> list[list[Move]]:
-    """Return the moves grouped by request: all in one; if stepwise, metadata.version is upgraded
-    first and downgraded last."""
+    """Return the level changes grouped by request. Usually there is one group; if stepwise,
+    metadata.version has its own."""
     version_moves = hops.get(METADATA_VERSION, [])
     if len(version_moves) < 2:
         return [[hop for route in hops.values() for hop in route]] if hops else []
@@ -507,8 +507,7 @@ def _groups(hops: dict[str, list[Move]]) -> list[list[Move]]:
 
 
 def request_order(move: Move) -> tuple[bool, int, str]:
-    """Return the sort key of a move that is a request of its own. Dependencies rise before, and
-    fall after, the features that depend on them: metadata.version is upgraded first and downgraded
-    last. kraft.version is last."""
+    """Return the sort key of single requests. metadata.version is upgraded first and downgraded
+    last; kraft.version is last."""
     rank = 1 if move.feature != METADATA_VERSION else 0 if move.is_upgrade else 2
     return move.feature == KRAFT_VERSION, rank, move.feature

@@ -36,7 +36,7 @@ PROBE = "probe"  # the controller itself as judge, by a probe
 
 
 class Reasons:
-    """The reasons why levels of one cluster are not planned."""
+    """The reasons why levels of one cluster are not in the plan."""
 
     def __init__(self, view: ClusterView, catalogue: Catalogue) -> None:
         self._view_of, self._catalogue = view, catalogue
@@ -48,7 +48,7 @@ class Reasons:
         }
 
     def of_findings(self, feature: str, *, unknown: bool) -> Iterator[Reason]:
-        """Yield the findings that block a feature; `unknown`: also missing evidence."""
+        """Yield the findings that block a feature. `unknown`: include missing data."""
         for row in self._rows:
             severity = self._wordings[row["code"]].severity
             of_it = row["feature"] == feature and severity in (Severity.BLOCKER, Severity.UNKNOWN)
@@ -56,8 +56,8 @@ class Reasons:
                 yield self._of_finding(row)
 
     def of_missing_evidence(self, features: Sequence[str]) -> Iterator[Reason]:
-        """Yield the missing evidence that could change the result: about the cluster, these
-        features, their dependencies, and the features that depend on them (KIP-1022, both ends)."""
+        """Yield the missing data that could change the result, about the cluster, these features
+        and their dependencies in both directions (KIP-1022)."""
         related = {METADATA_VERSION, *features} if features else set[str]()
         for d in self._catalogue.dependencies:
             related |= {d.feature, d.other} if {d.feature, d.other} & {*features} else set()
@@ -78,8 +78,8 @@ class Reasons:
             yield Reason(judge=EVIDENCE, code=unknown, feature=feature, message=text)
 
     def of_unknown(self, moves: Mapping[str, int]) -> Iterator[Reason]:
-        """Yield the reasons why these levels have no verdict: missing evidence, and for upgrades
-        dependencies that the catalogue lacks."""
+        """Yield the reasons why these levels have no verdict: missing data, or dependencies that
+        the catalogue lacks."""
         yield from self.of_missing_evidence(sorted(moves))
         levels = self._view_of.cluster.levels
         upgrades = {(name, level) for name, level in moves.items() if level > levels.get(name, 0)}
@@ -92,7 +92,7 @@ class Reasons:
             yield from (reason for reason in lines if reason.code in tagged("newer"))
 
     def _of_other_levels(self, moves: set[tuple[str, int]]) -> Iterator[Reason]:
-        """Yield unproven registrations if the accepted probe was about other levels."""
+        """Yield the finding about unproven registrations if the accepted probe had other levels."""
         evidence = self._view_of.evidence
         is_probed = any(row["code"] in tagged("accepted") for row in self._rows)
         is_proven = evidence.membership.registrations_proven.all()
@@ -101,26 +101,27 @@ class Reasons:
             yield self._with_texts(EVIDENCE, unproven, 0, detail="")
 
     def of_probe(self, levels: Mapping[str, int]) -> Iterator[Reason]:
-        """Yield the controller's refusals in a probe of exactly these levels."""
+        """Yield the controller's refusals in a probe of exactly `levels`."""
         for row in self._rows:
             if row["code"] in tagged("refused") and levels.get(row["feature"]) == row["level"]:
                 yield replace(self._of_finding(row), judge=PROBE)
 
     def of_codes(self, codes: Container[str], feature: str | None = None) -> Iterator[Reason]:
-        """Yield the findings with one of `codes` about `feature`; None = about no feature."""
+        """Yield the findings with one of `codes` about `feature`; None = about the cluster."""
         for row in self._rows:
             if row["code"] in codes and row["feature"] == feature:
                 yield self._of_finding(row)
 
     def to_fix_first(self) -> Iterator[Reason]:
-        """Yield critical findings and missing majorities: fix them before a restart."""
+        """Yield the findings to fix before any restart: critical findings, and a missing
+        majority."""
         for row in self._rows:
             if row["severity"] == Severity.CRITICAL or row["code"] in tagged("no_majority"):
                 yield self._of_finding(row)
 
     def of_refusals(self, refusals: Sequence[Reason]) -> Iterator[Reason]:
-        """Yield a policy's refusals with every blocking node and its remedy, and a controller's
-        refusals with Kafka's message."""
+        """Yield the refusals with texts: of a policy one per blocking node, with the remedy; of a
+        controller with Kafka's message."""
         for refusal in refusals:
             if refusal.judge == STRICT and refusal.code in tagged("names_nodes"):
                 for node in sorted(self._offending(refusal), key=lambda n: n.half):
@@ -131,7 +132,7 @@ class Reasons:
                 yield refusal
 
     def of_release(self) -> Iterator[Reason]:
-        """Yield the reason that the controllers' release is unknown."""
+        """Yield the reason that the release of the controllers is unknown."""
         unknown = Reason(judge=STRICT, code=code_of("no_release"), level=0, message="")
         return self.of_refusals([unknown])
 
@@ -144,7 +145,7 @@ class Reasons:
         return refusing(cluster.nodes, refusal.feature, refusal.level or 0)
 
     def _with_remedy(self, reason: Reason, node: Node) -> Reason:
-        """Return the reason with the remedy for this node in this cluster."""
+        """Return the reason with the remedy for `node`."""
         cluster, moves = self._view_of.cluster, {reason.feature: reason.level or 0}
         release = first_release(cluster, self._catalogue, moves)
         action = action_for(cluster, node, moves, frozenset({reason.code}))
@@ -153,8 +154,7 @@ class Reasons:
         return replace(reason, action=text, command=step.command)
 
     def _of_policy(self, refusal: Reason, node: Node | None = None) -> Reason:
-        """Return a refusal by the policy with the texts of its finding. The audit already tried a
-        level with its dependencies; a request may lack them."""
+        """Return a refusal by the policy with the texts of its finding."""
         current = self._view_of.cluster.level(refusal.feature)
         detail = ", ".join(self._detail(refusal))
         reason = self._with_texts(STRICT, refusal, current, detail=detail, node=node)
@@ -163,8 +163,8 @@ class Reasons:
         return self._of_dependency(reason) if refusal.code in tagged("consequence") else reason
 
     def _lossless(self, feature: str, current: int) -> str:
-        """Return advice for a downgrade that would lose metadata: the lowest lossless level, by the
-        catalogue of the controller's release; "" = every level is lossless."""
+        """Return advice about the lowest level without loss, for a downgrade that would lose
+        metadata; "" if no level loses metadata."""
         software = software_of(self._view_of.cluster, self._catalogue) or self._catalogue
         levels_below = [level for level in software.loses_metadata_below if level <= current]
         lowest = self._text(feature, max(levels_below, default=0))
@@ -208,7 +208,8 @@ class Reasons:
                 return
 
     def of_reply(self, step: Step, reply: Reply) -> Iterator[Reason]:
-        """Yield the controller's refusal of each update in a probe, with its own message."""
+        """Yield the controller's refusal of each update in a probe, with the controller's
+        message."""
         for move in step.updates:
             code, message = reply.of(move.feature)
             if code != NO_ERROR:
@@ -234,7 +235,7 @@ class Reasons:
     def _with_texts(
         self, judge: str, refusal: Reason, current: int, *, detail: str, node: Node | None = None
     ) -> Reason:
-        """Return a refusal as a reason with the texts of its finding."""
+        """Return a refusal as a reason, with the texts of its finding."""
         low, high = (node.supported.get(refusal.feature) if node else None) or (None, None)
         row = row_of(refusal.code)
         columns = {
@@ -252,7 +253,7 @@ class Reasons:
         return self._of_row(columns, judge)
 
     def _of_row(self, row: FindingColumns, judge: str) -> Reason:
-        """Return a finding (a row of featurelib.schema.FINDING, or its columns) as a reason."""
+        """Return a row of featurelib.schema.FINDING, or its columns, as a reason."""
         alone = row["code"] in tagged("range_unseen")  # whether the node is stale does not matter
         ghost: Any = None if alone else self._gone.get((row["role"], row["node_id"]))
         words = self._words.of(row, self._view_of.site, ghost)
@@ -272,7 +273,7 @@ class Reasons:
         )
 
     def _of_finding(self, row: dict[str, Any]) -> Reason:
-        """Return a finding as a reason; about a node in the data, with the node's remedy."""
+        """Return a finding as a reason. A finding about a known node gets the node's remedy."""
         reason = self._of_row(row, EVIDENCE if self._is_missing(row["code"]) else STRICT)
         cluster, node_key = self._view_of.cluster, (row["role"], row["node_id"])
         nodes = (*cluster.nodes, *unregistered(cluster, Asks.CONFIGURED_ONLY))
@@ -287,7 +288,7 @@ class Reasons:
         )
 
     def levels_unknown(self) -> set[str]:
-        """Return the features whose finalized level no trusted source shows."""
+        """Return the features without a finalized level from a trusted source."""
         readiness = self._view_of.judged.readiness
         levels = readiness["finalized_level"].to_pylist()
         names: list[str] = readiness["feature"].to_pylist()
@@ -308,7 +309,8 @@ class Fix:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unlock:
-    """The changes that make a level possible: nodes to fix, dependencies, remaining rules."""
+    """The changes that make a level possible: nodes to fix, dependencies, and rules that still
+    refuse."""
 
     feature: str
     level: int
@@ -335,16 +337,15 @@ def ladder(cluster: Cluster, feature: str, catalogue: Catalogue) -> tuple[int, .
 
 
 def refusing(nodes: Sequence[Node], feature: str, level: int) -> tuple[Node, ...]:
-    """Return the nodes whose range lacks `level` of `feature`
-    (QuorumFeatures.reasonNotSupported)."""
+    """Return the nodes whose range does not contain `level` (QuorumFeatures.reasonNotSupported)."""
     ends = np.array([node.range_of(feature) for node in nodes], dtype=np.int32).reshape(-1, 2)
     mask = unsupported_by_node(np.int32(level), ends[:, 0], ends[:, 1], np.False_)
     return tuple(nodes[index] for index in np.flatnonzero(mask).tolist())
 
 
 def unlock(cluster: Cluster, catalogue: Catalogue, feature: str, level: int) -> Unlock:
-    """Return the fewest fixes that make a level above the finalized one possible. The level may be
-    one that no node supports yet, or of an unknown feature."""
+    """Return the smallest changes that make a higher level possible. No node needs to support the
+    level yet."""
     choices = list(_choices(cluster, catalogue, {feature: level}))
     questions = {move for moves in choices for move in moves.items()}
     offending_nodes = {move: refusing(cluster.nodes, *move) for move in questions}
@@ -379,8 +380,8 @@ def unlock(cluster: Cluster, catalogue: Catalogue, feature: str, level: int) -> 
 
 
 def _choices(cluster: Cluster, catalogue: Catalogue, moves: Moves) -> Iterator[Moves]:
-    """Yield `moves` together with each combination of sufficient levels of their dependencies, by
-    the controller's release, or by the first release that knows the level."""
+    """Yield `moves` combined with each possible set of dependency levels, by the controller's
+    release or the first release with the level."""
     newest = software_of(cluster, catalogue)
     order = [*([newest] if newest else []), *catalogue.releases]
     for move in moves.items():
@@ -395,7 +396,8 @@ def _choices(cluster: Cluster, catalogue: Catalogue, moves: Moves) -> Iterator[M
 
 
 def _remedy_problem(cluster: Cluster, node: Node, codes: frozenset[str]) -> Issue | None:
-    """Return why the usual action for a node does not help; None = the action helps."""
+    """Return the circumstance in which the usual action for a node does not help; None if it
+    helps."""
     if node.gone and node.node_id in {other.node_id for other in cluster.nodes if other.running}:
         return Issue.HALF
     issue, tag = (Issue.VOTER, "voter") if node.voter else (Issue.CONFIGURED, "configured")
@@ -403,7 +405,7 @@ def _remedy_problem(cluster: Cluster, node: Node, codes: frozenset[str]) -> Issu
 
 
 def action_for(cluster: Cluster, node: Node, moves: Moves, codes: frozenset[str]) -> Action:
-    """Return the action for a node that blocks `moves`; `codes`: the refusing rules."""
+    """Return the action for a node that blocks `moves`. `codes`: the rules that refuse."""
     level = cluster.level(METADATA_VERSION)
     brokers = [node for node in cluster.nodes if node.registered and node.role is Role.BROKER]
     is_known = (level or cluster.has_quorum) and brokers != [node]
@@ -422,12 +424,13 @@ def action_for(cluster: Cluster, node: Node, moves: Moves, codes: frozenset[str]
 
 
 def first_release(cluster: Cluster, catalogue: Catalogue, moves: Moves) -> str:
-    """Return the oldest release whose production software supports the levels after the moves."""
+    """Return the oldest release whose production software supports the levels after `moves`."""
     return next(iter(may_join(cluster.levels | moves, catalogue)), "")
 
 
 def _repaired(cluster: Cluster, fixes: Sequence[Fix], moves: Moves, release: str) -> Cluster:
-    """Return the cluster after all fixes: without stale nodes, other fixed nodes on `release`."""
+    """Return the cluster after all fixes: stale nodes are removed, other fixed nodes run
+    `release`."""
     actions = {(fix.role, fix.node_id): fix.action for fix in fixes}
     active = (Role.CONTROLLER if cluster.has_quorum else Role.BROKER), cluster.active
     nodes, version = [], cluster.release
@@ -445,7 +448,7 @@ def _repaired(cluster: Cluster, fixes: Sequence[Fix], moves: Moves, release: str
 
 
 def _refused(cluster: Cluster, moves: Moves, catalogue: Catalogue) -> frozenset[str]:
-    """Return the codes of the policy's rules that refuse all moves in one request."""
+    """Return the codes of the policy's rules that refuse `moves` as one request."""
     updates = tuple(Update(feature=name, level=level) for name, level in sorted(moves.items()))
     case = cluster, Request(updates=updates)
     return refused_by([case], load(STRICT), catalogue.tables)[0]

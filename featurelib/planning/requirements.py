@@ -52,8 +52,8 @@ def require(
 
 
 def having_a_say(features: Iterable[str], catalogue: Catalogue) -> frozenset[str]:
-    """Return these features and all that their levels depend on. Every level depends on a
-    metadata.version that can store it (KIP-1022)."""
+    """Return these features and their dependencies, always including metadata.version
+    (KIP-1022)."""
     names, waiting = {feature.METADATA_VERSION}, set(features)
     while waiting:
         names |= waiting
@@ -64,7 +64,8 @@ def having_a_say(features: Iterable[str], catalogue: Catalogue) -> frozenset[str
 def _groups(
     evidence: Evidence, cluster: int, pairs_of: Sequence[tuple[int, str]]
 ) -> Iterator[RangeGroup]:
-    """Yield the nodes that must support a level, by equal ranges of required features."""
+    """Yield groups of nodes that must support a level and have equal ranges of required
+    features."""
     query, answering, node = evidence.questions, evidence.answering, evidence.subjects
     first, count = int(answering.first[cluster]), int(answering.count[cluster])
     # [profiles, features]: the pair of each profile, and then its range.
@@ -87,12 +88,12 @@ def _groups(
 
 
 def features_of(steps: Iterable[Step]) -> tuple[str, ...]:
-    """Return the features that some step changes, sorted."""
+    """Return the sorted features that the steps change."""
     return tuple(sorted({move.feature for step in steps for move in step.updates}))
 
 
 def steps_of(rows: Sequence[Mapping[str, Any]]) -> tuple[Step, ...]:
-    """Return steps from rows of featurelib.schema.STEP; rows with an equal request are one step."""
+    """Return steps from rows of featurelib.schema.STEP. Rows with equal `request` form one step."""
     together = [list(rows_of) for _, rows_of in groupby(rows, key=lambda row: row["request"])]
     return tuple(
         Step(
@@ -105,26 +106,26 @@ def steps_of(rows: Sequence[Mapping[str, Any]]) -> tuple[Step, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guarding:
-    """The settings that decide the guards of plans. `managed`: id → inventory entry of the clusters
-    with features that another owner finalizes."""
+    """The settings for the guards of plans. `managed`: id → inventory entry of clusters with
+    another owner."""
 
     require_signature: bool
     managed: Mapping[str, FleetEntry]
 
     @staticmethod
     def by(settings: Settings, fleet: Fleet) -> Guarding:
-        """Return the guard settings from configuration and inventory."""
+        """Return the guard settings from settings and inventory."""
         managed = {entry.id: entry for entry in fleet.cluster if entry.managed_by}
         return Guarding(require_signature=settings.require_signature, managed=managed)
 
     def of(self, cluster: str) -> Guards:
-        """Return the guards of a plan for the cluster with this id."""
+        """Return the guards for a plan of the cluster with this id."""
         entry = self.managed.get(cluster, FleetEntry(id=cluster))
         return guards_of(entry, require_signature=self.require_signature)
 
 
 def guards_of(entry: FleetEntry, *, require_signature: bool = False) -> Guards:
-    """Return the guards of a cluster, with its owner from the inventory."""
+    """Return the guards of a cluster: its owner, and if a signature is required."""
     return Guards(
         require_signature=require_signature,
         managed_by=entry.managed_by,
@@ -160,7 +161,8 @@ def plan_faults(plan: Plan) -> Iterator[str]:
 
 
 def _lines_in(value: object, at: str) -> Iterator[str]:
-    """Yield texts with a line end as faults: they could pass for featurelib's lines."""
+    """Yield a fault for each text that contains a line end, because output lines could be
+    forged."""
     if isinstance(value, str) and "\n" in value:
         yield f"{at}: the text has a line end"
     elif isinstance(value, dict):
@@ -173,7 +175,7 @@ def _lines_in(value: object, at: str) -> Iterator[str]:
 
 
 def _steps(plan: Plan) -> Iterator[str]:
-    """Yield the faults of a plan's steps, such as a start from other levels than before."""
+    """Yield the faults of a plan's steps, for example a wrong start level."""
     atomic = [load(name).can.atomic for name in plan.own_dialects if name in GENERATIONS]
     levels = dict(plan.requirements.levels)
     for index, step in enumerate(plan.steps):
@@ -186,7 +188,7 @@ def _steps(plan: Plan) -> Iterator[str]:
 
 
 def _request(names: Sequence[str], at: str, *, is_atomic: bool) -> Iterator[str]:
-    """Yield the faults of a request's features; `is_atomic`: by every controller."""
+    """Yield the faults of a request's features. `is_atomic`: all controllers are atomic."""
     if len(set(names)) < len(names):
         yield f"{at}: a feature is in the request twice"
     if feature.KRAFT_VERSION in names and len(names) > 1:
@@ -212,7 +214,7 @@ def _move(move: Move, current: int, at: str) -> Iterator[str]:
 
 
 def _node_groups(groups: Sequence[RangeGroup], planned: set[str], at: str) -> Iterator[str]:
-    """Yield the faults of a plan's node groups, and contradictions between groups."""
+    """Yield the faults of a plan's node groups."""
     for index, group in enumerate(groups):
         yield from _group(group, f"{at}[{index}]")
         if lacking := sorted(planned - set(group.ranges)):
@@ -238,7 +240,7 @@ def _group(group: RangeGroup, at: str) -> Iterator[str]:
 
 
 def _guards(guards: Guards) -> Iterator[str]:
-    """Yield contradictions between a plan's `managed_by` and `managed_features`."""
+    """Yield the contradictions between `managed_by` and `managed_features` of a plan."""
     at, names = "guards.managed_features", guards.managed_features
     if not guards.managed_by.strip() and names != ():
         yield f"{at}: managed_by is empty, so no feature is managed, found {names or 'all'}"
@@ -248,7 +250,7 @@ def _guards(guards: Guards) -> Iterator[str]:
 
 
 def _side_effects(plan: Plan) -> Iterator[str]:
-    """Yield faults of a plan's side effects: level, description or brokers are wrong."""
+    """Yield the faults of a plan's side effects: wrong level, description or brokers."""
     for index, effect in enumerate(plan.side_effects):
         at, moves = f"side_effects[{index}]", [m for m in plan.moves if m.feature == effect.feature]
         if not any(move.from_level < effect.level <= move.to_level for move in moves):

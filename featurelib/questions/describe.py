@@ -36,9 +36,8 @@ Ranges = dict[str, Ends]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeShown:
-    """A node in one role in a description. `profile`: position of its ranges in the description,
-    None = unknown; `seen_at`: when they were read. `is_voter` None = the quorum was not read.
-    `epoch`: of the node's finalized features."""
+    """A node in one role. `profile`: number of its range map, None = unknown; `seen_at`: when the
+    ranges were read; `is_voter`: None = unknown; `epoch`: of its finalized features."""
 
     role: str
     node_id: int
@@ -57,7 +56,7 @@ class NodeShown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelShown:
-    """A feature in a description. `level` is None if unknown, 0 if not finalized."""
+    """A feature and its finalized level: None = unknown, 0 = not finalized."""
 
     feature: str
     level: int | None
@@ -69,7 +68,7 @@ class LevelShown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WitnessShown:
-    """A kind of source of finalized levels, with its highest epoch."""
+    """A type of source for finalized levels, with its highest epoch."""
 
     witness: str
     epoch: int
@@ -79,7 +78,7 @@ class WitnessShown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindingShown:
-    """A finding as text."""
+    """A finding with its texts."""
 
     code: str
     severity: str
@@ -91,8 +90,8 @@ class FindingShown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Description:
-    """The description of a cluster. `controller` None = the active controller is unknown.
-    `configured_voters`: the ids in its controller.quorum.voters, if they differ from the voters."""
+    """The description of a cluster. `controller`: None = unknown; `configured_voters`: the ids in
+    controller.quorum.voters, if they differ from the voters."""
 
     cluster_id: str
     mode: str
@@ -108,7 +107,7 @@ class Description:
 
     @property
     def answered(self) -> bool:
-        """True if any node responded or any source shows levels."""
+        """True if a node responded or a source shows levels."""
         return any(node.profile is not None for node in self.nodes) or bool(self.witnesses)
 
 
@@ -158,7 +157,8 @@ def describe(view: ClusterView, catalogue: Catalogue) -> Description:
 def _newer_software(
     order: Mapping[int, int], profiles: Sequence[Ranges], catalogue: Catalogue
 ) -> dict[int, str]:
-    """Return node position → text, for a maximum metadata.version that no release has."""
+    """Return node position → text for each node whose maximum metadata.version no known release
+    has."""
     ends = {i: profiles[at].get(METADATA_VERSION) for i, at in order.items()}
     text = newer_than(catalogue)
     return {i: text for i, end in ends.items() if end and end[1] not in catalogue.names}
@@ -200,7 +200,7 @@ def _nodes(
 
 
 def _states_of(findings: Sequence[Row]) -> dict[tuple[str, int], str]:
-    """Return (role, node id) → state, for nodes with a finding whose row has a state."""
+    """Return (role, node id) → state of nodes, from findings whose row has a state."""
     return {
         (row["role"], row["node_id"]): known.state
         for code, known in reversed(finding_rows().items())  # the first finding wins
@@ -210,15 +210,16 @@ def _states_of(findings: Sequence[Row]) -> dict[tuple[str, int], str]:
 
 
 def _leading_role(evidence: Evidence) -> Role | None:
-    """Return the role of the node that leads the cluster; None = the mode is unknown."""
+    """Return the role of the controlling node: broker in ZooKeeper mode, otherwise controller; None
+    = unknown."""
     if evidence.membership.kraft[0]:
         return Role.CONTROLLER
     return Role.BROKER if evidence.membership.zookeeper[0] else None
 
 
 class _Answer(NamedTuple):
-    """The newest response of a node: the epoch of its finalized features, its last error, and the
-    releases with the supported requests that another tool listed."""
+    """The newest response of a node: epoch, last error, and releases that offer the same
+    requests."""
 
     epoch: int | None = None
     error: str = ""
@@ -226,7 +227,8 @@ class _Answer(NamedTuple):
 
 
 def _answer(evidence: Evidence, subject: int) -> _Answer:
-    """Return the newest response of the node `subject`; empty = the node was never queried."""
+    """Return the newest response of the node at position `subject`; empty if it was never
+    queried."""
     nodes = evidence.subjects
     listener = int(nodes.listener[subject])
     if listener < 0:
@@ -288,7 +290,7 @@ def _witnesses(evidence: Evidence) -> Iterator[WitnessShown]:
 
 
 def _findings(findings: Sequence[Row], catalogue: Catalogue) -> Iterator[FindingShown]:
-    """Yield the findings of a description, worst first, without those that only block a level."""
+    """Yield the findings of a description, worst first, without blockers of levels."""
     words = FindingWords(catalogue)
     for row in sorted(findings, key=lambda row: _SEVERITIES.index(Severity(row["severity"]))):
         if row["severity"] != Severity.BLOCKER:

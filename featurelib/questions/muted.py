@@ -16,7 +16,7 @@ from featurelib.planning.goal import GOAL
 
 
 def over_reason(mutes: InForce, reason: Reason) -> SetAside | None:
-    """Return the mute of the finding behind a reason, or None."""
+    """Return the mute of the finding behind a reason; None without mute."""
     if reason.judge == GOAL:  # an invalid request is no finding
         return None
     if reason.judge in GENERATIONS:
@@ -25,13 +25,13 @@ def over_reason(mutes: InForce, reason: Reason) -> SetAside | None:
 
 
 def over_row(mutes: InForce, row: Mapping[str, Any]) -> SetAside | None:
-    """Return the mute of a row of featurelib.schema.FINDING, or None."""
+    """Return the mute of a row of featurelib.schema.FINDING; None without mute."""
     values = {name: row[name] for name in ("role", "node_id", "feature")}
     return mutes.over(row["code"], **values)
 
 
 def as_json(muted: SetAside | None) -> dict[str, Any]:
-    """Return the JSON keys of a mute: its reason and its last day."""
+    """Return the JSON keys of a mute: its reason and last day."""
     if muted is None:
         return {"muted": None, "muted_until": None}
     return {"muted": muted.muted, "muted_until": muted.muted_until.isoformat()}

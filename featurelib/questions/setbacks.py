@@ -25,8 +25,8 @@ Lowered = list[tuple[LevelMove, datetime]]  # the last downgrades, with the time
 def warn_lowered(
     planned: Planned, lake: Lake | None, run: int | None, catalogue: Catalogue
 ) -> Planned:
-    """Return the plan with a warning about levels that it upgrades and whose last change was a
-    downgrade; by the runs up to `run`, None = all runs."""
+    """Return the plan with a warning if the last change of an upgraded level was a downgrade.
+    `run`: the newest run to consider, None = all."""
     if lake is None or planned.plan is None:
         return planned
     cluster, moves = planned.plan.cluster, planned.plan.moves
@@ -36,7 +36,7 @@ def warn_lowered(
 
 
 def find_lowered(read: Read, run: int, raised: Set[tuple[str, str]]) -> dict[str, Lowered]:
-    """Return cluster → levels in `raised` whose last change up to `run` was a downgrade."""
+    """Return cluster → levels in `raised` whose last change, up to `run`, was a downgrade."""
     runs = remembered_runs(read, run)
     if not raised or len(runs) == 1:
         return {}
@@ -51,7 +51,7 @@ def find_lowered(read: Read, run: int, raised: Set[tuple[str, str]]) -> dict[str
 
 
 def remembered_runs(read: Read, run: int) -> dict[int, datetime]:
-    """Return run → time of the runs up to `run` that are recent enough."""
+    """Return run → time of the recent runs up to `run`."""
     rows = read(AUDIT_RUN, [("run", "<=", run)], ["run", "as_of"]).to_pylist()
     nights = {row["run"]: row["as_of"] for row in rows}
     return {n: at for n, at in sorted(nights.items()) if at >= nights[run] - REMEMBERED}
@@ -60,14 +60,15 @@ def remembered_runs(read: Read, run: int) -> dict[int, datetime]:
 def went_down(
     moved: Mapping[int, Mapping[str, tuple[int, int]]], nights: Mapping[int, datetime]
 ) -> Lowered:
-    """Return the levels of one cluster whose last change was a downgrade, with its time."""
+    """Return the levels of a cluster whose last change was a downgrade, with the time of the
+    change."""
     last = {name: (ends, nights[n]) for n in sorted(moved) for name, ends in moved[n].items()}
     moves = ((LevelMove(name, *ends), at) for name, (ends, at) in sorted(last.items()))
     return [(move, at) for move, at in moves if move.to_level < move.from_level]
 
 
 def ask_why(lowered: Lowered, catalogue: Catalogue) -> str:
-    """Return the question about `downgrades` to answer before an upgrade, or ""."""
+    """Return the question about downgrades to answer before an upgrade; "" without downgrades."""
     return ask_why_lower(
         (name, level_text(catalogue, name, before), level_text(catalogue, name, after), at)
         for (name, before, after), at in lowered
@@ -75,8 +76,7 @@ def ask_why(lowered: Lowered, catalogue: Catalogue) -> str:
 
 
 def moved_levels(read: Read, nights: Mapping[int, datetime], *conditions: Wanted) -> Moved:
-    """Return each change of a known finalized level between two runs, in rows that meet
-    `conditions`."""
+    """Return all changes of known finalized levels between two runs. `conditions`: on the rows."""
     columns = ["run", "cluster", "feature", "finalized_level"]
     span = ("run", ">=", min(nights)), ("run", "<=", max(nights))
     rows = read(FEATURE_READINESS, [*span, *conditions], columns)

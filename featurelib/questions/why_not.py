@@ -58,7 +58,7 @@ Moves = dict[str, int]
 
 
 class LevelStatus(StrEnum):
-    """The status of a level in `why-not`; `nothing` = no reason blocks the level."""
+    """The status of a level in `why-not`. NOTHING: no reason blocks the level."""
 
     NOTHING = "nothing"
     FINALIZED = "finalized"  # the feature is finalized at this level
@@ -74,7 +74,7 @@ class LevelOf(NamedTuple):
 
 
 class NodeOf(NamedTuple):
-    """A node in one of its roles."""
+    """A node in one role."""
 
     role: Role
     node_id: int
@@ -96,25 +96,25 @@ class Proof(Reason):
 
     @property
     def seen(self) -> datetime | None:
-        """The time when the evidence was read."""
+        """The time when the evidence was read; None = unknown."""
         return moment(self.seen_at)
 
     @property
     def min_version(self) -> int | None:
-        """The minimum of the node's range."""
+        """The minimum of the node's range; None = unknown."""
         return self.supported and self.supported[0]
 
     @property
     def max_version(self) -> int | None:
-        """The maximum of the node's range."""
+        """The maximum of the node's range; None = unknown."""
         return self.supported and self.supported[1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WayOut:
     """The smallest change that makes a level possible: nodes to fix, nodes that only the
-    controllers' own rules refuse, and rules that still refuse the level. `release`: the first that
-    supports it, None = unknown."""
+    controllers' rules refuse, rules that still refuse. `release`: the first release with the level,
+    None = unknown."""
 
     release: str | None
     fixes: tuple[Fix, ...]
@@ -186,7 +186,7 @@ def why_not(view: ClusterView, feature: str, level: int, catalogue: Catalogue) -
 
 
 def _is_unsure(proof: Proof) -> bool:
-    """Return true for a proof that data is missing."""
+    """Return true if the proof is missing data."""
     words = wordings(load(STRICT)).get(proof.code) if proof.judge == STRICT else None
     return words is not None and words.severity is Severity.UNKNOWN
 
@@ -194,7 +194,7 @@ def _is_unsure(proof: Proof) -> bool:
 def _unlock(
     cluster: Cluster, feature: str, moves: Moves, proofs: Sequence[Proof], catalogue: Catalogue
 ) -> WayOut:
-    """Return the changes that make all moves possible, by policy and every controller."""
+    """Return the changes that make `moves` possible, for the policy and every controller."""
     unlocks = {name: unlock(cluster, catalogue, name, level) for name, level in moves.items()}
     fixes = {fix for route in unlocks.values() for fix in route.fixes}
     own = {
@@ -211,8 +211,7 @@ def _unlock(
 
 
 def _moves(view: ClusterView, feature: str, level: int, catalogue: Catalogue) -> Moves:
-    """Return the level together with the lowest necessary levels: of its dependencies, and of
-    metadata.version in a controller's release (KIP-1022)."""
+    """Return the level and the lowest necessary levels of its dependencies (KIP-1022)."""
     moves = {feature: level}
     needs = unlock(known_cluster(view, moves), catalogue, feature, level).needs
     moves = dict(needs) | moves
@@ -241,7 +240,7 @@ def _intent(moves: Moves, up: bool) -> Intent:
 
 
 def _objections(view: ClusterView, moves: Moves, up: bool, catalogue: Catalogue) -> Iterator[Proof]:
-    """Yield the refusals of these levels, by policy, controllers and the request."""
+    """Yield the refusals of these levels by the policy, the controllers and the request itself."""
     kind = UpgradeType.UPGRADE if up else UpgradeType.SAFE_DOWNGRADE
     cluster, reasons = view.cluster, Reasons(view, catalogue)
     updates = tuple(
@@ -266,7 +265,8 @@ def _proof_of(reason: Reason, **fields: Any) -> Proof:
 
 
 def _agreement(view: ClusterView, moves: Moves, times: _Seen) -> Proof | None:
-    """Return the controller's acceptance of these levels, if one probe had all of them."""
+    """Return the proof that a probe's response accepted all these levels; None without such a
+    probe."""
     for row in view.judged.findings.to_pylist():
         code = row["code"]
         if code in tagged("accepted") and moves.items() <= agreed_levels(view.evidence):
@@ -284,7 +284,7 @@ def _missing(view: ClusterView, reasons: Reasons, moves: Moves) -> Iterator[Proo
 
 
 def _current(view: ClusterView, feature: str) -> int | None:
-    """Return the finalized level of a feature; 0 if no source has it, None if unknown."""
+    """Return the finalized level of a feature: 0 if not finalized, None if unknown."""
     for row in view.judged.readiness.to_pylist():
         if row["feature"] == feature:
             level: int | None = row["finalized_level"]
@@ -296,8 +296,8 @@ _Seen = dict[tuple[object, ...], tuple[int, int]]
 
 
 def _evidence_of(view: ClusterView) -> _Seen:
-    """Return time and line of the evidence: by (code, role, node, feature) of each finding, by
-    (role, node) of each node's range, and by (None, None) of the finalized levels."""
+    """Return the time and line of evidence. Keys: (code, role, node, feature) of a finding, (role,
+    node) of a range, (None, None) of the finalized levels."""
     nodes, levels, rows = view.evidence.subjects, view.evidence.levels, view.judged.findings
     roles = (Role(role).text for role in nodes.role.tolist())
     ranges = zip(roles, *(c.tolist() for c in (nodes.node_id, nodes.at, nodes.line)), strict=True)
@@ -311,14 +311,14 @@ def _evidence_of(view: ClusterView) -> _Seen:
 
 
 def _dated(proof: Proof, times: _Seen) -> Proof:
-    """Return the proof with the time and line of its finding, or of the node or levels."""
+    """Return the proof with the time and line of its evidence."""
     half = proof.role, proof.node_id
     at, line = times.get((proof.code, *half, proof.feature or None)) or times.get(half, (0, 0))
     return replace(proof, seen_at=at, line_id=line)
 
 
 def _own_proofs(view: ClusterView, moves: Sequence[Move], catalogue: Catalogue) -> Iterator[Proof]:
-    """Yield the refusals by controllers of each possible release, with all blocking nodes."""
+    """Yield the refusals by the controllers of each possible release, with all blocking nodes."""
     cluster, mode = view.cluster, mode_of(view)
     levels = {update.feature: update.to_level for update in moves}
     supported = {NodeOf(node.role, node.node_id): node.supported for node in cluster.nodes}
@@ -369,8 +369,8 @@ def _possible_leaders(cluster: Cluster, release: str, mode: str) -> Iterator[tup
 
 
 def _needed(refusal: Reason, dialect: Dialect, cluster: Cluster) -> Range | None:
-    """Return the range that nodes must support if a rule requires more than the level: from the
-    active controller's lowest level on. None = unknown, or only the level."""
+    """Return the range that nodes must support if a rule requires more than the level; None if it
+    does not."""
     rules = {row.code: row.rule for row in dialect.rules}
     if refusal.code not in rules or "lowest" not in rules[refusal.code].columns:
         return None
@@ -387,7 +387,7 @@ def _asked(
     levels: Moves,
     catalogue: Catalogue,
 ) -> Iterator[tuple[NodeOf | None, Reason]]:
-    """Yield (node, refusal) for each refused node, and (None, refusal) for other reasons."""
+    """Yield (node, refusal) for each refused node, and (None, refusal) for other refusals."""
 
     def refusals(*groups: Sequence[NodeOf]) -> list[list[Reason]]:
         narrow = [only_narrow(led, group, levels) for group in groups]
@@ -412,7 +412,8 @@ def _asked(
 def _refusals_by_cluster(
     clusters: Sequence[Cluster], steps: Sequence[Step], dialect: Dialect, catalogue: Catalogue
 ) -> list[list[Reason]]:
-    """Return the refusals of all steps, by cluster; a refused step then counts as accepted."""
+    """Return the refusals of all steps, per cluster. Later steps are judged as if earlier ones were
+    accepted."""
     reasons: list[list[Reason]] = [[] for _ in clusters]
     pending = list(clusters)
     for step in steps:
@@ -427,7 +428,8 @@ def _refusals_by_cluster(
 
 
 def _steps(updates: Sequence[Move], dialect: Dialect) -> list[Step]:
-    """Return updates as requests: if atomic, one for all but kraft.version; else one each."""
+    """Return updates as requests: one for all except kraft.version if the controllers are atomic,
+    otherwise one per update."""
     order = sorted(updates, key=request_order)
     together = [move for move in order if dialect.can.atomic and move.feature != KRAFT_VERSION]
     groups = [together, *([move] for move in order if move not in together)]
@@ -435,8 +437,7 @@ def _steps(updates: Sequence[Move], dialect: Dialect) -> list[Step]:
 
 
 def highest_known(feature: str, cluster: Cluster, catalogue: Catalogue) -> int:
-    """Return the highest level that a node or a release has, or the highest possible level for a
-    feature that its owner defines."""
+    """Return the highest level of a feature on any node or in any release."""
     if feature not in catalogue.features:
         return HIGHEST_LEVEL
     ceilings = (node.range_of(feature)[1] for node in cluster.nodes)
@@ -444,7 +445,7 @@ def highest_known(feature: str, cluster: Cluster, catalogue: Catalogue) -> int:
 
 
 def named_level(view: ClusterView, feature: str, text: str, catalogue: Catalogue) -> int:
-    """Return the level that a text means for a feature. Raises ConfigError for an unknown text."""
+    """Return the level of a text for a feature. Raises ConfigError for an unknown text."""
     cluster = view.cluster
     listed = {name for node in cluster.nodes for name in node.supported}
     features = sorted({*listed, *cluster.finalized, *catalogue.features})

@@ -48,8 +48,8 @@ _LIST_KIND = attrgetter("role", "fenced_shown")
 
 
 def snapshot_rows(clusters: Iterable[tuple[str, ClusterState | Exception]]) -> TableRows:
-    """Return a row of featurelib.schema.SNAPSHOT for each (cluster id, state). If the fold of a
-    cluster failed, its exception replaces the state, and the row names the failure."""
+    """Return a row of featurelib.schema.SNAPSHOT per (cluster id, state). An exception instead of a
+    state gives a row that names the failure."""
     states_by_cluster, rows = list(clusters), list[StoredRow]()
     try:
         for cluster, state in states_by_cluster:
@@ -64,7 +64,7 @@ def snapshot_rows(clusters: Iterable[tuple[str, ClusterState | Exception]]) -> T
 
 
 class _Row:
-    """A snapshot row under construction, made from the state of one cluster."""
+    """A snapshot row under construction, from the state of one cluster."""
 
     def __init__(self, cluster: str, state: ClusterState) -> None:
         self._state = state
@@ -83,7 +83,7 @@ class _Row:
         self._is_migrated = self._has_kraft and (self._has_zookeeper or bool(state.read_twice))
 
     def fill(self) -> StoredRow:
-        """Return the finished row, with every part of featurelib.schema.LAYOUT."""
+        """Return the finished snapshot row with all parts of featurelib.schema.LAYOUT."""
         # Brokers that migrated to KRaft leave ZooKeeper, but they are still registered.
         state = self._state
         stored, removed = (_stored(state), set[int]()) if self._has_kraft else registered(state)
@@ -184,7 +184,7 @@ class _Row:
         return tuple(values.values())
 
     def _fenced_code(self, listing: Members) -> int:
-        """Return 1 if a node list shows fenced brokers, 0 if not, -1 if the list is outdated."""
+        """Return 1 if a node list includes fenced brokers, 0 if not, -1 if the list is outdated."""
         shows_fenced = listing.fenced_shown or listing.role == Role.CONTROLLER
         return (
             -1 if shows_fenced and is_outdated(listing, self._state) else int(listing.fenced_shown)
@@ -203,8 +203,8 @@ class _Row:
             yield (*node, logged.fenced, min(logged.at, self._state.log.at), logged.line)
 
     def _disputed_nodes(self, lists: Sequence[Members]) -> Iterator[tuple[object, ...]]:
-        """Yield nodes that are in only some DescribeCluster lists of about one time, and
-        controllers that are voter or leader in only some DescribeQuorum responses."""
+        """Yield nodes that only some node lists contain, and controllers that are voter or leader
+        in only some responses. Only lists of about the same time are compared."""
         for newest in lists:
             same_lists = [o for o in self._state.members if _LIST_KIND(o) == _LIST_KIND(newest)]
             differing = {
@@ -238,19 +238,20 @@ class _Row:
             yield int(Witness.SCRAPE), _position(self._levels, scraped), -1, at, line
 
     def _is_by_zookeeper(self, entry: WitnessedLevels) -> bool:
-        """Return true for levels that a broker in ZooKeeper mode reported although KRaft
-        controllers exist: levels without metadata.version."""
+        """Return true for levels without metadata.version from a broker in ZooKeeper mode, while
+        KRaft controllers exist."""
         levels = self._state.maps[entry.levels]
         has_metadata = any(name == METADATA_VERSION for name, _, _ in levels)
         return self._is_migrated and entry.kind == Witness.BROKER and not has_metadata
 
     def _zk_profile(self) -> int:
-        """Return the ranges' position that brokers in ZooKeeper mode register in a migration."""
+        """Return the position of the ranges that brokers in ZooKeeper mode register during a
+        migration."""
         ranges = registered_ranges(self._state) if self._has_zookeeper else None
         return NOTHING if ranges is None else _position(self._profiles, ranges)
 
     def _configs(self) -> Iterator[tuple[object, ...]]:
-        """Yield one record per node and configuration key that was requested from the node."""
+        """Yield one record per node and requested configuration key."""
         text = self._row.text_code
         for config in self._state.configs:
             values = {key: (value, source) for key, value, source in config.values}
@@ -260,7 +261,7 @@ class _Row:
                 yield (*node, text(value), source, config.at, config.line)
 
     def _refusals(self) -> Iterator[tuple[object, ...]]:
-        """Yield each request whose newest response from a node is a refusal by an ACL."""
+        """Yield each request that a node refused, for lack of an ACL, in its newest response."""
         text, newest = self._row.text_code, dict[tuple[str, int], tuple[int, int]]()
         for acl in self._state.rights:
             answered_at, refused = newest.get((acl.request, acl.role), (0, 0))
@@ -275,7 +276,7 @@ class _Row:
                 yield (*node, acl.refused_at, acl.line)
 
     def _probe(self) -> Iterator[tuple[object, ...]]:
-        """Yield the updates of the newest validate-only request, unless newer data exists."""
+        """Yield the updates of the newest probe, unless newer data exists."""
         probe = self._state.probe
         if probe is None or probe.at < self._state.observed_at:
             return
@@ -284,15 +285,15 @@ class _Row:
             yield feature, low, high, code, self._row.text_code(message), probe.at, probe.line
 
     def _strimzi(self) -> Iterator[tuple[object, ...]]:
-        """Yield one record: the newest content of the cluster's Strimzi resources."""
+        """Yield one record with the newest content of the cluster's Strimzi resources."""
         if (strimzi := self._state.strimzi) is not None:
             values = ((name, getattr(strimzi, name)) for name in LAYOUT["strimzi"].names or ())
             text = self._row.text_code
             yield tuple(text(value) if name in TEXT_FIELDS else value for name, value in values)
 
     def _failed_reading(self) -> Iterator[tuple[object, ...]]:
-        """Yield the newest attempt that reached no node, unless the cluster has later data. Metrics
-        may come from the failed attempt itself, so they must be later by ONE_READING."""
+        """Yield the newest collection that reached no node, unless later data exists. Metrics count
+        as later only after ONE_READING."""
         lost = self._state.not_reached
         newest_scrape = max((entry.scraped_at for entry in self._state.listeners), default=0)
         if lost and lost.after > max(self._state.observed_at, newest_scrape + ONE_READING):
@@ -303,15 +304,15 @@ class _Row:
             yield node_id, role, self._row.text_code(version)
 
     def _supported(self, entry: Listener, position: int) -> int:
-        """Return the position of a node's ranges in `_profiles`; `position`: in the state."""
+        """Return the position of a node's ranges in `_profiles`. `position`: in the maps of the
+        state."""
         if position <= NOTHING:
             return position
         ranges = supported_by(entry, self._state.maps[position], self._state)
         return _position(self._profiles, ranges)
 
     def _map_index(self, maps: dict[Map, int], position: int) -> int:
-        """Return the position in `maps` of the state's map at `position`; a negative value
-        stays."""
+        """Return the position in `maps` of the state's map at `position`. Negative values stay."""
         return position if position <= NOTHING else _position(maps, self._state.maps[position])
 
 
@@ -320,21 +321,21 @@ def _position(maps: dict[Map, int], entries: Map) -> int:
 
 
 def _contradicts_itself(entry: Listener) -> bool:
-    """Return true if a node reported two ranges within less time than a restart takes."""
+    """Return true if a node reported two ranges in less time than a restart takes."""
     full, partial = (entry.full_at, entry.full_other_at), (entry.partial_at, entry.partial_other_at)
     at, other_at = max(full, partial)
     return 0 < other_at > at - FASTEST_RESTART
 
 
 def _dumped_at(state: ClusterState) -> int:
-    """Return the time of the newest dump of the metadata log, with or without gaps; 0 = no dump."""
+    """Return the time of the newest dump of the metadata log; 0 without dump."""
     times = (segment.at for segment in state.log.pending)
     return max([state.log.at, *state.dumps_with_holes, *times])
 
 
 def _gap_end(state: ClusterState) -> int:
-    """Return the offset at which the metadata log continues after a gap. -1 = no gap is known; the
-    end of the log = a line at the end is missing."""
+    """Return the offset at which the metadata log continues after a gap; -1 without gap; the end of
+    the log if its last line is missing."""
     starts = [segment.start for segment in state.log.pending if not segment.whole]
     if starts or not state.log.end or is_complete(state):
         return min(starts, default=-1)
@@ -342,5 +343,5 @@ def _gap_end(state: ClusterState) -> int:
 
 
 def _stored(state: ClusterState) -> list[Registration]:
-    """Return the ZooKeeper registrations that still count in a cluster with KRaft controllers."""
+    """Return the ZooKeeper registrations that are still valid beside KRaft controllers."""
     return [entry for entry in state.registrations if entry.exists and not outlived(entry, state)]

@@ -65,7 +65,7 @@ _NO_RESPONSES = (
 
 
 class UnusableLineError(Exception):
-    """The error for a valid landing line that featurelib cannot fold: a bug in featurelib."""
+    """An error because featurelib cannot process a valid landing line: a bug in featurelib."""
 
     def __init__(self, line_id: int, fault: Exception) -> None:
         name = type(fault).__name__
@@ -127,13 +127,14 @@ class Fold:
             raise UnusableLineError(line_id, error) from error
 
     def wait(self, landing: Landing, line_id: int) -> None:
-        """Count a valid line without folding it, because its date is after the judgement."""
+        """Count a valid line that is dated after the judgement, without using it."""
         at, line, count = self.state.waiting
         newest = max((at, line), (landing.observed_at or 0, line_id))
         self.state.waiting = (*newest, count + 1)
 
     def close_run(self) -> None:
-        """Replay the metadata log dumps of this run, and add changed statements to `learned`."""
+        """Read the metadata log dumps of this run, and add changed ranges and levels to
+        `learned`."""
         dumps = {at: self._dumps[at] for at in self._dump_times}
         self._dump_times.clear()
         if dumps:
@@ -143,7 +144,7 @@ class Fold:
             self._compare(reading)
 
     def finish(self) -> ClusterState:
-        """Sort the state and return it. The same lines always give the same bytes."""
+        """Sort the state and return it. Equal lines give equal bytes."""
         for name, entries in self._entries.items():
             setattr(self.state, name, sorted(entries.values(), key=_ORDERS[name][0]))
         role_names = {role.text for role in Role}  # listeners keep their own statements
@@ -161,8 +162,8 @@ class Fold:
             self.learned.add(self.run, moment, content)
 
     def _compare(self, reading: list[Stated]) -> None:
-        """Add changed ranges of a reading to the histories, and all its levels if one changed.
-        After a late statement that differs, add the newest statements again."""
+        """Add the changed ranges and levels of one collection to the histories. After a late
+        change, add the newest values again."""
         newest = self._entries["statements"]
         changed: list[Stated] = []
         levels = [statement for statement in reading if statement[1].is_finalized]
@@ -194,7 +195,7 @@ class Fold:
             self._learn_levels(moment, content)
 
     def _keep(self, name: str, new: msgspec.Struct) -> None:
-        """Store the statement `new` in the attribute `name` if no newer one has its key."""
+        """Store `new` in the list `name` of the state, unless a newer entry has its key."""
         key, order = _ORDERS[name]
         entries = self._entries[name]
         old = entries.get(key(new))
@@ -351,7 +352,7 @@ class Fold:
             self._note_refusal(kept.Right(request, int(of.role), 0, at, line, *node), refused, at)
 
     def _note_refusal(self, change: kept.Right, refused: bool, at: int) -> None:
-        """Store that a node refused a request; if not `refused`, store that a node answered it."""
+        """Record that a node refused a request (`refused`) or answered it."""
         node_id = change.node_id if refused else -1
         key = change.request, change.role, node_id
         old = self._entries["rights"].setdefault(key, kept.Right(*key[:2], node_id=node_id))
@@ -368,7 +369,7 @@ class Fold:
             self.state.read_twice[path] = (times[0], times[1])
 
     def _add_unread(self, content: kinds.UnreadZnode, at: int, line: int) -> None:
-        """Record that a znode was read and its content is unreadable."""
+        """Record that a znode was read with unreadable content."""
         self._note_read(content.path, at)
         if (node_id := kinds.broker_id(content.path)) is not None:
             self._keep("registrations", kept.Registration(node_id, DAMAGED, True, at, line))
@@ -479,7 +480,7 @@ _ADDERS: dict[type, Callable[..., None]] = {
 
 
 def begin(stored: bytes | None, catalogue: Catalogue) -> Fold:
-    """Return a fold that continues with the stored state of a cluster; None = a new cluster."""
+    """Return a fold that continues from a cluster's stored state; None = new cluster."""
     state = kept.thaw(stored)
     state.waiting = (0, 0, 0)
     fold = Fold(state, catalogue)

@@ -45,7 +45,7 @@ _NOTHING = ((None, None, None),)
 
 
 class Shown(NamedTuple):
-    """The finalized levels or the node ranges in one landing line or log record."""
+    """The finalized levels or ranges in one landing line or log record."""
 
     witness: str
     node_id: int | None
@@ -56,7 +56,7 @@ class Shown(NamedTuple):
 
 
 class Statement(msgspec.Struct, array_like=True, gc=False):
-    """The stored form of `Shown`, with its run and landing line."""
+    """A `Shown` as stored, with its run and landing line."""
 
     run: int  # the run in which the line was read
     observed_at: int
@@ -73,13 +73,13 @@ Stated = tuple[tuple[int, int], Shown]  # ((time, line id), the line's content)
 
 
 class Learned(msgspec.Struct, array_like=True, gc=False):
-    """The statements that a fold adds to both histories of one cluster."""
+    """The new rows for both histories of one cluster."""
 
     maps: list[Map] = []
     statements: list[Statement] = []
 
     def add(self, run: int, moment: tuple[int, int], content: Shown) -> None:
-        """Add `content`; `moment`: time and line id of the line or log record."""
+        """Add `content` to the histories. `moment`: (time, line id)."""
         witness, node_id, epoch, features, is_finalized, before = content
         if features not in self.maps:
             self.maps.append(features)
@@ -89,7 +89,8 @@ class Learned(msgspec.Struct, array_like=True, gc=False):
 
 
 def readings_of(statements: Iterable[Stated]) -> Iterator[list[Stated]]:
-    """Yield the statements of each reading: those within ONE_READING, oldest first."""
+    """Yield the statements of each collection, oldest first. A collection takes at most
+    ONE_READING."""
     reading: list[Stated] = []
     for statement in sorted(statements, key=itemgetter(0)):
         if reading and statement[0][0] - reading[0][0][0] > ONE_READING:
@@ -104,15 +105,15 @@ _DECODER = msgspec.msgpack.Decoder(Learned)
 
 
 def pack(learned: Learned) -> bytes | None:
-    """Return the statements as bytes for the snapshot row; None = there are no statements."""
+    """Return the new history rows as bytes for the snapshot row; None without rows."""
     return msgspec.msgpack.encode(learned) if learned.statements else None
 
 
 def history_rows(
     table: Table, since: int, clusters: Iterable[tuple[str, bytes]], most: int = 50_000
 ) -> Iterator[TableRows]:
-    """Yield batches of about `most` rows of the history `table`, from (cluster, packed statements),
-    for runs after `since`."""
+    """Yield batches of about `most` rows of the history `table`, for runs after `since`.
+    `clusters`: (cluster, packed rows)."""
     rows: list[tuple[str, Statement, Map]] = []
     for cluster, packed in clusters:
         learned = _DECODER.decode(packed)
@@ -129,7 +130,7 @@ def history_rows(
 
 
 def _batch(table: Table, rows: list[tuple[str, Statement, Map]]) -> TableRows:
-    """Return one row per feature of each statement; a statement without features has one row."""
+    """Return one row per feature of each statement, or one row if it has no features."""
     codes: dict[Map, int] = {}
     of_row = np.array([codes.setdefault(features, len(codes)) for _, _, features in rows])
     entries = [entry for features in codes for entry in features or _NOTHING]
@@ -177,7 +178,7 @@ class Row(TypedDict):
 
 
 class LevelMove(NamedTuple):
-    """A change of one feature's level; level 0 = the feature is not finalized."""
+    """A change of one feature's finalized level. Level 0 = not finalized."""
 
     feature: str
     from_level: int
@@ -186,9 +187,8 @@ class LevelMove(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelChange:
-    """The finalized levels that changed at one epoch. `epoch` None = only a tool that prints no
-    epoch shows the change. If `epoch_before` is set, the epoch fell from that value, and `changes`
-    also lists unchanged levels."""
+    """The levels that changed at one epoch. `epoch`: None = no source shows the epoch;
+    `epoch_before`: the higher previous epoch, if the epoch fell."""
 
     at: datetime
     epoch: int | None
@@ -203,7 +203,7 @@ class LevelChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochBack:
-    """A decrease of the epoch in the responses of one source."""
+    """A decrease of the epoch that one source reported."""
 
     at: datetime
     witness: str
@@ -217,7 +217,7 @@ _EpochsBySource = dict[_Source, list[tuple[datetime, int]]]  # source → (time,
 
 
 def epochs_back(rows: Iterable[Row]) -> list[EpochBack]:
-    """Return every decrease of the epoch within one source, oldest first."""
+    """Return each decrease of the epoch within one source, oldest first."""
     return sorted(_epochs_back(_epochs_by_source(rows)), key=lambda step: step.at)
 
 
@@ -240,7 +240,7 @@ def _epochs_back(by_source: _EpochsBySource) -> Iterator[EpochBack]:
 
 
 class _EpochFall(NamedTuple):
-    """A decrease of the cluster's epoch, with the time at which each source first showed it."""
+    """A decrease of the cluster's epoch. `own`: when each source first showed it."""
 
     at: datetime
     before: int
@@ -248,7 +248,7 @@ class _EpochFall(NamedTuple):
     own: dict[_Source, datetime]
 
     def is_before(self, row: Row) -> bool:
-        """Return true for a row from before the decrease; rows of the metadata log may be older."""
+        """Return true for a row that is older than the decrease."""
         since = self.own.get((row["role"], row["node_id"]), self.at)
         return row["observed_at"] >= since and (
             row["role"] != LOG or (row["epoch"] or 0) > self.after
@@ -256,8 +256,8 @@ class _EpochFall(NamedTuple):
 
 
 def _epoch_falls(rows: Iterable[Row]) -> list[_EpochFall]:
-    """Return the times at which most sources of one reading reported a smaller epoch. A single
-    broker with a smaller epoch may still be replaying its log."""
+    """Return the times at which most sources reported a smaller epoch. A single broker may only be
+    replaying its log."""
     by_source, falls = _epochs_by_source(rows), list[_EpochFall]()
     groups: list[list[EpochBack]] = []
     for step in sorted(_epochs_back(by_source), key=lambda step: step.at):
@@ -279,8 +279,8 @@ def _epoch_falls(rows: Iterable[Row]) -> list[_EpochFall]:
 
 
 def _early(rows: list[Row]) -> list[Row]:
-    """Return rows of KRaft controllers that are older than the levels of every other source: during
-    a migration brokers in ZooKeeper mode report no levels."""
+    """Return rows of KRaft controllers from before any other source showed levels, as during a
+    migration."""
     times = (row["observed_at"] for row in rows if row["role"] in TOGETHER and row["level"])
     until = min(times, default=datetime.max.replace(tzinfo=UTC)) - _READING
     return [row for row in rows if row["role"] == CONTROLLER and row["observed_at"] < until]
@@ -335,8 +335,7 @@ def level_changes(rows: Iterable[Row]) -> Iterator[LevelChange]:
 def changed_levels(
     before: Mapping[str, int | None], after: Mapping[str, int | None]
 ) -> list[LevelMove]:
-    """Return the level changes from `before` to `after`, for features known in both. If a reading
-    lists any level, an unlisted feature is not finalized."""
+    """Return the level changes from `before` to `after` of features that both know."""
     if not (_any_known(before) and _any_known(after)):
         return []
     moves = []
@@ -350,33 +349,31 @@ def changed_levels(
 def lowered_ceilings(
     before: Mapping[str, int | None], after: Mapping[str, int | None], moved: Iterable[LevelMove]
 ) -> list[LevelMove]:
-    """Return features whose maximum level fell because the cluster's newest software was rolled
-    back. Features in `moved` or unknown in one reading are left out."""
+    """Return the features whose maximum level fell because software was rolled back. Features in
+    `moved` are skipped."""
     names = {move.feature for move in moved}
     fell = (move for move in changed_levels(before, after) if 0 < move.to_level < move.from_level)
     return [move for move in fell if move.feature not in names]
 
 
 def is_late(newest_line: datetime | None, fleet: datetime | None) -> bool:
-    """Return true if the cluster missed the fleet's last run: its newest line is LATE older than
-    the newest line of the `fleet`. False for a cluster without lines, which has its own finding."""
+    """Return true if the cluster missed the fleet's last run: its newest line is older by LATE than
+    the newest line of the `fleet`."""
     return newest_line is not None and fleet is not None and fleet - newest_line > LATE
 
 
 def late_since(
     newest_line: datetime | None, fleet: datetime | None, findings: Iterable[tuple[str, str | None]]
 ) -> datetime | None:
-    """Return the time of the cluster's newest line if the last run collected no data from the
-    cluster; else None. `findings`: (code, mute) pairs. None also if the finding about missing or
-    old data is muted."""
+    """Return the time of the cluster's newest line if the last run collected no data from it; None
+    otherwise, or if that finding is muted. `findings`: (code, mute)."""
     late = [finding for finding in findings if finding[0] in tagged("too_old", "unreached")]
     missed_run = is_late(newest_line, fleet) or any(code in tagged("unreached") for code, _ in late)
     return newest_line if missed_run and all(mute is None for _, mute in late) else None
 
 
 def known_levels(rows: Iterable[Mapping[str, Any]], column: str) -> Levels:
-    """Return cluster → feature → level in `column` of gold.feature_readiness. None = unknown, such
-    as the maximum level of an UNKNOWN feature."""
+    """Return cluster → feature → level in a column of gold.feature_readiness; None = unknown."""
     levels_by_cluster: Levels = defaultdict(dict)
     for row in rows:
         is_known = column != "ceiling" or row["verdict"] != Verdict.UNKNOWN
@@ -389,7 +386,7 @@ def _any_known(levels: Mapping[str, int | None]) -> bool:
 
 
 def histories(rows: Iterable[Row]) -> dict[str, tuple[LevelChange, ...]]:
-    """Return cluster id → changes of the cluster's finalized levels, oldest first."""
+    """Return cluster id → level changes, oldest first."""
     by_cluster: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         by_cluster[row["cluster"]].append(row)

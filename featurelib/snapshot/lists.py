@@ -26,8 +26,7 @@ ON_THE_WAY = 1_000_000  # microseconds: a record reaches all running nodes in le
 
 
 def is_outdated(listed: Members, state: ClusterState) -> bool:
-    """Return true if other responses of its time are newer than this list, and than each equal list
-    of another node. Lists of brokers whose copies `collect` compared come before others."""
+    """Return true if other responses of the same time are newer than this node list."""
     equal = [
         other
         for other in state.members
@@ -76,8 +75,7 @@ def _asked_at(listener: Listener) -> int:
 
 
 def _lags(own: Listener, listed: Members, state: ClusterState) -> bool:
-    """Return true if a broker lacks metadata records that other brokers or the quorum had at about
-    that time."""
+    """Return true if a broker lacked metadata records that other nodes had at that time."""
     has_unlisted, quorum = _has_unlisted(state), state.quorum
     if has_unlisted and own.levels_at > listed.at + FASTEST_RESTART:
         return True  # the end of its copy at that time is unknown
@@ -92,12 +90,12 @@ def _lags(own: Listener, listed: Members, state: ClusterState) -> bool:
 
 
 def _written(later: int, interval: int) -> int:
-    """Return the maximum number of records that are written in `later` µs or are on their way."""
+    """Return the maximum number of log records written within `later` microseconds."""
     return ON_THE_WAY // IDLE_RECORD_INTERVAL + -(-max(0, later) // interval)
 
 
 def _has_unlisted(state: ClusterState) -> bool:
-    """Return true if a node that reads the metadata log is in no list."""
+    """Return true if a node that reads the metadata log is in no node list."""
     listed = {node_id for members in state.members for node_id, _ in members.members}
     controllers = {o.node_id for o in state.listeners if o.role == Role.CONTROLLER}
     return not {*state.quorum.observers} <= listed | controllers | {*state.quorum.voters}

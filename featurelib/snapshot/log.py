@@ -41,7 +41,7 @@ from featurelib.snapshot.state import (
 
 
 class DumpLine(NamedTuple):
-    """A line in the output of kafka-dump-log.sh: its number, its text, its landing line."""
+    """A line of kafka-dump-log.sh: number, text, and id of the landing line."""
 
     number: int
     text: str
@@ -73,7 +73,7 @@ def segments(
 
 
 class _Reader:
-    """The parser of one metadata log dump; it tracks the file and the offset."""
+    """The parser for one dump of the metadata log. It tracks file and offset."""
 
     def __init__(self, at: int, position: Callable[[Map], int]) -> None:
         self.at = at
@@ -102,7 +102,7 @@ class _Reader:
             self.take_record(item, line)
 
     def close_batch(self) -> None:
-        """End a batch. With --skip-record-metadata the dump shows no records of a control batch."""
+        """End a record batch. A control batch whose records are not printed counts as complete."""
         batch, self.batch = self.batch, None
         if batch is None or not batch.is_control or not self.kind:
             return
@@ -138,7 +138,7 @@ class _Reader:
         self.keep(record, offset, line)
 
     def keep(self, record: log.Record, offset: int, line: int) -> None:
-        """Store a record about features, nodes or transactions; ignore other records."""
+        """Store a record about features, nodes or transactions. Other records are ignored."""
         kind, fenced = record.kind, int(record.fenced)
         if kind in (log.OTHER, log.FOOTER) or (kind == "change" and fenced == 0):
             return
@@ -159,7 +159,7 @@ class _Reader:
             self.batch_offset = self.expected = item.last + 1
 
     def end_section(self) -> None:
-        """End a file. If its last batch lacks records, mark the dump as cut."""
+        """End a file. If its last batch lacks records, the dump counts as cut."""
         if self.kind and self.batch is not None and not self.batch.is_control:
             self.is_cut |= self.batch_offset <= self.batch.last_offset
         start, end, events = self.start, self.expected, self.events
@@ -191,8 +191,8 @@ def replay(
     position: Callable[[Map], int],
     learn: Learn,
 ) -> None:
-    """Apply `dumps` (time → lines) to the log image in `state`. Call `learn` with each applied
-    record."""
+    """Apply dumps of the metadata log (time → lines) to the log image in `state`. Calls `learn` for
+    each new record."""
     for at in sorted(dumps):
         lines = sorted(set(dumps[at]))
         if len({line.number for line in lines}) < len({(n, text) for n, text, _ in lines}):
@@ -212,8 +212,8 @@ def replay(
 
 
 def _take_dump(state: ClusterState, pieces: list[Segment], learn: Learn) -> bool:
-    """Apply the pieces of one dump to the log image in `state`. Return true if the image and an
-    older or shorter dump contradict each other."""
+    """Apply the parts of one dump to the log image. Return true if the dump and the image
+    contradict each other."""
     previous, end = state.log, 0
     dumped_at = max((piece.at for piece in pieces), default=0)
     for piece in sorted(pieces, key=attrgetter("start")):
@@ -240,8 +240,7 @@ def _take_dump(state: ClusterState, pieces: list[Segment], learn: Learn) -> bool
 
 
 def _contradicts(image: LogImage, piece: Segment) -> bool:
-    """Return true if a piece of a log lacks the last record of the image, or has another record
-    there or after it."""
+    """Return true if a part of a log contradicts the last record of the image."""
     last = image.last
     if last is None or piece.whole:
         return False
@@ -259,7 +258,7 @@ def _content(event: Event) -> tuple[object, ...]:
 
 
 def is_complete(state: ClusterState) -> bool:
-    """Return true if the newest dump of the log had every committed record at its time."""
+    """Return true if the newest dump contained every record committed at its time."""
     return expected_end(state) <= state.log.end and state.log.at not in state.dumps_with_holes
 
 
@@ -278,7 +277,8 @@ def expected_end(state: ClusterState) -> int:
 
 
 def _note_levels(state: ClusterState, records: Iterable[Event | log.Record], at: int) -> None:
-    """Record when each level was last in a dump: a starting controller may replay an old level."""
+    """Record when each level was last seen in a dump, because a starting controller may replay
+    it."""
     for record in records:
         if record.kind == "level" and record.number:
             entry = f"{record.name} {record.number}"
@@ -286,8 +286,8 @@ def _note_levels(state: ClusterState, records: Iterable[Event | log.Record], at:
 
 
 def _note_replayed(image: LogImage, segment: Segment) -> None:
-    """Record the levels that a starting controller replays: the levels of its newest checkpoint and
-    every later level. A controller replays records of aborted transactions, so they count."""
+    """Record the levels that a starting controller replays: those of its newest checkpoint, and all
+    later ones, also of aborted transactions."""
     levels = [event for event in segment.events if event.kind == "level" and event.number]
     offset = segment.end if segment.whole else None
     if offset == 0:
@@ -305,7 +305,7 @@ def _note_replayed(image: LogImage, segment: Segment) -> None:
 
 
 def level_map(image: LogImage) -> Map:
-    """Return the finalized levels at the end of the log as sorted (feature, level, level)."""
+    """Return the finalized levels at the end of the log, sorted, as (feature, level, level)."""
     # Kafka 4.4 writes the levels requested at offset 0 into the log, 4.3 ignores them. Up to 4.2
     # they are only in this first checkpoint, so the log itself has no metadata.version.
     start = {} if METADATA_VERSION in image.levels else image.levels_at_start
@@ -319,7 +319,8 @@ def level_map(image: LogImage) -> Map:
 
 
 def _next(image: LogImage) -> Segment | None:
-    """Return a pending piece that continues the image, or a later whole checkpoint."""
+    """Return a pending part that continues the image, or a later complete checkpoint; None
+    otherwise."""
     for segment in image.pending:
         continues = segment.whole or segment.start <= image.end
         if continues and image.end < segment.end and not _contradicts(image, segment):
@@ -328,7 +329,7 @@ def _next(image: LogImage) -> Segment | None:
 
 
 def _waiting(image: LogImage) -> list[Segment]:
-    """Return pending pieces after a gap. Of pieces that the image contains, keep only the time."""
+    """Return the pending parts after a gap. Parts that the image contains are dropped."""
     waiting: dict[tuple[int, int, bool], Segment] = {}
     agreeing = [piece for piece in image.pending if not _contradicts(image, piece)]
     ends = [p.at for p in agreeing if p.end == image.end and (p.end or not p.whole)]
@@ -352,7 +353,7 @@ def _waiting(image: LogImage) -> list[Segment]:
 
 
 def _registered(segment: Segment) -> dict[tuple[int, int], Event]:
-    """Return (role, node id) → the node's last registration in a piece of the log."""
+    """Return (role, node id) → last registration in a part of the log."""
     return {
         (int(_REGISTERED[event.kind]), event.number): event
         for event in segment.events
@@ -361,7 +362,7 @@ def _registered(segment: Segment) -> dict[tuple[int, int], Event]:
 
 
 def _date_node(image: LogImage, newer: Mapping[tuple[int, int], Event | LoggedNode]) -> None:
-    """Set the time and line of each registration to those of the newest dump that shows it."""
+    """Update time and line of each registration to the newest dump that shows it."""
     for node in image.nodes:
         event = newer.get((node.role, node.node_id))
         if event is None or event.profile != node.profile:
@@ -371,7 +372,7 @@ def _date_node(image: LogImage, newer: Mapping[tuple[int, int], Event | LoggedNo
 
 
 def _credit_line(image: LogImage, segment: Segment) -> None:
-    """Set the line of the last applied record to its line in the newest dump."""
+    """Update the line of the last applied record to the newest dump that shows it."""
     for event in () if segment.whole else segment.events:
         if event.offset == image.line_offset and (event.at, event.line) > (
             image.line_at,
@@ -381,7 +382,7 @@ def _credit_line(image: LogImage, segment: Segment) -> None:
 
 
 def _join(image: LogImage, segment: Segment, maps: list[Map], learn: Learn, known_end: int) -> None:
-    """Apply a piece that continues the image. Call `learn` with records from `known_end` on."""
+    """Apply a part that continues the image. Calls `learn` for records from `known_end` on."""
     before, earlier = image.end, {(node.role, node.node_id): node for node in image.nodes}
     if segment.whole:
         image.nodes, image.levels, image.kraft_version = [], {}, 0
@@ -414,7 +415,7 @@ def _read_event(image: LogImage, event: Event, maps: list[Map], learn: Learn) ->
 
 
 def _apply(image: LogImage, event: Event, maps: list[Map], learn: Learn) -> None:
-    """Apply one record to the image, and pass its levels or ranges to `learn`."""
+    """Apply one record to the image. Calls `learn` with its levels or ranges."""
     kind, number = event.kind, event.number
     if event.line:
         image.line, image.line_at, image.line_offset = event.line, event.at, event.offset

@@ -23,13 +23,13 @@ _IN_MIGRATION = (1, 2)  # values of ZkMigrationStateRecord
 
 
 def controllers_at(state: ClusterState) -> int:
-    """Return the time of the newest data from KRaft controllers or their log; 0 = no such data."""
+    """Return the time of the newest data from KRaft controllers or their log; 0 without data."""
     times = [_answered_at(node) for node in state.listeners if node.role == Role.CONTROLLER]
     return max([state.quorum.at, state.log.at, *times])
 
 
 def is_on_zookeeper(state: ClusterState) -> bool:
-    """Return true if a cluster is in ZooKeeper mode or in a migration from ZooKeeper to KRaft."""
+    """Return true if a cluster is in ZooKeeper mode or is migrating to KRaft."""
     newest = controllers_at(state)
     if not newest:
         return bool(state.read_twice)
@@ -48,7 +48,7 @@ def is_on_zookeeper(state: ClusterState) -> bool:
 
 
 def is_in_zookeeper_mode(listener: Listener, state: ClusterState) -> bool:
-    """Return true if the newest response of a broker is from ZooKeeper mode."""
+    """Return true if the newest response of a broker came in ZooKeeper mode."""
     newer = listener.partial_at > listener.full_at
     position = listener.partial if newer else listener.full
     if listener.role != Role.BROKER or position == NOTHING:
@@ -57,8 +57,7 @@ def is_in_zookeeper_mode(listener: Listener, state: ClusterState) -> bool:
 
 
 def outlived(entry: Registration, state: ClusterState) -> bool:
-    """Return true if a broker in ZooKeeper's list responded later as a KRaft broker, or in a later
-    reading in which ZooKeeper was not read."""
+    """Return true if a broker registered in ZooKeeper later runs in KRaft mode."""
     answers = (o for o in state.listeners if (o.role, o.node_id) == (Role.BROKER, entry.node_id))
     return any(
         _answered_at(o) > entry.at + ONE_READING * is_in_zookeeper_mode(o, state) for o in answers

@@ -59,12 +59,12 @@ Struct = TypeVar("Struct", bound=msgspec.Struct)
 
 
 def make_records(part: str, rows: Sequence[tuple[object, ...]]) -> RecordArray:
-    """Return the records of a part; each tuple has the values in the order of the part's fields."""
+    """Return the records of a part. Each tuple has the values in field order."""
     return np.array(rows, dtype=LAYOUT[part])
 
 
 def no_scalars() -> RecordArray:
-    """Return the `scalars` record of a cluster without data."""
+    """Return the `scalars` record for a cluster without data."""
     empty = np.zeros(1, dtype=LAYOUT["scalars"])
     for name, value in _NO_SCALARS.items():
         empty[name] = value
@@ -73,7 +73,7 @@ def no_scalars() -> RecordArray:
 
 @dataclass(slots=True, kw_only=True)
 class StoredRow:
-    """A snapshot row that can still be changed. A part that `parts` lacks has no records."""
+    """A snapshot row that can be changed. Parts not in `parts` have no records."""
 
     cluster: str
     observed_at: int | None
@@ -89,7 +89,7 @@ class StoredRow:
         return _code(self.names, name)
 
     def text_code(self, text: str | None) -> int:
-        """Return the position of a text in `texts`; append a new text. -1 = None."""
+        """Return the position of a text in `texts`; append a new text. None gives -1."""
         return -1 if text is None else _code(self.texts, text)
 
 
@@ -100,7 +100,7 @@ def _code(texts: list[str], text: str) -> int:
 
 
 def open_row(rows: TableRows) -> StoredRow:
-    """Return the only row of `rows` as a row that can be changed, without its `state`."""
+    """Return the only row of `rows` in changeable form, without `state`."""
     [first] = rows.take(np.arange(1)).to_pylist()
     at = int(rows.numbers("observed_at")[0])
     return StoredRow(
@@ -115,7 +115,7 @@ def open_row(rows: TableRows) -> StoredRow:
 
 
 def write_rows(rows: Sequence[StoredRow]) -> TableRows:
-    """Return the rows in stored form (featurelib.schema.SNAPSHOT)."""
+    """Return the rows as stored (featurelib.schema.SNAPSHOT)."""
     columns: dict[str, Column | Int] = {
         "cluster": texts_of(row.cluster for row in rows),
         "observed_at": numbers_of(row.observed_at for row in rows),
@@ -134,13 +134,13 @@ def write_rows(rows: Sequence[StoredRow]) -> TableRows:
 
 
 def pack(records: RecordArray, lengths: Int) -> Cells:
-    """Return a part as a column of bytes; row i gets the next lengths[i] records."""
+    """Return the records as a column of bytes. Row i has the next lengths[i] records."""
     ends = np.concatenate(([0], np.cumsum(lengths) * records.dtype.itemsize))
     return Cells(data=records.tobytes(), ends=ends)
 
 
 def with_checksum(columns: Mapping[str, Column | Int]) -> TableRows:
-    """Return rows of SNAPSHOT with their checksums; an omitted column is null."""
+    """Return rows of SNAPSHOT with checksums. Omitted columns are null."""
     cluster = columns["cluster"]
     assert isinstance(cluster, Texts)
     rows = make_rows(SNAPSHOT, len(cluster), columns)
@@ -148,7 +148,7 @@ def with_checksum(columns: Mapping[str, Column | Int]) -> TableRows:
 
 
 def _checksums(rows: TableRows) -> Int:
-    """Return the correct `checksum` of each row, over the bytes and their lengths."""
+    """Return the correct checksum of each row."""
     waiting, node = rows.numbers("waiting"), rows.texts("features_node")
     heads = [rows.numbers("observed_at"), np.where(waiting == NONE, 0, waiting), node.codes >= 0]
     columns = [_encoded(rows.texts("cluster")), _encoded(node), *map(rows.cells, _BYTES)]
@@ -166,14 +166,13 @@ def _checksums(rows: TableRows) -> Int:
 
 
 def _encoded(texts: Texts) -> Cells:
-    """Return texts as UTF-8 bytes; null becomes empty."""
+    """Return texts as UTF-8 bytes. Null becomes empty."""
     words = [*(text.encode() for text in texts.words), b""]  # the text of code -1
     return cells_of([words[code] for code in texts.codes.tolist()])
 
 
 def _damages(rows: TableRows) -> dict[int, str]:
-    """Return position → error for unreadable rows. A row that has only a cluster id counts as
-    unreadable if it has a checksum, because the cluster once had data."""
+    """Return position → error for each unreadable row."""
     has_data = rows.numbers("observed_at") != NONE
     for name in _BYTES:
         has_data |= rows.cells(name).lengths > 0
@@ -187,8 +186,8 @@ def _damages(rows: TableRows) -> dict[int, str]:
 
 
 def unusable_row(cluster: str, fault: Exception) -> TableRows:
-    """Return the row of a cluster on which featurelib failed. The row has no data; its finding
-    snapshot_malformed names the error."""
+    """Return a row without data for a cluster on which featurelib failed. The finding
+    snapshot_malformed shows `fault`."""
     reason = f"featurelib failed on it ({type(fault).__name__}: {fault}); please report it"
     texts = cells_of([msgspec.msgpack.encode([reason])])
     row = with_checksum({"cluster": texts_of([cluster]), "texts": texts})
@@ -200,7 +199,7 @@ def _decode(stored: bytes) -> list[str]:
 
 
 class _Texts:
-    """A column of text lists. `values` has the distinct texts of all rows, sorted."""
+    """A column of text lists. `values`: all distinct texts, sorted."""
 
     def __init__(self, column: Cells) -> None:
         position: dict[bytes, int] = {}
@@ -213,14 +212,14 @@ class _Texts:
         self._first = (np.cumsum(sizes) - sizes)[np.array(of_row, dtype=np.int64)]
 
     def codes(self, row: Int, local: Int) -> Int:
-        """Return positions in `values` for positions in the text lists of rows; -1 stays."""
+        """Return positions in `values` for local positions in the rows' text lists. -1 stays."""
         codes: Int = np.full(len(local), -1, dtype=np.int64)
         codes[local >= 0] = self._codes[(self._first[row] + local)[local >= 0]]
         return codes
 
 
 class Records:
-    """A part of all rows in a batch, as flat records: record i belongs to row `row[i]`."""
+    """A part of all rows in a batch, as flat records. Record i belongs to row `row[i]`."""
 
     def __init__(self, records: RecordArray, lengths: Int, texts: Mapping[str, _Texts]) -> None:
         self.lengths = lengths
@@ -233,7 +232,8 @@ class Records:
         return len(self._records)
 
     def field(self, name: str) -> Int:
-        """Return a field of all records as int64; a text is its position in the batch."""
+        """Return a field of all records as int64. A text becomes its position among the batch's
+        texts."""
         if name not in self._fields:
             values = self._records[name].astype(np.int64)
             if name in TEXT_FIELDS:
@@ -242,16 +242,16 @@ class Records:
         return self._fields[name]
 
     def text(self, name: str, record: int) -> str | None:
-        """Return the text in one field of one record; None = the field has no text."""
+        """Return the text in a field of one record; None without text."""
         return self.texts(name, np.array([record]))[0]
 
     def texts(self, name: str, at: Int) -> list[str | None]:
-        """Return the texts in one field of the records `at`; None = no text, or position -1."""
+        """Return the texts in a field of the records `at`; None without text, or at position -1."""
         words = [*self._texts[TEXT_FIELDS[name]].values, None]  # the text of code -1
         return [words[code] for code in pick(self.field(name), at, -1).tolist()]
 
     def structs(self, kind: type[Struct], positions: Int | None = None) -> list[Struct]:
-        """Return the records (all, or those at `positions`) as structs, with texts."""
+        """Return the records at `positions`, or all, as structs with their texts."""
         at = np.arange(len(self)) if positions is None else positions
         columns = {
             name: self.texts(name, at) if name in TEXT_FIELDS else self.field(name)[at].tolist()
@@ -261,7 +261,7 @@ class Records:
         return msgspec.convert(rows, list[kind], strict=False)  # type: ignore[valid-type]  # 0 is false
 
     def code(self, name: str, text: str) -> int:
-        """Return the code of `text` in the field `name`; -2 = no record has the text."""
+        """Return the code of `text` in a field; -2 if no record has it."""
         values = self._texts[TEXT_FIELDS[name]].values
         return values.index(text) if text in values else -2
 
@@ -300,7 +300,7 @@ class Snapshots:
 
     @property
     def names(self) -> list[str]:
-        """The sorted feature names; a field `feature` is a position in this list."""
+        """The sorted feature names. A field `feature` is a position in this list."""
         return self._texts["names"].values
 
     def __getitem__(self, part: str) -> Records:
@@ -316,5 +316,5 @@ class Snapshots:
         return self._parts[part]
 
     def scalar(self, name: str) -> Int:
-        """Return the scalar `name` of each cluster."""
+        """Return a scalar of each cluster."""
         return self["scalars"].field(name)

@@ -68,7 +68,7 @@ class Listener(msgspec.Struct, array_like=True, gc=False):
 
 
 class Registration(msgspec.Struct, array_like=True, gc=False):
-    """The newest znode `/brokers/ids/N` by (time, line). `exists` False = absent when read."""
+    """The newest read of the znode `/brokers/ids/N`. `exists`: false = it was absent."""
 
     node_id: int
     profile: int
@@ -92,8 +92,8 @@ class WitnessedLevels(msgspec.Struct, array_like=True, gc=False):
 
 
 class Members(msgspec.Struct, array_like=True, gc=False):
-    """A node list of DescribeCluster, the newest per role, queried node, and with or without fenced
-    brokers. The state keeps all different lists of about the newest time."""
+    """A node list from DescribeCluster. The state keeps all different lists of about the newest
+    time."""
 
     role: int
     fenced_shown: bool
@@ -106,7 +106,7 @@ class Members(msgspec.Struct, array_like=True, gc=False):
 
 
 class Quorum(msgspec.Struct, array_like=True, gc=False):
-    """A DescribeQuorum response, the newest by (leader epoch, time, line)."""
+    """The newest DescribeQuorum response, by (leader epoch, time, line)."""
 
     leader_epoch: int = -1
     at: int = 0
@@ -120,7 +120,7 @@ class Quorum(msgspec.Struct, array_like=True, gc=False):
 
 
 class Leaderless(msgspec.Struct, array_like=True, gc=False):
-    """A node that reported that the quorum has no leader, the newest by (time, line)."""
+    """The newest report of a node that the quorum has no leader."""
 
     role: int
     node_id: int
@@ -129,7 +129,7 @@ class Leaderless(msgspec.Struct, array_like=True, gc=False):
 
 
 class FeaturesNode(msgspec.Struct, array_like=True, gc=False):
-    """The znode /feature, newest by (path, czxid, version, time, line); its absence by time."""
+    """The newest read of the znode /feature, by (path, czxid, version, time, line)."""
 
     by_code: bool = False  # true: read at Kafka's path /feature; false: at KIP-584's /features
     incarnation: int = -1
@@ -162,7 +162,7 @@ class Event(msgspec.Struct, array_like=True, gc=False):
 
 
 class Segment(msgspec.Struct, array_like=True, gc=False):
-    """A piece of the metadata log (offsets start to end-1) that the image does not contain yet."""
+    """A part of the metadata log, offsets start to end-1, that is not applied to the image yet."""
 
     start: int
     end: int
@@ -172,7 +172,7 @@ class Segment(msgspec.Struct, array_like=True, gc=False):
 
 
 class LoggedNode(msgspec.Struct, array_like=True, gc=False):
-    """A node's registration in the metadata log at the end of the image."""
+    """The registration of a node at the end of the log image."""
 
     node_id: int
     role: int
@@ -183,7 +183,7 @@ class LoggedNode(msgspec.Struct, array_like=True, gc=False):
 
 
 class LogImage(msgspec.Struct, array_like=True):
-    """The result of all metadata log records below offset `end`."""
+    """The state after all metadata log records below offset `end`."""
 
     end: int = 0
     at: int = 0
@@ -211,8 +211,8 @@ class LogImage(msgspec.Struct, array_like=True):
 
 
 class Right(msgspec.Struct, array_like=True, gc=False):
-    """The permission for a request, by role of the queried nodes: when any node last answered, or
-    when one node last refused the request."""
+    """The permission for a request, by role: when a node last answered it, or when a node last
+    refused it."""
 
     request: str  # the kind of landing line that holds the response
     role: int  # the role of the queried listeners
@@ -224,7 +224,7 @@ class Right(msgspec.Struct, array_like=True, gc=False):
 
 
 class Probe(msgspec.Struct, array_like=True, gc=False):
-    """The controller's newest response to an update request with validate-only, by (time, line)."""
+    """The controller's newest response to an update request that only validates."""
 
     at: int
     line: int
@@ -232,7 +232,7 @@ class Probe(msgspec.Struct, array_like=True, gc=False):
 
 
 class Configs(msgspec.Struct, array_like=True, gc=False):
-    """The configuration of a resource in DescribeConfigs, the newest by (time, line)."""
+    """The newest configuration of a resource, from DescribeConfigs."""
 
     role: int
     node_id: int  # the node that sent the response
@@ -243,8 +243,8 @@ class Configs(msgspec.Struct, array_like=True, gc=False):
 
 
 class NewestStatement(msgspec.Struct, array_like=True, gc=False):
-    """The newest ranges or finalized levels that a source showed, by (time, line). The histories
-    get the differences between this statement and the next."""
+    """The newest ranges or levels that a source showed. The histories store only differences to
+    it."""
 
     witness: str
     node_id: int  # the reported node; -1 = no single node
@@ -257,7 +257,7 @@ class NewestStatement(msgspec.Struct, array_like=True, gc=False):
 
 
 class MigrationReady(msgspec.Struct, array_like=True, gc=False):
-    """A controller's readiness for a migration from ZooKeeper, the newest by (time, line)."""
+    """The newest report of a controller whether it is ready for a migration from ZooKeeper."""
 
     node_id: int
     at: int
@@ -266,7 +266,7 @@ class MigrationReady(msgspec.Struct, array_like=True, gc=False):
 
 
 class StrimziState(msgspec.Struct, array_like=True, gc=False):
-    """The content of a cluster's Strimzi resources, the newest by (time, line)."""
+    """The newest content of a cluster's Strimzi resources."""
 
     at: int = 0
     line: int = 0
@@ -282,8 +282,8 @@ class StrimziState(msgspec.Struct, array_like=True, gc=False):
 
 
 class NotReached(msgspec.Struct, array_like=True, gc=False):
-    """The newest attempt to read that reached no node, by (time, line). `alone`: only one node
-    failed to describe the cluster, so the attempt counts only if no other node responded."""
+    """The newest collection that reached no node. `alone`: only one node failed, so that a response
+    of another node outweighs it."""
 
     at: int
     line: int
@@ -292,12 +292,13 @@ class NotReached(msgspec.Struct, array_like=True, gc=False):
 
     @property
     def after(self) -> int:
-        """The time (µs) after which a response proves that the attempt reached a node."""
+        """The time (microseconds) after which a response outweighs the failed collection."""
         return self.at - ONE_READING * self.alone
 
 
 class ClusterState(msgspec.Struct, array_like=True):
-    """The state of a cluster between runs. Append new fields: stored states must stay readable."""
+    """The state of a cluster between runs. New fields come last, so that stored states stay
+    readable."""
 
     maps: list[Map] = []
     listeners: list[Listener] = []
@@ -341,12 +342,12 @@ _ENCODER = msgspec.msgpack.Encoder(order="deterministic")
 
 
 def thaw(stored: bytes | None) -> ClusterState:
-    """Return the state that the last run stored; an empty state for None."""
+    """Return the state stored by the last run; None gives an empty state."""
     return ClusterState() if stored is None else _DECODER.decode(stored)
 
 
 def freeze(state: ClusterState) -> bytes:
-    """Return `state` as bytes; equal states give equal bytes."""
+    """Return the state as bytes. Equal states give equal bytes."""
     return _ENCODER.encode(state)
 
 
@@ -354,7 +355,7 @@ _MAPS_OF_LISTENERS = ("full", "partial", "levels", "scraped", "scraped_levels")
 
 
 def newest_statements(listener: Listener) -> Iterator[NewestStatement]:
-    """Yield the newest statements of a listener, whose fields hold them."""
+    """Yield the newest ranges and levels that a listener reported."""
     source = Role(listener.role).text, listener.node_id
     moment = listener.levels_at, listener.levels_line
     at, line, ranges = max(
@@ -372,7 +373,7 @@ _MAX_LATER_MARKS = 16  # the maximum number of log marks later than the newest d
 
 
 def _settle_marks(state: ClusterState) -> None:
-    """Drop log marks that log.expected_end does not need, except the newest."""
+    """Drop the log marks that log.expected_end does not need."""
     ascending_marks, highest = list[tuple[int, int]](), -1
     for at, offset in sorted(state.marks):
         if offset > highest:
@@ -389,7 +390,7 @@ def _settle_marks(state: ClusterState) -> None:
 
 
 def _settle_lists(state: ClusterState) -> None:
-    """Drop lists of nodes and of voters that are older than ONE_MOMENT before the newest list."""
+    """Drop node and voter lists that are older than the newest list by ONE_MOMENT."""
     newest = dict[tuple[int, bool], int]()
     for members in state.members:
         key = members.role, members.fenced_shown
@@ -411,7 +412,7 @@ def written_by(at: int, offset: int, time: int) -> int:
 
 
 def settle(state: ClusterState) -> None:
-    """Sort the maps of a state and drop unused maps, so that equal states have equal bytes."""
+    """Sort and prune the maps of a state, so that equal states have equal bytes."""
     _settle_marks(state)
     _settle_lists(state)
     pending = [event for segment in state.log.pending for event in segment.events]
@@ -482,8 +483,8 @@ def _spellings(state: ClusterState) -> dict[str, str]:
 
 
 def levels_by_metrics(state: ClusterState) -> tuple[Map, int, int]:
-    """Return the levels on which all processes of the newest scrape agree, and the scrape's time
-    and line. Level -1 = not shown, or processes differ; time 0 = no metrics."""
+    """Return (levels on which all processes of the newest scrape agree, time, line). Level -1 =
+    unknown or different; time 0 = no metrics."""
     by_node = [(node, by_metrics(node, state)[1]) for node in state.listeners]
     telling = [(node.scraped_at, node.scraped_line, levels) for node, levels in by_node if levels]
     at, line, _ = max(telling, default=(0, 0, ()))
@@ -495,7 +496,7 @@ def levels_by_metrics(state: ClusterState) -> tuple[Map, int, int]:
 
 
 def _has_unstable(node_id: int, state: ClusterState) -> bool:
-    """Return true if a controller's configuration enables unstable feature versions."""
+    """Return true if a controller's configuration enables unstable features."""
     return any(
         (key, value) == (UNSTABLE_FEATURES, "true")
         for entry in state.configs
@@ -506,7 +507,7 @@ def _has_unstable(node_id: int, state: ClusterState) -> bool:
 
 @cache
 def _ranges() -> dict[str, tuple[Map, Map]]:
-    """Return Kafka release → (stable ranges, ranges with unstable levels) of its software."""
+    """Return Kafka release → (ranges of production levels, ranges with unstable levels)."""
     return {
         software.release: (_map_of(software.ranges()), _map_of(software.ranges(unstable=True)))
         for software in load().releases

@@ -18,8 +18,8 @@ ROUND_TIME = 1_000_000  # microseconds in which one reading visits all these zno
 
 
 def registered(state: ClusterState) -> tuple[list[Registration], set[int]]:
-    """Return (registrations that count, ids of unregistered brokers). A broker that the newest
-    reading lacks without proof gets an unknown range: DAMAGED."""
+    """Return (valid registrations, ids of unregistered brokers). A broker that is missing without
+    proof gets an unknown range."""
     listed_at, listed_line, listed = state.children
     by_id = {entry.node_id: entry for entry in state.registrations}
     responses = _newest_responses(state)
@@ -58,9 +58,8 @@ def registered(state: ClusterState) -> tuple[list[Registration], set[int]]:
 
 
 def _newest_responses(state: ClusterState) -> dict[int, tuple[int, int]]:
-    """Return broker → (time, line id) of the broker's newest response. For a broker without other
-    data a failed request of a later reading than the list of brokers counts, because only
-    registered brokers are queried."""
+    """Return broker id → (time, line id) of its newest response. A failed request counts if no
+    other data exists."""
     node_ids = {entry.node_id for entry in state.registrations}
     newest = dict[int, tuple[int, int]]()
     for node in state.listeners:

@@ -54,8 +54,7 @@ WAITS = [verdict.value for verdict in Verdict if verdict is not Verdict.UP_TO_DA
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audited:
-    """The collected judgement of one run: its tables, the time judged as of, and the versions of
-    the tables that were read."""
+    """The judgement of one run. `inputs`: the versions of the tables that were read."""
 
     run: int
     as_of: int
@@ -131,8 +130,8 @@ def write_gold(
     run: int,
     places: tuple[str, str],
 ) -> None:
-    """Append the rows of one run to the gold tables, with their texts, in parallel, because a
-    commit mostly waits. The run's own row comes last, so a run without that row did not finish."""
+    """Append the rows of one run to the gold tables, in parallel. The row of audit_run comes last
+    and marks a complete run."""
 
     def write(table: Table) -> None:
         made = gold.rows_of(table, judged, fleet, catalogue, places)
@@ -150,8 +149,7 @@ def write_gold(
 
 
 def first_seen(store: Store, findings: pa.Table) -> pa.Array:
-    """Return, for each finding, the first of the consecutive runs that had it. Rows of an earlier
-    release already name that run."""
+    """Return, per finding, the first of the consecutive runs that have it."""
     conditions: list[Wanted] = [("run", "=", store.newest_run(tables.AUDIT_RUN) or 0)]
     grain = tables.FINDINGS.grain[1:]
     before = store.fetch(tables.FINDINGS, conditions, ["run", "first_seen_run", *grain])
@@ -173,7 +171,7 @@ def run_row(
     catalogue: Catalogue | None = None,
     of_run: Mapping[str, object] | None = None,
 ) -> pa.Table:
-    """Return the run's row of gold.audit_run: clusters by verdict, and the columns `of_run`."""
+    """Return the row of gold.audit_run: clusters by verdict, and the columns `of_run`."""
     verdicts = judged.plans["verdict"].to_pylist()
     row = {
         "run": run,
@@ -193,7 +191,7 @@ def run_row(
 
 
 def lost_clusters(store: Store, known: pa.ChunkedArray) -> list[str]:
-    """Return the clusters without a snapshot that the last run judged, or that got lines since."""
+    """Return the clusters without snapshot that the last run judged, or that got lines since."""
 
     def clusters(table: Table, *conditions: Wanted) -> set[str]:
         return set(store.fetch(table, conditions, ["cluster"])["cluster"].to_pylist())
@@ -209,7 +207,7 @@ def lost_clusters(store: Store, known: pa.ChunkedArray) -> list[str]:
 
 
 def judge_snapshots(store: Store, judging: Judging, absent: pa.Table | None = None) -> pa.Table:
-    """Return CELLS of all snapshot rows and of `absent` clusters, judged by Spark's workers."""
+    """Judge all snapshot rows and `absent` clusters on Spark's workers. Return a table of CELLS."""
     rows = store.read(tables.CLUSTER_SNAPSHOT).select(*CORE_COLUMNS)
     if absent is not None and absent.num_rows:
         rows = rows.unionByName(store.session.createDataFrame(absent))
@@ -218,8 +216,8 @@ def judge_snapshots(store: Store, judging: Judging, absent: pa.Table | None = No
 
 
 def read_newest_lines(store: Store, until: int | None) -> dict[str, int]:
-    """Return cluster → time of the newest line that any run judged, in microseconds. Lines later
-    than `until` are left out, because they are not folded yet."""
+    """Return cluster → time of the newest line used by any run, microseconds. Lines after `until`
+    are ignored."""
     if store.newest_run(tables.AUDIT_RUN) is None:
         return {}
     late: list[Wanted] = [] if until is None else [("newest_line", "<=", until)]
@@ -231,8 +229,8 @@ def read_newest_lines(store: Store, until: int | None) -> dict[str, int]:
 
 
 def read_waiting(store: Store) -> tuple[WaitingClusters, dict[str, int]]:
-    """Return the previous run's judgements other than UP_TO_DATE (cluster → feature → judgement),
-    and the versions of the tables read; both are empty without a previous run."""
+    """Return (cluster → feature → judgement of the previous run, without UP_TO_DATE; versions of
+    the tables read). Both are empty without previous run."""
     newest = store.newest_run(tables.AUDIT_RUN)
     if newest is None:
         return {}, {}

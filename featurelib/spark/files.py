@@ -28,7 +28,7 @@ class Folder:
             self._files = files_at(self.uri.removeprefix(LOCAL), options)
 
     def write(self, name: str, text: str) -> None:
-        """Write `text` to a file of the folder, all or nothing. Raises SurroundingsError."""
+        """Write `text` to a file in the folder atomically. Raises SurroundingsError."""
         with explaining(f"--out {self.uri}/{name}"):
             if folder := name.rpartition("/")[0]:
                 self._files.create_dir(folder, recursive=True)

@@ -44,8 +44,8 @@ _Entry = tuple[int, str, int, bytes | None, bytes | None]  # the columns of ENTR
 
 
 def fold_batches(batches: Iterable[pa.RecordBatch], learns: bool) -> Iterator[pa.RecordBatch]:
-    """Fold rows of ENTRY, sorted by cluster and run, into FOLDED, one row per cluster. With
-    `learns` the rows have what their lines add to the histories."""
+    """Fold rows of ENTRY, sorted by cluster and run, to one row of FOLDED per cluster. `learns`:
+    include the new history rows."""
     entries: Iterator[_Entry] = (
         entry
         for batch in batches
@@ -69,7 +69,7 @@ _Folded = tuple[str, ClusterState | Exception, bytes | None, list[tuple[int, str
 
 
 def _fold(cluster: str, entries: Iterator[_Entry], learns: bool) -> _Folded | None:
-    """Return a cluster's folded state and its new statements, packed, or None."""
+    """Return a cluster's folded state and new history rows; None if there are no rows."""
     learned, set_aside, landed = Learned(), dict[int, str](), set[int]()
     first = next(entries)
     fold, is_known, is_void = begin(first[4] or None, load()), bool(first[4]), False
@@ -104,7 +104,7 @@ def _fold(cluster: str, entries: Iterator[_Entry], learns: bool) -> _Folded | No
 
 
 def _read(raw: bytes, cluster: str, line_id: int) -> Landing | Quarantined:
-    """Return a parsed line of bronze; quarantined if changed or rejected by this release."""
+    """Parse a line of bronze. A changed line, or one that this release rejects, is quarantined."""
     line = read(raw)
     is_whole = int.from_bytes(sha256(raw).digest()[:8], "big", signed=True) == line_id
     if is_whole and (isinstance(line, Quarantined) or line.cluster == cluster):
@@ -123,7 +123,7 @@ def _batch(rows: list[_Folded]) -> pa.RecordBatch:
 
 
 def unfold(table: Table, since: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of the history `table` from (cluster, learned), for runs after `since`."""
+    """Yield the rows of the history `table` for runs after `since`, from (cluster, learned)."""
     pairs = (
         pair
         for batch in batches

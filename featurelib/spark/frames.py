@@ -89,9 +89,8 @@ def snapshots(lines: DataFrame, as_of: datetime | str | None = None) -> DataFram
 
 
 def entries_of(lines: DataFrame, run: Column) -> DataFrame:
-    """Return parsed lines, or lines of bronze, as folding.ENTRY of this run: accepted lines;
-    damaged znode lines, which still show that the znode was read; and changed lines, which make
-    their cluster void."""
+    """Return lines as folding.ENTRY: accepted lines, damaged znode lines, and changed lines, which
+    invalidate their cluster."""
     reason = F.col("reason")
     state = F.when(reason.isNotNull(), F.lit(b"")).alias("state")
     usable = reason.isNull() | (F.col("kind") == ZNODE) | (reason == tables.CHANGED)
@@ -100,8 +99,8 @@ def entries_of(lines: DataFrame, run: Column) -> DataFrame:
 
 
 def fold_frame(entries: DataFrame, learns: bool) -> DataFrame:
-    """Fold rows of folding.ENTRY into rows of folding.FOLDED, one per cluster; with `learns` they
-    have what their lines add to the histories."""
+    """Fold rows of folding.ENTRY to one row of folding.FOLDED per cluster. `learns`: include the
+    new history rows."""
     fold = partial(fold_batches, learns=learns)
     gathered = entries.repartition("cluster").sortWithinPartitions(*SORTED)
     return gathered.mapInArrow(fold, from_arrow_schema(FOLDED)).select(*FOLDED.names)
@@ -155,17 +154,17 @@ def incompatible(supported: DataFrame, finalized: DataFrame) -> DataFrame:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audit(gold.Results[DataFrame]):
-    """The result of an audit, one DataFrame per table: the columns of gold without the run."""
+    """The result of an audit: one DataFrame per gold table, without the column `run`."""
 
     judged: DataFrame  # a row per batch of clusters: its tables as Arrow streams
 
     def persist(self) -> Audit:
-        """Keep the judgements, so that several actions judge once. See DataFrame.persist."""
+        """Keep the judgements in Spark's cache, so that several actions judge only once."""
         self.judged.persist()
         return self
 
     def unpersist(self) -> None:
-        """Release the data that `persist` keeps."""
+        """Release the data in Spark's cache."""
         self.judged.unpersist()
 
 
@@ -200,8 +199,7 @@ def audit(
 
 
 def create_views(session: SparkSession, root: str) -> None:
-    """Create the views of views.sql: permanent in a catalog's schema; for a folder or URI temporary
-    for the session, with a view of each table."""
+    """Create the views of views.sql: permanent in a catalog's schema, otherwise temporary."""
     from featurelib.spark.store import Store  # workers import this module, but not deltalake
 
     store = Store(session, root)
@@ -234,8 +232,8 @@ def _with_as_of(
     as_of: datetime | str | None,
     expected: list[str] | None = None,
 ) -> DataFrame:
-    """Return snapshot rows (CORE_COLUMNS) with the time to judge as of, and a row without evidence
-    for each expected cluster without a line."""
+    """Return snapshot rows (CORE_COLUMNS) with the time to judge as of. An expected cluster without
+    lines gets a row without evidence."""
     rows = rows.select(*CORE_COLUMNS)
     if expected:
         ids = [(cluster,) for cluster in expected]
@@ -282,8 +280,8 @@ def _unpack(
 
 
 def _parsed(lines: DataFrame) -> DataFrame:
-    """Return the parsed lines (lines.SCHEMA) of a DataFrame with a column of landing lines. Raises
-    InputError without such a column."""
+    """Parse the landing lines of a DataFrame to rows of lines.SCHEMA. Raises InputError without a
+    column of lines."""
     kinds = {field.name: field.dataType for field in lines.schema}
     name = line_column(name for name, kind in kinds.items() if isinstance(kind, _TEXT_TYPES))
     if name is None:
@@ -295,7 +293,8 @@ def _parsed(lines: DataFrame) -> DataFrame:
 def _expect(
     argument: str, frame: DataFrame, schema: Schema, defaults: Mapping[str, Column]
 ) -> DataFrame:
-    """Return the frame with every default column. Raises InputError with the expected schema."""
+    """Return the frame with missing default columns added. Raises InputError with the expected
+    schema."""
     needed = [name for name in schema.names if name not in ("observed_at", "epoch", "source")]
     kinds = {field.name: field.dataType for field in frame.schema}
     wrong = [name for name in needed if name not in kinds and name not in defaults]

@@ -41,8 +41,8 @@ _NO_ROWS = pa.schema([("nothing", pa.int64())])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HoldingRun:
-    """The run that holds the tables, and the process of its driver. `token` is unique to this run,
-    "" for an unknown run."""
+    """The run that holds the tables, and its process. `token`: unique per run, "" for an unknown
+    run."""
 
     run: int
     process: Holder  # its command is the name of the job
@@ -55,19 +55,18 @@ class HoldingRun:
 
     @classmethod
     def this(cls, job: str, run: int) -> HoldingRun:
-        """Return this process as the holder of the tables for the run."""
+        """Return this process as holder of the tables for a run."""
         return cls(run=run, process=myself(job), token=uuid4().hex)
 
     def is_gone(self) -> bool:
-        """Return true if the run's process has ended, as far as this machine can see. A process of
-        another boot is unknown, because it may be on another machine of this name."""
+        """Return true if the process of the run has ended, as far as this machine can see."""
         boot, started = (p.started.partition(" ")[0] for p in (self.process, myself("")))
         return bool(boot) and boot == started and self.process.is_gone()
 
 
 @contextmanager
 def telling(job: str, say: Callable[[str], None], every: float = 30.0) -> Iterator[None]:
-    """Print at intervals how long the block has run. Spark prints only at the end."""
+    """Print at intervals how long the block has run."""
     ended, began = Event(), elapsed()
 
     def tell() -> None:
@@ -88,7 +87,7 @@ _UNKNOWN = HoldingRun(run=0, process=replace(myself(""), started=""), token="")
 
 
 class Lease:
-    """The lock on the tables below a folder or URI, for one run; `options` are deltalake's."""
+    """The lock of a run on the tables in a folder or URI. `options`: as for deltalake."""
 
     def __init__(
         self, uri: str, options: Mapping[str, str], me: HoldingRun, say: Callable[[str], None]
@@ -101,7 +100,7 @@ class Lease:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Lock the tables while the block runs. Raises BusyError, which names the other holder."""
+        """Lock the tables during the block. Raises BusyError with the other holder."""
         with explaining(self._uri):
             self._take()
         thread = Thread(target=self._keep_beating, name="featurelib-lease", daemon=True)
@@ -155,7 +154,7 @@ class Lease:
         self._beaten = begun
 
     def _watch(self, opened: DeltaTable, holder: HoldingRun) -> None:
-        """Wait for the holder's next commit. Raises BusyError if the holder is alive."""
+        """Wait for a commit of the holder. Raises BusyError if there is one."""
         self._say(
             f"tables {self._uri}: held by {holder}; waiting for a sign of life, at most "
             f"{DEAD:.0f} s"
@@ -176,7 +175,7 @@ class Lease:
         )
 
     def _put(self, opened: DeltaTable, content: bytes) -> None:
-        """Commit to the lease unless another commit came first. Raises CommitFailedError."""
+        """Commit to the lease. Raises CommitFailedError if another commit came first."""
         opened.create_write_transaction(
             [],
             "append",
@@ -195,7 +194,8 @@ class Lease:
                 self._beat()
 
     def _beat(self) -> None:
-        """Commit to the lease again, if its newest commit is ours; else record that it is lost."""
+        """Extend the lease by a commit if this run still holds it; otherwise record that it is
+        lost."""
         with self._beating:
             begun = elapsed()
             try:
@@ -226,7 +226,7 @@ class Lease:
 
 
 def _holder(opened: DeltaTable) -> HoldingRun | None:
-    """Return the holder that the newest commit of the lease names; None if the tables are free."""
+    """Return the holder in the newest commit of the lease; None if the tables are free."""
     newest = next((commit[HOLDER] for commit in opened.history(RECENT) if HOLDER in commit), "")
     try:
         return msgspec.json.decode(newest, type=HoldingRun) if newest else None

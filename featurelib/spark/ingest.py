@@ -40,7 +40,7 @@ MAX_FILE_BYTES = 1 << 30  # of a remote file: it reaches its worker in one piece
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestCounts:
-    """The file and line counts of a run. `lines` = `accepted` + `repeated` + `quarantined`."""
+    """The file and line counts of a run: `lines` = `accepted` + `repeated` + `quarantined`."""
 
     files: int = 0  # new or changed files
     lines: int = 0
@@ -93,7 +93,8 @@ def ingest(store: Store, landing: str, run: int, say: Callable[[str], None]) -> 
 
 
 def quarantine(store: Store, lines: DataFrame, say: Callable[[str], None]) -> None:
-    """Quarantine accepted lines of bronze, given as rows of (cluster, line_id, reason)."""
+    """Quarantine lines of bronze that were accepted before. `lines`: rows (cluster, line_id,
+    reason)."""
     valid = store.read(LANDING_LINE, [("reason", "is null", None)]).drop("reason")
     joined = valid.join(lines, on=["cluster", "line_id"], how="inner")
     rows = joined.select("source_file", "line_number", "reason").toArrow().to_pylist()
@@ -120,7 +121,7 @@ def list_files(session: SparkSession, landing: str, say: Callable[[str], None]) 
 
 
 def check_files(landing: str, files: Sequence[Landed]) -> None:
-    """Raise NoEvidenceError if there is no landing file, LandingError for a large one."""
+    """Raise NoEvidenceError without a landing file, LandingError if a file is too large."""
     if not files:
         raise NoEvidenceError(
             f"landing {landing}: The folder has no files {NAMES}. Nothing was written. Put the "
@@ -137,7 +138,7 @@ def check_files(landing: str, files: Sequence[Landed]) -> None:
 def _say_lost(
     change: str, listed: Sequence[Landed], runs: pa.Table, say: Callable[[str], None]
 ) -> None:
-    """Print that bronze may have lost lines, and how many of their landing files are gone."""
+    """Print that bronze may have lost lines, and how many landing files are missing."""
     names = set(pc.struct_field(_files_of(runs), "source_file").to_pylist())
     missing = len(names.difference(file.source_file for file in listed))
     files = f"{missing:,} file{' of earlier runs is' if missing == 1 else 's of earlier runs are'}"
@@ -149,12 +150,12 @@ def _say_lost(
 
 
 def _files_of(runs: pa.Table) -> pa.ChunkedArray:
-    """Return the files that these runs read, as rows of FILE."""
+    """Return the files that `runs` have read, as rows of FILE."""
     return pa.chunked_array([pc.list_flatten(f) for f in runs["files"].chunks], type_of(FILE))
 
 
 def drop_known(listed: Sequence[Landed], runs: pa.Table) -> list[Landed]:
-    """Return the files that are new or changed since `runs`, which list their own files."""
+    """Return the files that are new or changed since `runs`."""
     of_runs = _files_of(runs)
     names = pa.array([file.source_file for file in listed], pa.string())
     of_runs = of_runs.filter(pc.is_in(pc.struct_field(of_runs, "source_file"), names))
@@ -178,8 +179,8 @@ def read_lines(session: SparkSession, paths: list[str]) -> DataFrame:
 
 
 def mark_repeated(lines: DataFrame, known: DataFrame) -> DataFrame:
-    """Return `lines` with the flag `repeated`: its content is in `known`, or earlier in `lines`.
-    `known` has one row per content_hash; of equal lines the first by file and number is kept."""
+    """Return `lines` with a column `repeated`: true if an equal line is in `known` or earlier in
+    `lines`."""
     window = W.partitionBy("content_hash").orderBy("source_file", "line_number")
     until_here = window.rowsBetween(W.unboundedPreceding, W.currentRow)
     hashes = known.select("content_hash", F.lit(True).alias("seen"))
@@ -207,7 +208,7 @@ ORDER = ("cluster", "observed_at", "source_file", "line_number")
 
 
 def _commit(store: Store, landing: str, files: Sequence[Landed], run: int) -> IngestCounts:
-    """Commit the new lines of these files to bronze, and return their counts."""
+    """Commit the new lines of these files to bronze; return the counts."""
     with _say_unreadable(landing):
         # Parse lines once and store them on disk, because they may not fit into the driver's heap.
         lines = read_lines(store.session, [file.source_file for file in files])
@@ -255,7 +256,7 @@ def _expect_equal(kind: str, counted: int, actual: int) -> None:
 
 @contextmanager
 def _say_unreadable(landing: str) -> Iterator[None]:
-    """Raise LandingError with the message of disk or store if the block cannot read `landing`."""
+    """Raise LandingError, with the message of disk or store, if the block cannot read `landing`."""
     try:
         with explaining(f"landing {landing}"):
             try:

@@ -45,9 +45,8 @@ Judging = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EarlierRun:
-    """The last run, whose results hold for unchanged clusters: judged `as_of` (microseconds) under
-    equal conditions. `rows`: cluster → checksum of its snapshot row then, and time of its newest
-    line. Clusters with a READY feature are left out: READY is judged in every run."""
+    """The last run, whose results are reused for unchanged clusters. `rows`: cluster → (checksum of
+    its snapshot row, time of its newest line), without READY clusters. `as_of`: microseconds."""
 
     run: int
     as_of: int
@@ -56,9 +55,8 @@ class EarlierRun:
     def split(
         self, batch: pa.RecordBatch, conditions: Conditions
     ) -> tuple[pa.RecordBatch, list[str]]:
-        """Return the snapshot rows to judge, and the other clusters. A row is judged if it changed
-        since the last run, if its bytes do not match its checksum, if the age of a time in it
-        compares in another way now, or if lines of its cluster are lost."""
+        """Split a batch into (rows to judge, unchanged clusters). A row must be judged if it
+        changed, is damaged or lost lines, or if a time in it has passed an age limit since."""
         rows = arrow.rows_of(batch, SNAPSHOT)
         stored = [self.rows.get(cluster, (NONE, NONE)) for cluster in rows["cluster"].to_pylist()]
         checksum, newest_line = np.array(stored, dtype=np.int64).reshape(-1, 2).T
@@ -87,8 +85,8 @@ def judge_by(
     guarding: Guarding | None = None,
     last: EarlierRun | None = None,
 ) -> Judging:
-    """Return a function that judges snapshot rows into CELLS, in batches of BATCH_CLUSTERS. Rows
-    whose results of the `last` run are still valid are left out."""
+    """Return a function that judges snapshot rows into CELLS, BATCH_CLUSTERS at a time. Rows that
+    are unchanged since `last` are skipped."""
 
     def judged(rows: TableRows) -> Judged:
         known = catalogue or load_catalogue()
@@ -120,9 +118,8 @@ def judge_as_of(
     newest_lines: Mapping[str, int] | None = None,
     last: EarlierRun | None = None,
 ) -> Judging:
-    """Return judge_by for an inventory and settings. `waiting`: cluster → feature → the last run's
-    judgement; None if there is no run. `newest_lines`: cluster → time of the newest line that an
-    earlier run judged, in microseconds."""
+    """Return judge_by for an inventory and settings. `waiting`: cluster → feature → last judgement,
+    None = no earlier run; `newest_lines`: cluster → time of the newest line, microseconds."""
     conditions = Conditions(
         as_of=as_of,
         max_age=settings.max_age,
@@ -138,7 +135,7 @@ def judge_as_of(
 
 
 def _cells(judged: Judged) -> pa.RecordBatch:
-    """Return the judged tables as one row with the schema CELLS: binary columns by table."""
+    """Return the judged tables as one row of CELLS: a binary column per table."""
     cells: dict[str, Column | Int] = {}
     for part in PARTS:
         rows, sink = arrow.batch_of(getattr(judged, part), coded=True), pa.BufferOutputStream()
@@ -149,7 +146,7 @@ def _cells(judged: Judged) -> pa.RecordBatch:
 
 
 def judged_in(cells: pa.Table | pa.RecordBatch) -> Judged:
-    """Return the judgements in rows of CELLS as one value."""
+    """Return the judgements in rows of CELLS."""
 
     def rows(part: str, schema: Schema) -> TableRows:
         empty = arrow.schema_of(schema, coded=True).empty_table()
@@ -161,14 +158,14 @@ def judged_in(cells: pa.Table | pa.RecordBatch) -> Judged:
 
 
 def unchanged_in(cells: pa.Table) -> set[str]:
-    """Return the clusters that workers left out as unchanged, from rows of CELLS."""
+    """Return the clusters that workers skipped as unchanged, from rows of CELLS."""
     texts = filter(None, cells["unchanged"].to_pylist())
     return {name for text in texts for name in msgspec.json.decode(text)}
 
 
 def expected_rows(clusters: pa.ChunkedArray, fleet: Fleet, lost: Sequence[str] = ()) -> pa.Table:
-    """Return snapshot rows without evidence: for expected clusters without data, and for clusters
-    in `lost`, whose checksum is invalid."""
+    """Return snapshot rows without evidence, for expected clusters without data and for clusters in
+    `lost`."""
     landed = {*clusters.to_pylist(), *lost}
     missing = [entry.id for entry in fleet.cluster if entry.id not in landed]
     schema = arrow.schema_of(SNAPSHOT.select(CORE_COLUMNS))

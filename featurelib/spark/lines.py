@@ -72,7 +72,7 @@ class Content:
         return self._newlines + (self._last != b"\n") + (self.fault is not None)
 
     def _first_bytes(self) -> Iterator[bytes]:
-        """Yield the first `size` bytes of the unpacked file; later bytes are not unpacked again."""
+        """Yield the first `size` bytes of the unpacked file."""
         unread, chunks = self.size, unzip(self._stored)
         while unread > 0:
             chunk = next(chunks)[0][:unread]
@@ -99,7 +99,7 @@ def weigh_gzip(stored: Pieces) -> tuple[int, str | None]:
 
 
 def unzip(stored: Pieces) -> Iterator[tuple[bytes, bool]]:
-    """Yield (chunk, is last of its member) of a gzip stream. Raises zlib.error and EOFError."""
+    """Yield (chunk, is last of its member) of a gzip stream. Raises zlib.error, EOFError."""
     decoder = zlib.decompressobj(wbits=31)
     for piece in stored():
         while piece:
@@ -116,8 +116,8 @@ def unzip(stored: Pieces) -> Iterator[tuple[bytes, bool]]:
 
 
 def parse_files(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the lines of (path, content) rows as SCHEMA. Without content the worker reads the
-    file."""
+    """Parse files, given as rows (path, content), to lines of SCHEMA. Content null = the worker
+    reads the file."""
     for batch in batches:
         for path, content in zip(*batch.select(["path", "content"]).columns, strict=True):
             name = path.as_py()
@@ -128,8 +128,8 @@ def parse_files(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def parse_lines(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield SCHEMA batches with a row for each landing line in the first column of `batches`
-    (binary, null = an empty line). These lines have no file: `source_file` is empty."""
+    """Parse landing lines, in the first column of `batches`, to rows of SCHEMA with an empty
+    `source_file`."""
     for batch in batches:
         lines = [line or b"" for line in batch.column(0).to_pylist()]
         for start in range(0, len(lines), BATCH_LINES):
@@ -138,13 +138,13 @@ def parse_lines(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def line_column(names: Iterable[str]) -> str | None:
-    """Return the name of the column with landing lines: `raw` or `value`, or None."""
+    """Return the column of landing lines, `raw` or `value`; None without such a column."""
     usable = set(names)
     return next((name for name in ("raw", "value") if name in usable), None)
 
 
 def wrong_lines(columns: str, remedy: str) -> InputError:
-    """Return the error about a table without a column of lines; `columns` are its columns."""
+    """Return the error about a table without a column of landing lines. `columns`: its columns."""
     return InputError(
         "The table of landing lines needs a column `value` or `raw` of type string or binary, a "
         f"line a row. {columns} {remedy}"
@@ -152,7 +152,7 @@ def wrong_lines(columns: str, remedy: str) -> InputError:
 
 
 def limit_of(as_of: datetime | str | None) -> int | None:
-    """Return `as_of` in microseconds, or None for the newest line. Raises InputError."""
+    """Return `as_of` in microseconds; None = the newest line. Raises InputError."""
     try:
         return None if as_of is None else microseconds(as_of)
     except ValueError as error:
@@ -162,7 +162,7 @@ def limit_of(as_of: datetime | str | None) -> int | None:
 
 
 def parse_file(path: str, stored: Pieces) -> Iterator[pa.RecordBatch]:
-    """Yield one file's lines as batches of SCHEMA, each of bounded size."""
+    """Parse one file to batches of SCHEMA with limited size."""
     content = Content(stored, zipped=path.endswith(".gz"))
     rows: list[_Row] = []
     number = doubled = size = 0
@@ -184,15 +184,14 @@ def parse_file(path: str, stored: Pieces) -> Iterator[pa.RecordBatch]:
 
 
 def read_pieces(opening: Callable[[], FileIO]) -> Iterator[bytes]:
-    """Yield the content of a file in pieces; `opening` opens it."""
+    """Yield the content of a file in pieces. `opening`: opens the file."""
     with opening() as file:
         while chunk := file.read(CHUNK_BYTES):
             yield chunk
 
 
 def split_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield lines without their newline. A last line needs none. A line that is too long loses its
-    end."""
+    """Yield lines without line end. A line that is too long is cut."""
     pending: list[bytes] = []
     size = 0
     for chunk in chunks:
@@ -224,7 +223,7 @@ def _judged(raw: bytes, number: int) -> _Row:
 def _batch(
     path: str, rows: list[_Row], counted: int | None = None, doubled: int | None = None
 ) -> pa.RecordBatch:
-    """Return rows of one file as a batch; `counted` and `doubled` go into its last row."""
+    """Return rows of one file as a batch. `counted`, `doubled`: counts for the last row."""
     count = len(rows)
     numbers, raw, reasons, kinds, clusters, times = zip(*rows, strict=True)
     digests = [sha256(line).digest() for line in raw]

@@ -20,7 +20,7 @@ ENDINGS = ("jsonl", "jsonl.gz", "ndjson", "ndjson.gz", "json", "json.gz")
 
 
 def local_path(uri: str) -> str | None:
-    """Return `uri` as an absolute path of this machine; None if it is not on this machine."""
+    """Return `uri` as absolute local path; None if it is not a local file."""
     scheme, colon, path = uri.partition(":")
     if colon and "/" not in scheme and scheme != "file":
         return None
@@ -30,7 +30,7 @@ def local_path(uri: str) -> str | None:
 
 
 class Landed(NamedTuple):
-    """A landing file, with its size and the time of its last change (microseconds)."""
+    """A landing file, with its size and modification time (microseconds)."""
 
     source_file: str
     size: int
@@ -38,7 +38,7 @@ class Landed(NamedTuple):
 
 
 def missing(landing: str) -> LandingError:
-    """Return the error about a landing folder or file that does not exist."""
+    """Return the error that a landing folder or file does not exist."""
     return LandingError(
         f"landing {landing}: there is no such folder or file; nothing was written. "
         "Name the folder that holds the landing files with --landing."
@@ -46,8 +46,8 @@ def missing(landing: str) -> LandingError:
 
 
 def walk(root: str, say: Callable[[str], None]) -> Iterator[str]:
-    """Yield the path of every landing file below the folder, folder by folder, in order; links to
-    new folders come last. If `root` is a file, yield it. Raises OSError."""
+    """Yield the paths of all landing files in a folder and its subfolders, in order. If `root` is a
+    file, yield it. Raises OSError."""
     endings = tuple(f".{ending}" for ending in ENDINGS)
     if not os.path.isdir(root):
         yield from [root] * root.endswith(endings)
@@ -74,7 +74,7 @@ def walk(root: str, say: Callable[[str], None]) -> Iterator[str]:
 
 
 def list_local(root: str, say: Callable[[str], None]) -> Iterator[Landed]:
-    """Yield the landing files below a folder that are not empty. Raises OSError."""
+    """Yield the non-empty landing files in a folder and its subfolders. Raises OSError."""
     empty = 0
     for path in walk(root, say):
         try:

@@ -66,12 +66,12 @@ RECENT = 20  # the commits of a local log that are read first
 
 @functools.cache
 def row_schema(table: Table) -> T.StructType:
-    """Return the columns of a table in Spark's types; all columns and their parts may be null."""
+    """Return a table's columns in Spark's types. All columns and their parts may be null."""
     return from_arrow_schema(arrow.schema_of(table.schema))
 
 
 def spark_schema(table: Table) -> T.StructType:
-    """Return the table's schema in Spark's types with comments; required columns are NOT NULL."""
+    """Return a table's schema in Spark's types, with comments. Required columns are NOT NULL."""
     schema = T.StructType.fromJson(row_schema(table).jsonValue())  # a copy
     for name, field in flatten(schema).items():
         if (comment := table.about.get(name.replace(".element", ""))) is not None:
@@ -81,7 +81,7 @@ def spark_schema(table: Table) -> T.StructType:
 
 
 def flatten(schema: T.StructType, prefix: str = "") -> dict[str, T.StructField]:
-    """Return name in Delta (`a.b`, `list.element.b`) → field, with nested fields."""
+    """Return name → field, including nested fields with Delta's names (`a.b`, `list.element.b`)."""
     columns: dict[str, T.StructField] = {}
     for field in schema.fields:
         name, kind = f"{prefix}{field.name}", field.dataType
@@ -94,17 +94,17 @@ def flatten(schema: T.StructType, prefix: str = "") -> dict[str, T.StructField]:
 
 
 class PathLog(TableReader):
-    """The Delta log of a table at a URI. deltalake reads the log and commits. A commit fails if
-    another run committed after `open`. Spark's workers read and write the files."""
+    """The Delta log of a table at a URI, read and written by deltalake. A commit fails if another
+    run committed since `open`."""
 
     def __init__(self, table: Table, uri: str, options: Mapping[str, str]) -> None:
-        """Open the log of the table at `uri`; `options` are those of storage_options."""
+        """Open the log of the table at `uri`. `options`: from storage_options."""
         super().__init__(table, uri.removeprefix(LOCAL), options)
         self._uri = uri
         self._head: tuple[deltalake.DeltaTable | None, Head | None] = None, None
 
     def head(self) -> Head | None:
-        """Return the newest commit of the table; None if the table does not exist."""
+        """Return the newest commit of the table; None without table."""
         try:
             opened = self.open().opened
         except TableNotFoundError as error:
@@ -123,11 +123,11 @@ class PathLog(TableReader):
         return self._head[1]
 
     def _by_spark(self, session: SparkSession) -> CatalogLog:
-        """Return the log through Spark, for a table that deltalake cannot write."""
+        """Return the log of the table through Spark, because deltalake cannot write the table."""
         return CatalogLog(session, self.table, f"delta.`{self._uri.replace('`', '``')}`")
 
     def create(self, properties: Mapping[str, str], replace: bool) -> None:
-        """Create the table if it is missing; with `replace`, empty an existing table."""
+        """Create the table if it does not exist. `replace`: empty an existing table."""
         deltalake.DeltaTable.create(
             self.place,
             deltalake.Schema.from_json(spark_schema(self.table).json()),
@@ -143,7 +143,7 @@ class PathLog(TableReader):
         self._by_spark(session).set(session, properties)
 
     def _add_columns(self, opened: deltalake.DeltaTable) -> None:
-        """Add this release's new columns and nested parts, null in existing rows."""
+        """Add the columns and nested fields that are new in this release; null in existing rows."""
         schema, stored = spark_schema(self.table), flatten(_schema_in(opened))
         parts = flatten(schema)
         for name in parts.keys() & stored.keys():
@@ -152,8 +152,8 @@ class PathLog(TableReader):
             opened.alter.add_columns(deltalake.Schema.from_json(schema.json()).fields)
 
     def write(self, session: SparkSession, rows: Rows, run: int, note: str, mode: Mode) -> None:
-        """Write one run's rows as one commit with run and note; `overwrite`: in place of all rows.
-        A run that is not greater than the newest run adds nothing, without an error."""
+        """Write the rows of one run as one commit. `overwrite` replaces all rows. A run that is not
+        newer than the newest one adds nothing."""
         # A table of its own: the commit fails if any other commit comes first.
         opened = deltalake.DeltaTable(self.place, storage_options=self.options)
         if not _is_plain(opened):
@@ -186,7 +186,7 @@ class PathLog(TableReader):
         return deltalake.WriterProperties(compression=CODEC, max_row_group_size=rows)
 
     def clean(self, joining: bool) -> None:
-        """Delete files that only old versions need; `joining`: first join small ones."""
+        """Delete files that only old versions need. `joining`: join small files first."""
         opened = self.open().opened
         if joining and _is_plain(opened) and len(opened.file_uris()) > SMALL_FILES:
             opened.optimize.compact(writer_properties=self._form)
@@ -224,8 +224,7 @@ class PathLog(TableReader):
         return added
 
     def _find_files(self, part: str) -> list[Any]:
-        """Return the log entries of the files in a folder of the table, except files without rows.
-        deltalake makes them, with the bounds from the files' footers, for a log in that folder."""
+        """Return the log entries of all files with rows in a folder of the table."""
         folder, columns = f"{self.place}/{part}", self.table.schema
         plain = [name for name in columns.names if isinstance(columns[name], Scalar)]
         bounded = self.table.skip_by or [name for name in plain if columns[name] != BYTES]
@@ -248,8 +247,7 @@ class PathLog(TableReader):
         ]
 
     def frame(self, session: SparkSession, conditions: Sequence[Wanted]) -> DataFrame:
-        """Return the rows that meet all `conditions`, and possibly others. The log is read here,
-        because Delta would start some jobs for it."""
+        """Return the rows that meet all `conditions`, and possibly further rows."""
         dataset, schema = self.open().dataset, self.table.schema
         if dataset is None:
             return self._by_spark(session).frame(session, conditions)
@@ -263,7 +261,7 @@ class PathLog(TableReader):
 
 
 class CatalogLog:
-    """The log of a table with a name in a catalog: through Spark's SQL, like PathLog."""
+    """The log of a table in a catalog, read and written through Spark's SQL."""
 
     def __init__(self, session: SparkSession, table: Table, name: str) -> None:
         self._session, self._table, self._name = session, table, name
@@ -348,8 +346,7 @@ _S3 = {
 
 
 def storage_options(session: SparkSession, uri: str) -> dict[str, str]:
-    """Return deltalake's options for a store, from Spark's settings. Options that are missing there
-    come from the environment or the machine."""
+    """Return deltalake's options for an object store, from Spark's settings."""
     scheme, _, path = uri.partition("://")
     host = path.partition("/")[0]
 
@@ -371,7 +368,7 @@ def storage_options(session: SparkSession, uri: str) -> dict[str, str]:
 
 
 def _is_plain(opened: deltalake.DeltaTable) -> bool:
-    """Return true if deltalake supports everything that this table requires of a writer."""
+    """Return true if deltalake supports all that a writer of this table needs."""
     protocol = opened.protocol()
     if protocol.writer_features is not None:
         return set(protocol.writer_features) <= PLAIN_FEATURES
@@ -390,7 +387,7 @@ def _commits(opened: deltalake.DeltaTable) -> Iterator[Commit]:
 
 
 def read_note(note: str | None) -> dict[str, Any]:
-    """Return the note of a commit by featurelib; {} = another writer made the commit."""
+    """Return featurelib's note in a commit; {} if another writer made the commit."""
     try:
         values: dict[str, Any] = json.loads(note or "null")
         return {**values, "run": int(values["run"])}
@@ -399,23 +396,23 @@ def read_note(note: str | None) -> dict[str, Any]:
 
 
 def escape(path: str) -> str:
-    """Return a path with the special characters of Spark's path patterns escaped."""
+    """Return a path with Spark's pattern characters escaped."""
     return re.sub(r"([\\{}\[\]*?])", r"\\\1", path)
 
 
 def pairs(properties: Mapping[str, str]) -> str:
-    """Return table properties in SQL's form, `'key' = 'value', …`."""
+    """Return table properties as SQL: `'key' = 'value', …`."""
     return ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
 
 
 def _form(table: Table) -> dict[str, str]:
-    """Return Spark's options for a file of the table: its codec and its maximum number of rows."""
+    """Return Spark's options for files of the table: codec and maximum number of rows."""
     rows = {} if table.file_rows is None else {"maxRecordsPerFile": str(table.file_rows)}
     return {"compression": CODEC.lower(), **rows}
 
 
 def as_column(table: Table, conditions: Sequence[Wanted]) -> Column:
-    """Return the condition that all `conditions` are met, as a Spark column."""
+    """Return `conditions`, which must all be met, as a Spark column."""
 
     def condition(name: str, how: str, value: Any) -> Any:
         if how in arrow.NULLS:

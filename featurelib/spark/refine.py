@@ -97,7 +97,8 @@ def refine(
 
 
 def _find_change(store: Store) -> str | None:
-    """Return in words how a silver table, or bronze, changed since the last run; None if not."""
+    """Return a text about the change of a silver or bronze table since the last run; None if all
+    are unchanged."""
     folded = store.newest_commit(CLUSTER_SNAPSHOT).get("folded")
     changes = [(table, store.find_change(table)) for table in (CLUSTER_SNAPSHOT, *HISTORIES)]
     changes += [(CLUSTER_SNAPSHOT, store.find_lag(name, CLUSTER_SNAPSHOT)) for name in HISTORIES]
@@ -106,8 +107,7 @@ def _find_change(store: Store) -> str | None:
 
 
 def ahead_of(snapshots: pa.Table, until: Sequence[Wanted]) -> list[str]:
-    """Return the clusters to fold again: folded further than `until`, void (bronze may have changed
-    lines), or failed by featurelib."""
+    """Return the clusters to fold again: folded beyond `until`, changed in bronze, or failed."""
     is_ahead = pc.is_in(snapshots["checksum"], pa.array([SET_ASIDE, UNUSABLE]))
     for _, _, latest_at in until:
         is_later = pc.greater(snapshots["observed_at"].cast(pa.int64()), latest_at)
@@ -117,10 +117,9 @@ def ahead_of(snapshots: pa.Table, until: Sequence[Wanted]) -> list[str]:
 
 
 def _find_stale(store: Store, new: Wanted, until: Sequence[Wanted]) -> tuple[int, list[str]]:
-    """Return the last microsecond of the second of the newest folded line, and the clusters to fold
-    again from bronze: those of ahead_of; those with a line that waited for its time; those with
-    `new` lines of a metadata log dump, if earlier runs read other lines of that dump. The meaning
-    of a record depends on its file, so a dump is read whole."""
+    """Return (end of the second of the newest folded line, clusters to fold again from bronze).
+    Fold again: ahead_of; clusters whose waiting line is now valid; clusters with `new` lines of a
+    partly read log dump."""
     snapshots = store.fetch(CLUSTER_SNAPSHOT, columns=["cluster", "observed_at", "checksum"])
     clusters, times = set(ahead_of(snapshots, until)), snapshots["observed_at"].cast(pa.int64())
     # Waiting lines have a later second than all folded ones. Delta stores file times in
@@ -145,13 +144,13 @@ def _find_stale(store: Store, new: Wanted, until: Sequence[Wanted]) -> tuple[int
 
 
 def _lines(store: Store, conditions: Sequence[Wanted], run: int | None = None) -> DataFrame:
-    """Return lines of bronze that meet all `conditions` as ENTRY; `run` replaces their own."""
+    """Return lines of bronze as ENTRY. `run` replaces the lines' own run."""
     lines = store.read(LANDING_LINE, conditions)
     return entries_of(lines, F.col("run") if run is None else F.lit(run))
 
 
 def _states(store: Store, conditions: Sequence[Wanted]) -> DataFrame:
-    """Return stored states that meet all `conditions` as rows of ENTRY."""
+    """Return the stored states that meet all `conditions` as ENTRY."""
     states = store.read(CLUSTER_SNAPSHOT, conditions)
     missing = {"line_id": F.lit(None).cast("bigint"), "raw": F.lit(None).cast("binary")}
     rows = states.withColumns({"run": F.lit(0).cast("bigint"), **missing})

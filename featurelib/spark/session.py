@@ -62,8 +62,8 @@ def open_session(app_name: str, overrides: Mapping[str, str] | None = None) -> S
 
 
 def find_jars() -> str:
-    """Return the paths of Delta's jars for this pyspark, as Spark's setting takes them. Raises
-    ConfigError if a jar is missing."""
+    """Return the paths of Delta's jars for this pyspark, as value of Spark's setting. Raises
+    ConfigError."""
     cache = Path(os.environ.get("FEATURELIB_CACHE") or REPOSITORY / ".cache")
     folder = Path(os.environ.get("FEATURELIB_JARS") or cache / "jars")
     paths = [folder / jar.file for jar in jars_for(pyspark.__version__)]
@@ -77,8 +77,8 @@ def find_jars() -> str:
 
 
 def check_settings(session: SparkSession) -> None:
-    """Raise ConfigError for the first required setting that differs. A platform may configure Delta
-    in its own way: then Spark itself must be able to read Delta tables by path."""
+    """Raise ConfigError for the first required Spark setting that differs. Other settings are
+    accepted if Spark can read Delta tables."""
     for key, expected, reason in REQUIRED:
         try:
             actual = session.conf.get(key) or "nothing"
@@ -94,8 +94,8 @@ def check_settings(session: SparkSession) -> None:
 
 
 def _find_no_delta(session: SparkSession) -> str:
-    """Return Spark's message about a path without a table; "" = Delta works. Other failures, such
-    as a rejection by the store or a lost connection, do not show that Delta is missing."""
+    """Return Spark's message that Delta is missing; "" if Delta works, or if that cannot be
+    decided."""
     path = "/featurelib/no-table"
     try:
         session.sql(f"SELECT * FROM delta.`{path}`").schema  # noqa: B018  # Spark Connect looks now
@@ -110,7 +110,7 @@ def _find_no_delta(session: SparkSession) -> str:
 
 
 class Jar(NamedTuple):
-    """A jar of Delta, and the minor release of Spark that it is for."""
+    """A jar of Delta, with the minor release of Spark that needs it."""
 
     spark: str  # such as 4.2
     name: str
@@ -125,14 +125,14 @@ class Jar(NamedTuple):
 
 @cache
 def all_jars() -> tuple[Jar, ...]:
-    """Return the rows of jars.txt: all supported jars of Delta."""
+    """Return all supported jars of Delta, from jars.txt."""
     text = files("featurelib.spark").joinpath("jars.txt").read_text("utf-8")
     rows = (line.split() for line in text.splitlines() if not line.startswith("#"))
     return tuple(Jar(spark, name, of, int(size), sha256) for spark, name, of, size, sha256 in rows)
 
 
 def jars_for(spark: str) -> list[Jar]:
-    """Return Delta's jars for a Spark version such as 4.2.0. Raises ConfigError for another."""
+    """Return Delta's jars for a Spark version such as 4.2.0. Raises ConfigError if unsupported."""
     minor = ".".join(spark.split(".")[:2])
     if jars := [jar for jar in all_jars() if jar.spark == minor]:
         return jars
@@ -144,7 +144,7 @@ def jars_for(spark: str) -> list[Jar]:
 
 
 def expect_one_spark(installed: str, running: str) -> None:
-    """Raise ConfigError unless the running Spark has the minor release of this pyspark."""
+    """Raise ConfigError unless the running Spark has the minor release of the installed pyspark."""
     expected = jars_for(installed)[0].spark
     if jars_for(running)[0].spark != expected:
         raise ConfigError(

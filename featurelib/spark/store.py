@@ -44,10 +44,10 @@ RETENTION_DAYS = 90  # longer than an approval can be valid
 
 
 class Store:
-    """The tables below one URI, or in one schema of a catalog, through one session."""
+    """The tables at one URI, or in one schema of a catalog."""
 
     def __init__(self, session: SparkSession, root: str) -> None:
-        """Open the store. Raises ConfigError for a schema that Spark does not know."""
+        """Open the store. Raises ConfigError if Spark does not know the schema."""
         self.session = session
         self.is_named = is_name(root)
         self.root = root if self.is_named else resolve_uri(root)
@@ -61,7 +61,7 @@ class Store:
         self._lease: Lease | None = None  # set while this run holds the tables
 
     def path(self, table: Table) -> str:
-        """Return the table's URI, or its name in the catalog."""
+        """Return the URI of a table, or its name in the catalog."""
         return f"{self.root}{f'.{table.name_in_schema}' if self.is_named else f'/{table.path}'}"
 
     def in_sql(self, table: Table) -> str:
@@ -74,7 +74,7 @@ class Store:
         return self._head(table) is not None
 
     def create(self, *tables: Table) -> None:
-        """Check the tables that exist, and create the missing ones."""
+        """Check existing tables and create missing ones."""
         heads = [
             (table, self._head(table)) for table in tables if table.full_name not in self._made
         ]
@@ -88,7 +88,8 @@ class Store:
             self._made.add(table.full_name)
 
     def check(self, table: Table) -> Head:
-        """Return the newest commit of a table. Raises NoEvidenceError if there is no table."""
+        """Return the newest commit of a table. Raises NoEvidenceError if the table does not
+        exist."""
         head = self._head(table)
         if head is None:
             raise NoEvidenceError(
@@ -98,7 +99,7 @@ class Store:
         return head
 
     def read(self, table: Table, conditions: Sequence[Wanted] = ()) -> DataFrame:
-        """Return the rows of a table that meet all `conditions`. Bounds of files skip files."""
+        """Return the rows of a table that meet all `conditions`."""
         self._expect_readable(table)
         frame = self._log(table).frame(self.session, conditions)
         rows = frame.to(log.row_schema(table))  # by names at every depth; missing ones are null
@@ -110,7 +111,7 @@ class Store:
         conditions: Sequence[Wanted] = (),
         columns: Sequence[str] | None = None,
     ) -> pa.Table:
-        """Read rows into an Arrow table in the driver's memory; without `columns`, all columns."""
+        """Read rows into an Arrow table in the driver. `columns`: None = all."""
         names = list(columns or table.schema.names)
         table_log = self._log(table)
         if isinstance(table_log, PathLog):
@@ -124,7 +125,7 @@ class Store:
     def rows(
         self, table: Table, conditions: Sequence[Wanted] = (), columns: Sequence[str] | None = None
     ) -> TableRows:
-        """Read rows of a table into TableRows; without `columns`, all columns."""
+        """Read rows of a table as TableRows. `columns`: None = all."""
         schema = table.schema.select(columns or table.schema.names)
         return arrow.rows_of(self.fetch(table, conditions, columns), schema)
 
@@ -136,12 +137,12 @@ class Store:
             )
 
     def append(self, table: Table, rows: Rows, run: int, folded: str | None = None) -> int:
-        """Append one run's rows to a table in one commit, and return the new version. `folded`: the
-        id of the commit that the rows were made from (see `newest_commit`)."""
+        """Append the rows of one run in one commit; return the new version. `folded`: the id of the
+        commit from which the rows were made."""
         return self._write(table, rows, run, "append", folded)
 
     def overwrite(self, table: Table, rows: Rows, run: int, folded: str | None = None) -> int:
-        """Replace all rows by one run's rows in one commit; return the new version."""
+        """Replace all rows by those of one run in one commit; return the new version."""
         return self._write(table, rows, run, "overwrite", folded)
 
     def set_aside(self, lines: DataFrame) -> None:
@@ -171,16 +172,16 @@ class Store:
             self.session.catalog.dropTempView("aside")
 
     def version(self, table: Table) -> int:
-        """Return the version of the newest commit; a reader names it to see equal rows."""
+        """Return the version of the newest commit of a table."""
         return self.check(table).version
 
     def newest_run(self, table: Table) -> int | None:
-        """Return the greatest run that wrote the table; None if there is no run, or no table."""
+        """Return the newest run that wrote the table; None without run or table."""
         return head.run if (head := self._head(table)) is not None else None
 
     def newest_commit(self, table: Table) -> dict[str, Any]:
-        """Return the note of featurelib's newest commit to the table: `commit` is its id, `folded`
-        the id of the commit that its rows were made from. {} = there is none."""
+        """Return featurelib's newest note in the table; {} without note. `commit`: its id;
+        `folded`: the commit from which the rows were made."""
         commits = head.commits() if (head := self._head(table)) is not None else ()
         return next(filter(None, (log.read_note(note) for _, _, note in commits)), {})
 
@@ -201,14 +202,15 @@ class Store:
         return since and "it is an older copy, without the rows that the last run read"
 
     def find_lag(self, last: Table, table: Table) -> str | None:
-        """Return in words that `table` lacks runs of `last`, which is written after it."""
+        """Return a text that `table` lacks runs of `last`; None if it does not. `last` is written
+        after `table`."""
         newest_last, newest = self.newest_run(last) or 0, self.newest_run(table) or 0
         if newest >= newest_last:
             return None
         return f"its newest run is {newest or 'none'}, and {last.full_name} knows run {newest_last}"
 
     def find_older(self, versions: Mapping[str, int]) -> list[str]:
-        """Return the tables in `versions` of which the last audit read a later version."""
+        """Return the tables in `versions` of which the last audit read a newer version."""
         if (last := self.newest_run(AUDIT_RUN)) is None:
             return []
         [inputs] = self.fetch(AUDIT_RUN, [("run", "=", last)], ["inputs"])["inputs"].to_pylist()
@@ -216,23 +218,23 @@ class Store:
         return [name for name, version in versions.items() if version < read.get(name, 0)]
 
     def expect_ahead(self, last: Table, *tables: Table) -> None:
-        """Raise SurroundingsError if `last`, which is written after `tables`, has a later run than
-        an existing one of them: then commits are lost."""
+        """Raise SurroundingsError if `last` has a newer run than an existing one of `tables`:
+        commits were lost."""
         for table in tables:
             lag = self.find_lag(last, table)
             if lag is not None and self.exists(table):
                 raise damaged(lag, self.path(table))
 
     def expect_newer(self, run: int, *tables: Table) -> None:
-        """Raise ConfigError unless `run` is greater than every run in `tables`."""
+        """Raise ConfigError unless `run` is greater than all runs in `tables`."""
         for table in tables:
             if (newest := self.newest_run(table)) is not None and run <= newest:
                 self._refuse_old_run(table, run, newest)
 
     @contextmanager
     def hold(self, run: int, job: str, say: Callable[[str], None]) -> Iterator[None]:
-        """Keep other runs out of the tables while the block runs. Raises BusyError if another run
-        holds them. `job`: the name of this job."""
+        """Keep other runs out of the tables during the block. Raises BusyError if another run holds
+        them. `job`: this job."""
         if self.is_named and is_forgotten(self.session, self.root):
             say(
                 f"warning: tables {self.root}: this Spark's own catalog has no metastore and knows "
@@ -261,8 +263,8 @@ class Store:
     def maintain(
         self, table: Table, retention_days: int = RETENTION_DAYS, vacuum: bool = False
     ) -> None:
-        """Set how long old versions stay readable. With `vacuum`, join small files, but not those
-        of bronze, which are the only evidence, and delete files of older versions."""
+        """Set how long old versions stay readable. `vacuum`: also join small files (except in
+        bronze) and delete old files."""
         properties, goal = self.check(table).properties, _retention(retention_days)
         if any(properties.get(key) != value for key, value in goal.items()):
             self._expect_fit()
@@ -284,8 +286,8 @@ class Store:
         return self._committed(table, run, note)
 
     def _committed(self, table: Table, run: int, note: str) -> int:
-        """Return the version of this commit. Delta silently drops a run that it already has, and
-        other writers may ignore our lock, so the newest commit must be this commit."""
+        """Return the version of this run's commit. Checks that it is the newest commit, because
+        Delta drops a repeated run silently."""
         runs = self._runs[table.full_name]
         head = self._head(table)
         if head is not None and next(iter(head.commits()))[2] == note:
@@ -308,7 +310,8 @@ class Store:
         )
 
     def _check_columns(self, table: Table, head: Head) -> None:
-        """Raise TableError for other types. Optional columns may be missing or extra."""
+        """Raise TableError if a column has another type. Optional columns may be missing or
+        extra."""
         # Nullability of common columns does not matter: Delta checks required columns itself.
         expected, stored = _types(log.spark_schema(table)), _types(head.schema)
         needed = {f.name for f in (*log.spark_schema(table), *head.schema) if not f.nullable}
@@ -325,8 +328,8 @@ class Store:
             )
 
     def _head(self, table: Table) -> Head | None:
-        """Return the newest commit of a table, None without a table. Raises TableError unless this
-        release can read the table: an earlier release's may lack columns, but no required ones."""
+        """Return the newest commit of a table; None without table. Raises TableError if this
+        release cannot read the table."""
         with explaining(path := self.path(table)):
             head = self._log(table).head()
         self._runs[table.full_name] = (head.run if head else None) or 0
@@ -346,7 +349,7 @@ class Store:
         return self._logs[table]
 
     def _refuse_old_run(self, table: Table, run: int, newest: int) -> NoReturn:
-        """Raise BusyError if another run took the tables while this one slept, else ConfigError."""
+        """Raise BusyError if another run took the tables meanwhile, otherwise ConfigError."""
         self._expect_fit()
         raise ConfigError(
             f"run {run}: not greater than run {newest}, the newest in {table.full_name} at "
@@ -355,20 +358,20 @@ class Store:
 
 
 def resolve_uri(root_uri: str) -> str:
-    """Return `root_uri` without a trailing slash; a plain path becomes an absolute `file:` URI."""
+    """Return `root_uri` without trailing slash. A plain path becomes an absolute `file:` URI."""
     path = local_path(root_uri)
     return root_uri.rstrip("/") if path is None else f"{LOCAL}{path}"
 
 
 def _types(schema: T.StructType) -> dict[str, str]:
-    """Return column → type, without the nested parts, which are columns of their own here."""
+    """Return column → type. Nested fields count as columns."""
     kinds = {name: field.dataType for name, field in log.flatten(schema).items()}
     texts = {name: kind.simpleString() for name, kind in kinds.items()}
     return {n: kinds[n].typeName() if "struct<" in text else text for n, text in texts.items()}
 
 
 def _note(table: Table, run: int, folded: str | None) -> str:
-    """Return a commit's note as JSON, with a unique id."""
+    """Return the note of a commit as JSON with a unique id."""
     values = {"run": run, "application": table.application, "commit": uuid4().hex}
     return json.dumps({**values, "folded": folded})
 
@@ -384,8 +387,8 @@ def _properties(table: Table) -> dict[str, str]:
 
 
 def _new_properties(table: Table, head: Head) -> dict[str, str]:
-    """Return this release's properties that the table lacks. Another value of a property was set by
-    the owner of the table, except for the version."""
+    """Return the properties of this release that the table lacks. A property with another value is
+    kept."""
     properties = {key: value for key, value in head.properties.items() if key != VERSION_PROPERTY}
     wanted = {**_properties(table), **properties}.items() - head.properties.items()
     return dict(wanted)
@@ -397,8 +400,8 @@ def _retention(days: int) -> dict[str, str]:
 
 
 def find_schema(session: SparkSession, name: str) -> str:
-    """Return the folder of a catalog's schema; "" if the catalog has none. Raises ConfigError if
-    Spark does not know the schema."""
+    """Return the folder of a catalog's schema; "" if it has none. Raises ConfigError for an unknown
+    schema."""
     try:
         if session.catalog.databaseExists(quoted(name)):
             location = session.catalog.getDatabase(quoted(name)).locationUri or ""
@@ -414,11 +417,11 @@ def find_schema(session: SparkSession, name: str) -> str:
 
 
 def is_forgotten(session: SparkSession, name: str) -> bool:
-    """Return true if a catalog keeps its names in memory only."""
+    """Return true if the catalog of this schema exists only in memory."""
     in_catalog = name.startswith("spark_catalog.")
     return in_catalog and session.conf.get("spark.sql.catalogImplementation", "in-memory") != "hive"
 
 
 def quoted(name: str) -> str:
-    """Return a dotted name of the catalog, quoted for SQL."""
+    """Return a dotted catalog name quoted for SQL."""
     return ".".join(f"`{part}`" for part in name.split("."))

@@ -32,7 +32,7 @@ def digest_conditions(
     fleet: Fleet, settings: Settings, catalogue: Catalogue | None, as_of: int, is_newest: bool
 ) -> str | None:
     """Return a digest of everything that decides a result, except data and ages; None if
-    featurelib's modules are not available as source. `is_newest`: judged as of the newest line."""
+    featurelib's source is not available. `is_newest`: judged as of the newest line."""
     if not (code := digest_code()):
         return None
     known = catalogue or load_catalogue()
@@ -44,8 +44,7 @@ def digest_conditions(
 def find_last(
     store: Store, waiting: WaitingClusters, conditions: str | None, as_of: int
 ) -> EarlierRun | None:
-    """Return the last run if its results can be reused under these `conditions`; None means judge
-    every cluster, for example because another writer changed its tables."""
+    """Return the last run if its results can be reused; None = judge every cluster."""
     run = store.newest_run(tables.AUDIT_RUN)
     if run is None or conditions is None:
         return None
@@ -62,7 +61,7 @@ def find_last(
 
 
 def rows_without_ready(plans: TableRows, waiting: WaitingClusters) -> dict[str, tuple[int, int]]:
-    """Return EarlierRun's `rows` from the last run's plans; `waiting` has READY features."""
+    """Return `rows` of EarlierRun from the last run's plans, without READY clusters."""
     marks = zip(*(plans.numbers(n).tolist() for n in ("checksum", "newest_line")), strict=True)
     rows = dict(zip(plans["cluster"].to_pylist(), marks, strict=True))
     for cluster, features in waiting.items():
@@ -72,7 +71,7 @@ def rows_without_ready(plans: TableRows, waiting: WaitingClusters) -> dict[str, 
 
 
 def with_unchanged(store: Store, judged: Judged, run: int, unchanged: set[str]) -> Judged:
-    """Return the judgements together with the last run's rows about unchanged clusters."""
+    """Return the judgements with the last run's rows for unchanged clusters added."""
     of: list[Wanted] = [("run", "=", run), ("cluster", "in", sorted(unchanged))]
     rows = {part: store.rows(table, of, schema.names) for part, (table, schema) in PARTS.items()}
     return Judged(**{part: join_rows([getattr(judged, part), rows[part]]) for part in PARTS})  # type: ignore[arg-type]

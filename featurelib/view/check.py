@@ -20,8 +20,8 @@ NextStep = tuple[str, tuple[str, ...]]  # (the next step in words, its commands)
 
 
 def next_step(cluster: ReportedCluster, name: str, ways: str, *, is_live: bool) -> NextStep:
-    """Return the next step for a cluster. `name`: its argument in commands, after a blank; "" if
-    addresses alone identify it. `ways`: the command-line options that reach it."""
+    """Return the next step for a cluster. `name`: its argument after a blank, or ""; `ways`:
+    options that reach the cluster."""
     our_steps, owner_steps = digest.parts(cluster)
     codes = {finding.code for finding in cluster.findings if finding.severity is Severity.UNKNOWN}
     is_grave = cluster.severity is Severity.CRITICAL
@@ -43,15 +43,15 @@ def next_step(cluster: ReportedCluster, name: str, ways: str, *, is_live: bool) 
 
 
 def _first_blocked(cluster: ReportedCluster) -> str:
-    """Return `FEATURE=LEVEL` of the first blocked maximum level; "" = none is blocked."""
+    """Return `FEATURE=LEVEL` of the first blocked maximum level; "" if none is blocked."""
     blocked = (row for row in cluster.readiness if row.verdict is Verdict.BLOCKED)
     levels = (f"{row.feature}={row.ceiling.number}" for row in blocked if row.ceiling)
     return next(levels, "") if cluster.verdict is Verdict.BLOCKED else ""
 
 
 def check_page(report: Report, steps: Mapping[str, NextStep], width: int | None = None) -> Page:
-    """Return the page of a check: a row per cluster if there are several, then the clusters that
-    need action. `steps`: cluster key → next step."""
+    """Return the page of `check`: the verdicts, then the clusters that need action. `steps`:
+    cluster key → next step."""
     page, clusters = Page(width), report.clusters
     if several := len(clusters) > 1:
         of_verdicts = report.fleet.clusters_by_verdict.items()
@@ -73,7 +73,7 @@ def check_page(report: Report, steps: Mapping[str, NextStep], width: int | None 
 
 
 def _verdict(cluster: ReportedCluster) -> str:
-    """Return the verdict of a cluster, after CRITICAL if it has a critical finding."""
+    """Return the verdict of a cluster; `CRITICAL, BLOCKED` if it has a critical finding."""
     return "CRITICAL, " * (cluster.severity is Severity.CRITICAL) + cluster.verdict
 
 
@@ -103,7 +103,7 @@ def _cluster(cluster: ReportedCluster, page: Page) -> None:
 
 
 def _goal(ready: Readiness) -> str:
-    """Return the next, blocked or unproven level of a feature, and its opt-in level."""
+    """Return the next, blocked or unproven level of a feature as text, with its opt-in level."""
     goal, ceiling = ready.target or ready.ceiling, ready.ceiling
     text = goal.text if goal and goal.number and goal != ready.finalized else ""
     if ready.target and ceiling and ceiling != ready.target:
@@ -113,7 +113,7 @@ def _goal(ready: Readiness) -> str:
 
 
 def _findings(cluster: ReportedCluster, page: Page) -> None:
-    """Show each finding above severity info, with its remedy and commands."""
+    """Add each finding above severity info, with remedy and commands, to the page."""
     findings = digest.unmuted(cluster.findings)
     reported = [finding for finding in findings if finding.code not in tagged("no_data")]
     is_told = any(f.severity is Severity.UNKNOWN for f in reported)
@@ -136,7 +136,7 @@ def _findings(cluster: ReportedCluster, page: Page) -> None:
 
 
 def _notes(groups: Sequence[digest.FindingGroup]) -> list[str]:
-    """Return the first sentences of findings of severity info, as notes."""
+    """Return notes: the first sentences of the findings of severity info."""
     texts = [text for group in groups if group.severity is Severity.INFO for text in group.messages]
     notes = [f"note: {text.partition('. ')[0].rstrip('.')}" for text in texts]
     if hidden := notes[MOST_NOTES:]:

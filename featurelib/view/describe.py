@@ -22,7 +22,7 @@ RUNNING = "running"  # the value of NodeShown.state for a running node
 def describe_page(
     described: Description, entry: FleetEntry, made_from: str, width: int | None = None
 ) -> Page:
-    """Return the page of `describe`; `entry` is the cluster's inventory entry."""
+    """Return the page of `describe`. `entry`: the inventory entry of the cluster."""
     page = Page(width)
     for line in _head(described, entry, made_from):
         page.item(line)
@@ -38,7 +38,7 @@ def describe_page(
 
 
 def letter(position: int) -> str:
-    """Return a profile's name: A to Z, then A2, B2 and so on."""
+    """Return the letter of a range map: A to Z, then A2, B2 and so on."""
     round_, index = divmod(position, 26)
     return chr(ord("A") + index) + (str(round_ + 1) if round_ else "")
 
@@ -62,9 +62,8 @@ def _head(described: Description, entry: FleetEntry, made_from: str) -> Iterator
 
 
 def _releases(described: Description, inventory: str) -> str:
-    """Return the active controller's release, or candidates for it. Evidence of ZooKeeper mode
-    shows only a generation: `2.7 to 3.2, or 3.3 to 3.9`; then a release from the inventory is
-    printed instead."""
+    """Return the release of the active controller, or candidates such as `2.7 to 3.2, or 3.3 to
+    3.9`. `inventory`: the release in the inventory."""
     if described.mode != ZOOKEEPER_MODE:
         active_release = next((node.release for node in described.nodes if node.is_active), "")
         return active_release or " or ".join(described.releases[:3])
@@ -75,8 +74,7 @@ def _releases(described: Description, inventory: str) -> str:
 
 
 def _node_rows(nodes_shown: Sequence[NodeShown]) -> list[tuple[str, ...]]:
-    """Return table rows for nodes, one for all equal nodes. Epochs are only in --json, because a
-    controller's epoch cannot be compared with a broker's."""
+    """Return a table row per group of equal nodes."""
     groups: dict[tuple[str, ...], list[NodeShown]] = {}
     for node in nodes_shown:
         profile = "?" if node.profile is None else letter(node.profile)
@@ -91,7 +89,7 @@ def _node_rows(nodes_shown: Sequence[NodeShown]) -> list[tuple[str, ...]]:
 
 
 def _silent(nodes_shown: Sequence[NodeShown]) -> Iterator[str]:
-    """Yield why nodes did not respond, and when ranges were last seen; one line for equal nodes."""
+    """Yield why nodes did not respond, and when their ranges were read; one line per group."""
     silent: dict[tuple[str, str], list[int]] = {}
     earlier: dict[tuple[str, datetime], list[int]] = {}
     for node in nodes_shown:
@@ -119,7 +117,7 @@ def _state(node: NodeShown) -> str:
 
 
 def _levels(described: Description, page: Page) -> None:
-    """Show tables of features: the finalized level, and the range of each group of nodes."""
+    """Add tables of features to the page: finalized level, and range of each group of nodes."""
     if not described.levels:
         has_ranges = any(node.profile is not None for node in described.nodes)
         page.head(f"no feature is {'supported or finalized' if has_ranges else 'known'}")
@@ -180,7 +178,7 @@ def _findings(described: Description, page: Page) -> None:
 
 
 def _folded(findings: Sequence[FindingShown]) -> Iterator[tuple[str, str]]:
-    """Yield (severity, message) of findings; one for all nodes with the same finding."""
+    """Yield (severity, message) per finding; equal findings of several nodes are joined."""
     groups = defaultdict[tuple[str, str | None, str], list[FindingShown]](list)
     for finding in findings:
         groups[finding.severity, finding.role, finding.of_any].append(finding)

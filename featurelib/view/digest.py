@@ -36,8 +36,7 @@ Findings = Sequence[model.ReportedFinding]
 
 
 def fill_in(command: str | None) -> str:
-    """Return advice for a command with a placeholder for the address: fill in the address, or set
-    the inventory's key; "" = there is no placeholder."""
+    """Return the advice to fill in the address in a command; "" if the command is complete."""
     text = (
         f"Put a broker's address for {ANY_ADDRESS}: fleet.toml has no bootstrap for this cluster."
     )
@@ -45,32 +44,33 @@ def fill_in(command: str | None) -> str:
 
 
 def step_text(step: model.ReportedStep) -> str:
-    """Return the text of a step, `metadata.version 25 (4.0-IV3) → 29 (4.2-IV1)`, and the owner that
-    applies it, or `after that` if it waits for the owner's step."""
+    """Return a step as text, `metadata.version 25 (4.0-IV3) → 29 (4.2-IV1)`, with the owner who
+    applies it, or `after that`."""
     after = " (after that)" if step.waits else ""
     after = f" (by {step.managed_by})" if step.managed_by else after
     return f"{step.feature} {step.from_level.text} → {step.to_level.text}{after}"
 
 
 def moves(steps: Iterable[model.ReportedStep]) -> list[str]:
-    """Return `metadata.version 29 (4.2-IV1)`, the feature and new level, for each step."""
+    """Return the feature and new level of each step as text: `metadata.version 29 (4.2-IV1)`."""
     return [f"{step.feature} {step.to_level.text}" for step in steps]
 
 
 def software_text(cluster: model.ReportedCluster) -> str:
-    """Return a cluster's Kafka release: `4.1`, or `3.9 to 4.2` if nodes differ; "" if unknown."""
+    """Return the Kafka release of a cluster as text: `4.1`, or `3.9 to 4.2` if nodes differ; "" if
+    unknown."""
     return " to ".join(dict.fromkeys(filter(None, (cluster.release, cluster.newest_release))))
 
 
 def owner_text(cluster: model.ReportedCluster) -> str:
-    """Return the owner of a cluster; for a critical cluster without one, advice to set it."""
+    """Return the owner of a cluster; for a critical cluster without owner, the advice to set
+    one."""
     is_critical = cluster.severity is Severity.CRITICAL
     return cluster.owner or "nobody: name one in fleet.toml" * is_critical
 
 
 def release_texts(cluster: model.ReportedCluster) -> list[str]:
-    """Return `Kafka 4.2`, `without broker 2` and `finalized 4.0`: the software, the nodes that do
-    not run, and the finalized release if it differs."""
+    """Return the texts `Kafka 4.2`, `without broker 2` and `finalized 4.0`, if they differ."""
     software, finalized = software_text(cluster), cluster.finalized_release
     down = nodes_of([finding for finding in cluster.findings if finding.code in tagged("down")])
     parts = [f"Kafka {software}", f"without {down}" if down else ""] if software else []
@@ -96,7 +96,7 @@ def fleet_facts(fleet: model.FleetCounts) -> list[tuple[str, str]]:
 def parts(
     cluster: model.ReportedCluster,
 ) -> tuple[list[model.ReportedStep], list[model.ReportedStep]]:
-    """Return the steps that we can send now, and those that another owner applies."""
+    """Return (steps that featurelib can send now, steps that another owner applies)."""
     our_steps = [step for step in cluster.steps if step.managed_by is None and not step.waits]
     return our_steps, [step for step in cluster.steps if step.managed_by is not None]
 
@@ -115,9 +115,8 @@ class _Key(NamedTuple):
 
 
 def rank_causes(clusters: Sequence[model.ReportedCluster]) -> tuple[model.Cause, ...]:
-    """Return the causes that block clusters, first the cause that unlocks most clusters; a cluster
-    without other blockers counts twice. Among equal causes, nodes that do not respond come first,
-    because they may hide other evidence; then causes with fewer nodes."""
+    """Return the causes that block clusters, sorted by the number of clusters that they unlock. A
+    cluster without other blockers counts twice."""
     held: dict[_Key, list[tuple[model.ReportedCluster, model.ReportedFinding]]] = defaultdict(list)
     alone: dict[_Key, list[str]] = defaultdict(list)
     for cluster in clusters:
@@ -164,8 +163,8 @@ def _causes_of(cluster: model.ReportedCluster) -> Iterator[tuple[_Key, model.Rep
 
 
 def titles_of(code: str) -> tuple[str, str]:
-    """Return the titles of a finding code in a list of clusters: the usual one (or the code
-    itself), and one for stale nodes, "" means the usual one."""
+    """Return two titles of a finding code: the usual title, and the title for stale nodes ("" =
+    usual)."""
     row = row_of(code)
     return (row and row.title) or code_text(code), row.title_stale if row else ""
 
@@ -206,7 +205,7 @@ def summarize_cluster(
     verdict: Verdict, findings: Findings, steps: Sequence[model.ReportedStep],
     late: datetime | None, *, has_features: bool, mode: ClusterMode | None,
 ) -> str:  # fmt: skip
-    """Return the worst findings of a cluster as a phrase, then the steps possible anyway."""
+    """Return the summary of a cluster: its worst findings, then the possible steps."""
     active = without_old_data(unmuted(findings), late is not None)
     parts = [_problem(active, Severity.CRITICAL)]
     if verdict in (Verdict.UNKNOWN, Verdict.BLOCKED):  # known blockers come first
@@ -229,7 +228,7 @@ def summarize_cluster(
 
 
 def _problem(findings: Findings, severity: Severity) -> str:
-    """Return the first finding of a severity as text, and the number of codes of the others."""
+    """Return the first finding of a severity as text, with the number of further codes."""
     worst = [finding for finding in findings if finding.severity is severity]
     codes = list(dict.fromkeys(finding.code for finding in worst))
     if not codes:
@@ -242,8 +241,7 @@ def _problem(findings: Findings, severity: Severity) -> str:
 
 
 def headline(findings: Findings) -> str:
-    """Return the state that findings with one code in one cluster show, as a sentence without a
-    period: by the headline of the row, or the message of the first finding, and other nodes."""
+    """Return the state that findings with one code show, as a sentence without period."""
     first, template = findings[0], _template(findings[0])
     fact = first.feature, first.finalized, first.level
     group = [f for f in findings if (f.feature, f.finalized, f.level) == fact]
@@ -259,14 +257,14 @@ def headline(findings: Findings) -> str:
 
 
 def _template(finding: model.ReportedFinding) -> str:
-    """Return the headline of a finding's row; "" if its remedy tells of another state."""
+    """Return the headline in findings.toml for a finding; "" if its remedy has another message."""
     row = row_of(finding.code)
     causes = {remedy.when.cause for remedy in row.remedies if remedy.message} if row else set()
     return row.headline if row and finding.facts.get("cause") not in causes else ""
 
 
 def reason_of(findings: Findings) -> str:
-    """Return the common reason why nodes did not respond, if their headline leaves it out."""
+    """Return the common reason why nodes did not respond; "" if the headline has it."""
     codes = tagged("not_answering", "no_majority", "no_leader")
     reasons = {f.facts.get("reason") or f.facts.get("response", "") for f in findings}
     is_left_out = findings[0].code in codes and _template(findings[0])
@@ -274,7 +272,7 @@ def reason_of(findings: Findings) -> str:
 
 
 def _blockers_text(findings: Findings) -> str:
-    """Return a cluster's blockers: `system off; broker 2 holds back metadata.version`."""
+    """Return the blockers of a cluster: `system off; broker 2 holds back metadata.version`."""
     blockers = [finding for finding in findings if finding.severity is Severity.BLOCKER]
     by_node = [finding for finding in blockers if finding.code in tagged("unsupported")]
     if not by_node:
@@ -287,36 +285,37 @@ def _blockers_text(findings: Findings) -> str:
 
 
 def nodes_of(findings: Collection[model.ReportedFinding | SetAside]) -> str:
-    """Return the nodes in findings: `brokers 2-5`, or `nodes 2-5` of several roles, or ""."""
+    """Return the nodes of findings: `brokers 2-5`; `nodes 2-5` for several roles; or ""."""
     ids = {finding.node_id for finding in findings if finding.node_id is not None}
     roles = {finding.role for finding in findings}
     return nodes(roles.pop() if len(roles) == 1 else None, ids) if ids else ""
 
 
 def has_landed(findings: Findings) -> bool:
-    """Return true unless the findings show that the cluster never had data."""
+    """Return false if the findings show that no data of the cluster was ever collected."""
     return all(finding.code not in tagged("no_data") for finding in findings)
 
 
 def without_old_data(findings: Findings, is_late: bool) -> list[model.ReportedFinding]:
-    """Return the findings without those that the collector of a late cluster causes."""
+    """Return the findings; for a late cluster without the findings about old data."""
     return [f for f in findings if not (is_late and f.code in tagged("too_old"))]
 
 
 def late_since(
     newest_line: datetime | None, findings: Findings, fleet: datetime | None
 ) -> datetime | None:
-    """Return the time of a cluster's newest line if the last collection has no data of it."""
+    """Return the time of a cluster's newest line if the last collection has no data of it; None
+    otherwise."""
     return history.late_since(newest_line, fleet, ((f.code, f.muted) for f in findings))
 
 
 def gone_nodes(findings: Findings) -> set[tuple[str | None, int | None]]:
-    """Return (role, id) of the stale nodes, about which another collection shows nothing new."""
+    """Return (role, id) of the stale nodes."""
     return {finding.node for finding in findings if finding.code in tagged("stale")}
 
 
 def is_too_old(cluster: model.ReportedCluster) -> bool:
-    """Return true if a cluster is UNKNOWN because data of nodes that are not stale is too old."""
+    """Return true if old data makes the cluster UNKNOWN. Stale nodes are ignored."""
     old = {finding.node for finding in cluster.findings if finding.code in tagged("too_old")}
     return bool(old - gone_nodes(cluster.findings)) and cluster.verdict is Verdict.UNKNOWN
 
@@ -329,7 +328,7 @@ def is_too_old(cluster: model.ReportedCluster) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindingGroup:
-    """A group of findings with one code; `first` has remedy and evidence."""
+    """A group of findings with one code. `first`: the finding with remedy and source."""
 
     severity: Severity
     messages: tuple[str, ...]
@@ -340,7 +339,7 @@ class FindingGroup:
 
 
 def group_findings(findings: Findings) -> tuple[FindingGroup, ...]:
-    """Return findings grouped by code, in the order of the first finding of each code."""
+    """Return the findings grouped by code."""
     groups: list[FindingGroup] = []
     for same_code in _gather(findings, lambda f: (f.severity, f.code)):
         facts = _gather(same_code, _fact)
@@ -352,7 +351,7 @@ def group_findings(findings: Findings) -> tuple[FindingGroup, ...]:
 
 
 def _without_remedy(group: FindingGroup, above: Sequence[FindingGroup]) -> FindingGroup:
-    """Return `group` without its remedy if a group in `above` shows it for the same node."""
+    """Return `group` without remedy if a group in `above` shows the remedy for the same node."""
     first, keys = group.first, {(g.first.node_id, *_remedy(g.first)) for g in above}
     if first.node_id is None or (first.node_id, *_remedy(first)) not in keys:
         return group
@@ -360,7 +359,7 @@ def _without_remedy(group: FindingGroup, above: Sequence[FindingGroup]) -> Findi
 
 
 def _group(findings: Findings, extra: str = "", similar: Findings = ()) -> FindingGroup:
-    """Return findings as one group; equal messages are shown once."""
+    """Return findings as one group. Equal messages appear once."""
     messages = tuple(dict.fromkeys(finding.statement for finding in findings))
     states = tuple(dict.fromkeys((f.message, f.consequence) for f in findings))
     commands = dict.fromkeys(f.command for f in (*findings, *similar) if f.command)
@@ -375,7 +374,7 @@ def _group(findings: Findings, extra: str = "", similar: Findings = ()) -> Findi
 
 
 def _of_facts(facts: Sequence[Findings]) -> FindingGroup:
-    """Return one group for facts that differ only in the node and concern the same nodes."""
+    """Return one group of findings that differ only in the node."""
     first, *alike_nodes = facts[0]
     ids = [node.node_id for node in alike_nodes if node.node_id is not None]
     others_text = f"The same holds for {nodes(first.role, ids)}." if ids else ""
@@ -389,8 +388,8 @@ def _of_facts(facts: Sequence[Findings]) -> FindingGroup:
 def remedy_of_several(
     rows: Sequence[tuple[model.ReportedCluster, model.ReportedFinding]], message: str
 ) -> str:
-    """Return the remedy of the first of several findings, after its `message`, and the other
-    clusters that the remedy applies to."""
+    """Return the remedy of the first finding, after `message`, and the other clusters to which it
+    applies."""
     first_cluster, finding = rows[0]
     helped = defaultdict[str, list[model.ReportedFinding]](
         list
@@ -430,7 +429,7 @@ def _gather(rows: Sequence[_Row], key: Callable[[_Row], Hashable]) -> list[list[
 
 
 def unmuted(findings: Iterable[model.ReportedFinding]) -> list[model.ReportedFinding]:
-    """Return the findings that are not muted."""
+    """Return the unmuted findings."""
     return [finding for finding in findings if finding.muted is None]
 
 
@@ -441,7 +440,8 @@ def is_reached(fail_on: Severity, report: model.Report) -> bool:
 
 
 def warns(cluster: model.ReportedCluster, ignored: Collection[str] = ()) -> bool:
-    """Return true if an unmuted finding, not in `ignored`, is worse than a blocker."""
+    """Return true if an unmuted finding is a warning, unknown or critical. `ignored`: codes to
+    skip."""
     active = unmuted(cluster.findings)
     return any(f.severity in WARNS and f.code not in ignored for f in active)
 
@@ -459,7 +459,7 @@ def needs_person(verdict: Verdict, findings: Findings, steps: Sequence[model.Rep
 
 
 def mute_text(mute: model.ReportedMute) -> tuple[str, str]:
-    """Return the state of a mute, and a text with its subject, reason and advice."""
+    """Return (state of a mute, text with subject, reason and advice)."""
     scope = [mute.feature] if mute.feature else []
     scope += [f"node {mute.node}"] if mute.node is not None else []
     scope += [f"in {mute.cluster}"] if mute.cluster else []
@@ -479,7 +479,7 @@ def mute_text(mute: model.ReportedMute) -> tuple[str, str]:
 def recount(
     mute: model.ReportedMute, clusters: Sequence[model.ReportedCluster]
 ) -> model.ReportedMute:
-    """Return the mute with the number of findings and clusters that it matches in `clusters`."""
+    """Return the mute with the number of findings and clusters that it matches."""
     remaining = [
         cluster.key
         for cluster in clusters
@@ -493,7 +493,7 @@ def recount(
 
 
 def muted_lines(findings: Iterable[model.ReportedFinding | SetAside]) -> tuple[str, ...]:
-    """Return the muted findings of one cluster as lines, one for each code and reason."""
+    """Return the muted findings of a cluster as lines, one per code and reason."""
     groups: dict[tuple[str, str, date | None], list[model.ReportedFinding | SetAside]] = {}
     for finding in findings:
         if finding.muted is not None:
@@ -509,13 +509,13 @@ def muted_lines(findings: Iterable[model.ReportedFinding | SetAside]) -> tuple[s
 
 
 def count_muted(muted: int, until: date | None) -> str:
-    """Return `3 findings muted, the first until 2026-12-31`; "" if none is muted."""
+    """Return `3 findings muted, the first until 2026-12-31`; "" without muted findings."""
     parts = [f"{count(muted, 'finding')} muted", until_text(muted, until)] if muted else []
     return ", ".join(filter(None, parts))
 
 
 def until_text(muted: int, until: date | None) -> str:
-    """Return the first end of these mutes, as `until 2026-12-31`, or "" without a mute."""
+    """Return the first end of these mutes as `until 2026-12-31`; "" without mutes."""
     first = "the first " if muted > 1 else ""
     return "" if until is None else f"{first}until {until.isoformat()}"
 
@@ -524,12 +524,12 @@ def until_text(muted: int, until: date | None) -> str:
 
 
 def managers_of(steps: Iterable[model.ReportedStep]) -> list[str]:
-    """Return the owners of these steps other than featurelib."""
+    """Return the owners of these steps, without featurelib."""
     return list(dict.fromkeys(step.managed_by for step in steps if step.managed_by))
 
 
 def since_text(ready: model.Readiness) -> str:
-    """Return since when a feature has its verdict and, if it was READY before, since when."""
+    """Return a text with the time since which a feature is READY, or has its verdict."""
     if ready.verdict is Verdict.READY:
         return time_text(ready.ready_since)
     before = f"READY since {time_text(ready.ready_since)}" * bool(ready.ready_since)
@@ -537,7 +537,7 @@ def since_text(ready: model.Readiness) -> str:
 
 
 def after_all(steps: Sequence[model.ReportedStep]) -> str:
-    """Return `after the plan` or `after the plan and what strimzi finalizes` for these steps."""
+    """Return `after the plan`, or `after the plan and what strimzi finalizes`, for these steps."""
     if not (managers := managers_of(steps)):
         return "after the plan"
     plan = "the plan and " if any(step.managed_by is None for step in steps) else ""
@@ -545,9 +545,8 @@ def after_all(steps: Sequence[model.ReportedStep]) -> str:
 
 
 def ahead_lines(cluster: model.ReportedCluster) -> list[str]:
-    """Return lines about a cluster: downgrades today and after the plan, irreversible levels, and
-    releases that can register, as in `featurelib show`. If these releases are unknown, the last
-    line asks to run `joining.command`."""
+    """Return lines about a cluster: possible downgrades now and after the plan, irreversible
+    levels, and compatible releases. If these are unknown, the last line has a command."""
     levels = {ready.feature: ready.finalized for ready in cluster.readiness}
     levels_after = levels | {step.feature: step.to_level for step in cluster.steps}
     today, after = _lower(cluster.readiness, levels), _lower(cluster.returns, levels_after)
@@ -578,15 +577,16 @@ def no_returns(cluster: model.ReportedCluster, steps: Iterable[model.ReportedSte
 def _lower(
     rows: Sequence[model.Readiness | model.ReportedReturn], at: Mapping[str, model.Level | None]
 ) -> str:
-    """Return `down to metadata.version 17 (3.7-IV2)`, the possible downgrades from the levels `at`;
-    `nothing` if none is possible, "" if unknown."""
+    """Return the possible downgrades as text: `down to metadata.version 17 (3.7-IV2)`; `nothing` if
+    none, "" if unknown."""
     floors = [(row.feature, row.downgrade_floor) for row in rows if row.downgrade_floor]
     lower = [f"{name} {floor.text}" for name, floor in floors if floor != at.get(name)]
     return f"down to {', '.join(lower)}" if lower else "nothing" * bool(floors)
 
 
 def history_lines(cluster: model.ReportedCluster) -> list[tuple[str, str]]:
-    """Return lines for a cluster's history: (`read 2026-11-20 08:00 UTC, epoch 7`, levels)."""
+    """Return (label, levels) lines of a cluster's history, such as `read 2026-11-20 08:00 UTC,
+    epoch 7`."""
     lines, first = [], min((move.at for move in cluster.history or ()), default=None)
     read = groupby(cluster.history or (), lambda move: (move.at, move.epoch, move.epoch_before))
     for (at, epoch, before), moved in [(key, list(group)) for key, group in read]:

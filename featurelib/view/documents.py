@@ -22,11 +22,11 @@ ERROR_WORDS = {2: "usage", 3: "refused", 4: "unknown", 5: "could not look", 70: 
 
 
 class JsonPart(msgspec.Struct):
-    """An object inside a JSON document."""
+    """A JSON object that is part of a document."""
 
 
 class Document(JsonPart):
-    """A JSON object on standard output."""
+    """A JSON document, printed on standard output."""
 
     version: int
 
@@ -35,8 +35,8 @@ Filled = TypeVar("Filled", bound=JsonPart)
 
 
 def fill(kind: type[Filled], value: object = None, **extra: Any) -> Filled:
-    """Return a document of type `kind`: each key from `extra`, else from the attribute of `value`.
-    An optional key that neither has is left out. A node's role becomes its name."""
+    """Return a document of type `kind`. Each key comes from `extra` or from an attribute of
+    `value`; optional keys may be missing."""
     extra = {"version": VERSION} | extra
     keys = {
         name: extra[name] if name in extra else getattr(value, name, UNSET)
@@ -46,7 +46,7 @@ def fill(kind: type[Filled], value: object = None, **extra: Any) -> Filled:
 
 
 def as_json(document: object, *, one_line: bool = False) -> str:
-    """Return a document as JSON text, indented by two blanks, or in one line."""
+    """Return a document as JSON text, indented or in one line."""
     indent = None if one_line else 2
     return json.dumps(msgspec.to_builtins(document), indent=indent, ensure_ascii=False)
 

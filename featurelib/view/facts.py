@@ -12,10 +12,9 @@ from featurelib.view.model import Ingest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFacts:
-    """The facts of a run that its tables lack. `newest`: the time of the newest line, and
-    `max_age`: the age from which data does not count; microseconds, 0 = unknown. `release`:
-    featurelib's. `quarantine`: the number of quarantined lines, and place, reason and cluster of
-    the first ones."""
+    """The facts of a run that its tables lack. `newest`: time of the newest line; `max_age`: limit
+    for old data, microseconds, 0 = unknown; `release`: of featurelib; `quarantine`: number of
+    quarantined lines, and (place, reason, cluster) of the first ones."""
 
     release: str = ""
     ingest: Ingest | None = None
@@ -28,9 +27,9 @@ class RunFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Links:
-    """The paths and options in a report. `plan_files`: cluster id → path of its plan. `find_line`:
-    line id → `file:line`, None if unknown. `ways`: inventory entry → options of a plan command.
-    `places`: the folder that collectors write to, and the inventory's file."""
+    """The paths and options in a report. `plan_files`: cluster id → plan's path; `find_line`: line
+    id → `file:line` or None; `ways`: inventory entry → options of a plan command; `places`:
+    (landing folder, inventory file)."""
 
     plan_files: Mapping[str, str] = field(default_factory=dict)
     find_line: Callable[[int], str | None] = lambda line_id: None

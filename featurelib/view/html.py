@@ -52,8 +52,8 @@ FEW = 4  # Maximum number of clusters that a cause or a change names; a filter s
 def render_html(
     report: model.Report, *, parts: Sequence[PartPage] = (), whole: model.Report | None = None
 ) -> str:
-    """Return the fleet's page. `parts`: pages that it links to. `whole`: for the page of a part,
-    the report of the whole fleet, one folder above."""
+    """Return the fleet's page as HTML. `parts`: further pages to link; `whole`: the report of the
+    whole fleet, for a page about a part."""
     root, full_report = UP if whole else "", whole or report
     keys = (cluster.key for cluster in full_report.clusters)
     names = dict(zip(keys, page_names(full_report), strict=True))
@@ -92,7 +92,7 @@ Changed = Sequence[
 
 
 def _groups(report: model.Report, moves: Changed) -> Groups:
-    """Return the cluster keys of each cause and each change: filter → title → keys."""
+    """Return filter → title → keys of the clusters, for each cause and change."""
     by_name = Counter(c.name for c in report.clusters)  # two clusters with one name get no link
     keyed = {cluster.name: cluster.key for cluster in report.clusters if by_name[cluster.name] == 1}
     held = {cause.title: [keyed.get(name, name) for name in cause.held] for cause in report.causes}
@@ -105,14 +105,14 @@ def _groups(report: model.Report, moves: Changed) -> Groups:
 def _all_marks(
     report: model.Report, groups: Groups, large: Mapping[str, Sequence[str]]
 ) -> dict[str, dict[str, str]]:
-    """Return filter → cluster → the numbers of its groups in that filter, as text."""
+    """Return filter → cluster → numbers of its groups, as text."""
     marks = {name: _marks(groups[name][title] for title in large[name]) for name in groups}
     movable = [cluster.key for cluster in report.clusters if cluster.steps]
     return marks | {"todo": _marks([*(task.clusters for task in report.today), movable])}
 
 
 def _columns(report: model.Report) -> dict[str, Any]:
-    """Return the feature columns of the table of clusters, and its filters' values."""
+    """Return the feature columns for the table of clusters, and the values of the filters."""
     spread = Counter(ready.feature for cluster in report.clusters for ready in cluster.readiness)
     features = sorted(spread, key=lambda name: (metadata_first(name)[0], -spread[name], name))
     verdicts = report.change.verdicts if report.change else ()
@@ -131,7 +131,7 @@ def _columns(report: model.Report) -> dict[str, Any]:
 
 
 def count_releases(report: model.Report) -> list[tuple[str, int, int]]:
-    """Return (release, clusters with it as oldest software, clusters that finalized it)."""
+    """Return (release, number of clusters with it as oldest software, number that finalized it)."""
     software = Counter(cluster.release or "" for cluster in report.clusters)
     finalized = Counter(cluster.finalized_release or "" for cluster in report.clusters)
     names = sorted({*software, *finalized} - {""}, key=release_number)
@@ -139,8 +139,8 @@ def count_releases(report: model.Report) -> list[tuple[str, int, int]]:
 
 
 def draw_scales(report: model.Report) -> dict[str, tuple[int, int]]:
-    """Return cluster key → position of its metadata.version on the fleet's scale, and of its target
-    or ceiling, in percent."""
+    """Return cluster key → positions of its metadata.version and its target on a scale, in
+    percent."""
     levels = dict[str, tuple[int, int]]()
     for cluster in report.clusters:
         for ready in cluster.readiness:
@@ -166,7 +166,7 @@ def draw_scales(report: model.Report) -> dict[str, tuple[int, int]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartPage:
-    """A page about the clusters of an owner or a view: its name, and the report."""
+    """A page about the clusters of an owner or view."""
 
     name: str
     report: model.Report
@@ -179,8 +179,7 @@ def pages_of(
     say: Callable[[str], None],
     keeps: Callable[[str, str], bool] | None = None,
 ) -> Iterator[tuple[str, str]]:
-    """Yield (name, text) of every page of a report: the fleet's page, the gauges, then a page for
-    each cluster that the fleet's page only lists. `keeps`: see render_pages."""
+    """Yield (file name, text) of every page of a report. `keeps`: see render_pages."""
     parts = part_pages(report, fleet, listed_in, say)
     yield PAGE, render_html(report, parts=parts)
     yield "report.prom", render_prometheus(report)
@@ -196,8 +195,8 @@ NOBODY = "\0"  # the name of no owner
 def part_pages(
     report: model.Report, fleet: Fleet, listed_in: str, say: Callable[[str], None]
 ) -> list[PartPage]:
-    """Return a page for each owner and view of the inventory, and one for clusters without an owner
-    if others have one. Print the names of views without clusters."""
+    """Return a page per owner and view, and one for clusters without owner. Print the names of
+    empty views."""
     owners = {owner: Choice(owner=[owner]) for owner in fleet.owners}
     if owners:
         owners[NOBODY] = Choice(owner=[""])
@@ -220,8 +219,7 @@ def part_pages(
 
 
 def explain_codes(report: model.Report) -> list[tuple[model.ReportedFinding, list[str]]]:
-    """Return, by code, one finding and the keys of all clusters with this code, its own first.
-    Codes on the page link to the text about the code."""
+    """Return, per finding code, an example and the keys of all clusters with this code."""
     by_code: dict[str, tuple[model.ReportedFinding, list[str]]] = {}
     for cluster in report.clusters:
         for finding in cluster.findings:
@@ -250,12 +248,12 @@ def render_pages(
 
 
 def render_figure(plot: Plot) -> str:
-    """Return one range plot as a self-contained SVG document, with the colours of the page."""
+    """Return a range plot as a self-contained SVG document."""
     return _template("figure.svg.j2").render(plot=plot)
 
 
 class Scale:
-    """The horizontal positions of levels in a plot. Too many levels are placed by rank."""
+    """The horizontal positions of levels in a plot."""
 
     def __init__(self, levels: Sequence[int]) -> None:
         low, high = levels[0], levels[-1]
@@ -263,18 +261,19 @@ class Scale:
         self._places = {level: float(index) for index, level in enumerate(ranked)}
 
     def at(self, level: int, part: float = 0.5) -> float:
-        """Return the position of a level in a plot, by default the middle of its place."""
+        """Return the position of a level in a plot. `part`: 0 = left end, 1 = right end."""
         offset = (self._places[level] + part) / len(self._places)
         return round(LEFT + (RIGHT - LEFT) * offset, 1)
 
     def bar(self, low: int, high: int) -> tuple[float, float]:
-        """Return the start and the width of a range's bar."""
+        """Return (start, width) of the bar for a range."""
         begin = self.at(low, 0)
         return begin, round(self.at(high, 1) - begin, 1)
 
 
 def ticks(plot: Plot, scale: Scale) -> list[int]:
-    """Return the levels written on a plot's axis: those of marks, then others with room."""
+    """Return the levels to label on the axis of a plot: those with marks, then others if they
+    fit."""
     lines = [mark.level for mark in plot.marks]
     labelled: list[int] = []
     for level in (*lines, *plot.levels):
@@ -288,17 +287,17 @@ def ticks(plot: Plot, scale: Scale) -> list[int]:
 def html_names(
     ids: Iterable[str], titles: Mapping[str, str] | None = None, of: str = "cluster"
 ) -> list[str]:
-    """Return a file name for the page of each id, safe on any system; `of`: their kind."""
+    """Return a safe file name per id for HTML pages. `of`: the type of the ids."""
     return [name.removesuffix(".json") + ".html" for name in file_names(ids, titles, of)]
 
 
 def page_names(report: model.Report) -> list[str]:
-    """Return a file name for each cluster's page, safe on any file system."""
+    """Return a safe file name for the page of each cluster."""
     return html_names(cluster.key for cluster in report.clusters)
 
 
 def _places(report: model.Report, names: Mapping[str, str], root: str) -> dict[str, str]:
-    """Return cluster key → link to its details: an anchor, equal in every run, or its own page."""
+    """Return cluster key → link to its details: an anchor, or its own page."""
     places = {}
     for row, cluster in enumerate(report.clusters):
         name = names[cluster.key]
@@ -308,14 +307,14 @@ def _places(report: model.Report, names: Mapping[str, str], root: str) -> dict[s
 
 
 def _clusters_to_check(report: model.Report) -> set[str]:
-    """Return keys of the clusters not shown in green: with a warning, a downgrade or a rollback."""
+    """Return the keys of clusters with a warning, a downgrade or a rollback."""
     warned = {cluster.key for cluster in report.clusters if warns(cluster)}
     fallen = setbacks(report.clusters, report.change)
     return warned | {c.key for clusters_fallen in fallen.values() for c in clusters_fallen}
 
 
 def _marks(groups: Iterable[Iterable[str]]) -> dict[str, str]:
-    """Return cluster key → numbers of the groups with this cluster, as text `1 4`."""
+    """Return cluster key → numbers of the groups that contain it, as text `1 4`."""
     marks = defaultdict[str, list[str]](list)
     for number, keys in enumerate(groups, start=1):
         for key in keys:
@@ -324,7 +323,8 @@ def _marks(groups: Iterable[Iterable[str]]) -> dict[str, str]:
 
 
 def name_tasks(report: model.Report) -> list[str]:
-    """Return the name of each task in the filter: its verb, with its code if not unique."""
+    """Return the names of the tasks in the filter: the verb, with the code if the verb is not
+    unique."""
     verbs = Counter(task.verb for task in report.today)
     codes = [code_text(next(iter(task.codes), "no_finding")) for task in report.today]
     pairs = zip(report.today, codes, strict=True)
@@ -332,7 +332,7 @@ def name_tasks(report: model.Report) -> list[str]:
 
 
 def _within(plots: Sequence[Plot]) -> list[Plot]:
-    """Return the plots that fit into the fleet's page; clusters' own pages have the others."""
+    """Return the plots that fit on the fleet's page. Others appear on the clusters' own pages."""
     inside: list[Plot] = []
     bars = 0
     for plot in plots:
@@ -381,7 +381,7 @@ def _environment() -> Environment:
 
 
 def compile_templates() -> None:
-    """Compile the templates of pages, so that the first report does not wait for it."""
+    """Prepare the templates of the pages before the first report."""
     for name in ("layout.html.j2", "cluster.html.j2", "charts.html.j2", "report.html.j2"):
         _template(name)
 
@@ -407,7 +407,7 @@ class RangePlot:
     plots: tuple[Plot, ...]
 
     def svg(self, feature: str) -> str:
-        """Return one feature's plot as an SVG document. Raises KeyError without a plot."""
+        """Return the plot of a feature as SVG document. Raises KeyError if there is none."""
         return render_figure({plot.feature: plot for plot in self.plots}[feature])
 
     def __str__(self) -> str:

@@ -34,12 +34,12 @@ _REFERENCE = re.compile(r"\S+:\d+:?")
 
 
 def terminal_width() -> int:
-    """Return the width of the terminal, at most 100 columns; 100 for a pipe."""
+    """Return the width of the terminal, at most 100; 100 if the output is no terminal."""
     return max(NARROWEST, min(WIDEST, shutil.get_terminal_size((WIDEST, 24)).columns))
 
 
 def paint(text: str, style: str) -> str:
-    """Return a text with each word in a style: names of _STYLES, such as `bold red`."""
+    """Return a text with a style, such as `bold red`, on each word."""
     codes = ";".join(_STYLES[name] for name in style.split())
     return _WORD.sub(f"\x1b[{codes}m\\g<0>\x1b[0m", text)
 
@@ -50,7 +50,7 @@ def plain(text: str) -> str:
 
 
 def width_of(text: str) -> int:
-    """Return the columns that a text needs: wide letters two, combining marks and styles none."""
+    """Return the number of terminal columns that a text needs."""
     if "\x1b" in text:
         text = plain(text)
     return len(text) if text.isascii() else sum(map(_cell, text))
@@ -65,8 +65,8 @@ def _cell(letter: str) -> int:
 def wrap(
     text: str, width: int, start: str = "", below: str | None = None, *, parts: bool = False
 ) -> list[str]:
-    """Return `text` in lines of at most `width` columns, the first after `start`, the others after
-    `below`; a line end in it stays one. With `parts` a word that is too wide is split."""
+    """Wrap `text` to lines of at most `width` columns. `start`: before the first line; `below`:
+    before the others; `parts`: also split words that are too wide."""
     below = " " * len(start) if below is None else below
     lines: list[str] = []
     for paragraph in text.split("\n"):
@@ -89,8 +89,7 @@ def wrap(
 
 
 def _pieces_of(text: str, room: int) -> list[str]:
-    """Return a word split into pieces of at most `room` columns, after a punctuation mark in the
-    second half of a piece; a reference `file:line` is split from its end."""
+    """Split a word into pieces of at most `room` columns, preferably after punctuation."""
     escapes = _ESCAPE.findall(text)
     visible = plain(text)
     backwards = _REFERENCE.fullmatch(visible) is not None
@@ -110,7 +109,7 @@ def _pieces_of(text: str, room: int) -> list[str]:
 
 
 def _toned(cell: str) -> str:
-    """Return a table cell in the style of its first word, if that word has a style."""
+    """Return a table cell in the style of its first word, if it has one."""
     style = STYLES.get(re.split(r"\W", cell, maxsplit=1)[0])
     return paint(cell, style) if style else cell
 
@@ -120,12 +119,12 @@ def _is_number(cell: str) -> bool:
 
 
 class Page:
-    """A page of paragraphs, tables and lists; `str` and iteration give its lines without styles."""
+    """A page of paragraphs, tables and lists. `str` and iteration give lines without styles."""
 
     def __init__(
         self, width: int | None = None, *, parts: bool = False, lines: Iterable[str] = ()
     ) -> None:
-        """Begin a page with `lines`. `parts`: words that are wider than `width` are split."""
+        """Begin a page with `lines`. `parts`: split words wider than `width`."""
         self.width = terminal_width() if width is None else width
         self._parts = parts
         self._lines = [*lines]
@@ -142,17 +141,17 @@ class Page:
         return "\n".join(self._lines)
 
     def text(self, text: str, indent: int = 0, below: int | None = None, start: str = "") -> None:
-        """Add a paragraph with the prefix `start`, indented by `indent`, further lines by
-        `below`."""
+        """Add a paragraph that begins with `start`. `indent`: of the first line; `below`: of
+        further lines."""
         margin = " " * (indent if below is None else below)
         self._lines += wrap(text, self.width, " " * indent + start, margin, parts=self._parts)
 
     def item(self, text: str, indent: int = 0) -> None:
-        """Add a paragraph; indent its second and further lines by two more columns."""
+        """Add a paragraph whose further lines are indented by two more columns."""
         self.text(text, indent, indent + 2)
 
     def line(self, text: str = "") -> None:
-        """Add a line unchanged, such as a command, or an empty line without a text."""
+        """Add a line without wrapping, for example a command; default: an empty line."""
         self._lines.append(text)
 
     def head(self, text: str) -> None:
@@ -160,11 +159,12 @@ class Page:
         self._lines += ["", paint(text, "bold")]
 
     def lines(self, lines: Iterable[str], indent: int = 0) -> None:
-        """Add lines unchanged, indented by `indent` columns."""
+        """Add lines without wrapping, indented by `indent`."""
         self._lines += [f"{' ' * indent}{line}".rstrip() for line in lines]
 
     def facts(self, rows: Sequence[tuple[str, str]], indent: int = 0) -> None:
-        """Add (name, value) rows without empty values. Too wide values go below their names."""
+        """Add rows (name, value). Empty values are skipped; values that are too wide come below the
+        name."""
         column = max((len(name) for name, value in rows if value), default=0) + 2
         for name, value in rows:
             if value and max(map(width_of, value.split())) <= self.width - indent - column:
@@ -181,10 +181,9 @@ class Page:
         head: bool = True,
         most: Sequence[int] = (),
     ) -> None:
-        """Add rows as a table below a dim head. Numbers are aligned right; empty columns are left
-        out. The last column is wrapped if it has at least ROOM columns; else each row is a
-        paragraph: its first cell, then `head cell` for the others. `most`: the maximum width of
-        each column, 0 means as wide as its cells; wider words are split."""
+        """Add rows as a table. Empty columns are omitted; numbers are aligned right; if the last
+        column has less than ROOM columns, each row becomes a paragraph. `head`: the first row is
+        the heading; `most`: maximum width per column, 0 = no limit."""
         full = [i for i, cells in enumerate(zip(*rows, strict=True)) if any(cells[head:])]
         if not full:  # the table has a head and no rows
             return
@@ -207,7 +206,7 @@ class Page:
             self._row(row, widths, numbers, indent)
 
     def _is_cut(self, column: Sequence[str], room: int) -> bool:
-        """Return true if the page must not split words, and a cell has a word wider than `room`."""
+        """Return true if a word in a cell is wider than `room` and must not be split."""
         words = (text for cell in column for text in cell.split())
         return not self._parts and any(width_of(text) > room for text in words)
 

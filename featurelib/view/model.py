@@ -28,7 +28,7 @@ VERDICT_RANK = {verdict: rank for rank, verdict in enumerate(Verdict)}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Level:
-    """A feature's level: its number, and its text `25 (4.0-IV3)`."""
+    """A level of a feature: number, and text such as `25 (4.0-IV3)`."""
 
     number: int
     text: str
@@ -36,7 +36,7 @@ class Level:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Range:
-    """A supported version range; `text` names its end: `7-25 (up to 4.0-IV3)`."""
+    """A supported version range, with its text such as `7-25 (up to 4.0-IV3)`."""
 
     min_version: int
     max_version: int
@@ -96,7 +96,8 @@ class Joining:
 
     @staticmethod
     def ask(cluster: str, ways: str) -> str:
-        """Return the command with `cluster` after a blank, and the options `ways` to reach it."""
+        """Return the command `can-roll`. `cluster`: its argument after a blank; `ways`: options
+        that reach it."""
         return clean(f"featurelib can-roll{cluster} --to RELEASE{ways}", COMMAND)
 
 
@@ -127,8 +128,8 @@ class Ingest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuarantinedLine:
-    """A quarantined landing line: its file, its number and the reason. `cluster`: the name of the
-    line's cluster, null if the line does not show it."""
+    """A quarantined landing line: place, reason, and cluster name. `cluster`: null if the line does
+    not show it."""
 
     line: str
     reason: str
@@ -137,8 +138,8 @@ class QuarantinedLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quarantine:
-    """The number of quarantined landing lines of all runs, and the first lines of the newest run
-    that has any."""
+    """The number of quarantined lines of all runs, and the first lines of the newest run with
+    any."""
 
     lines: Count
     newest: tuple[QuarantinedLine, ...]
@@ -284,7 +285,7 @@ class ReportedFinding(NodeAdvice):
 
     @property
     def node(self) -> tuple[str | None, int | None]:
-        """The role and id of the node that the finding is about."""
+        """The role and id of the node in the finding."""
         return self.role, self.node_id
 
 
@@ -323,9 +324,9 @@ class ReportedProfile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedMove:
-    """A change of a finalized level, or an epoch that decreased. `at`: the time of the reading.
-    `epoch`: null if only a tool's output shows the level. `epoch_before`: the earlier epoch if the
-    epoch decreased, else null; the level may be unchanged then."""
+    """A change of a finalized level, or a decrease of the epoch. `at`: the time of the collection.
+    `epoch`: null if unknown. `epoch_before`: the earlier epoch if the epoch decreased, else
+    null."""
 
     at: Time
     epoch: int | None
@@ -391,10 +392,9 @@ class ReportedCluster:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedVerdict:
-    """A cluster whose verdict changed since the run before, or that became critical. `before`,
-    `after`: the verdict, null if that run did not judge the cluster. `key`: the cluster's id as in
-    the tables. `severity`: the severity of the cluster's worst unmuted finding now, null without a
-    finding."""
+    """A cluster whose verdict changed since the previous run, or that became critical. `before`,
+    `after`: the verdict, null if not judged. `key`: the cluster's id in the tables. `severity`: of
+    its worst unmuted finding, null without finding."""
 
     key: str
     name: str
@@ -405,9 +405,9 @@ class ChangedVerdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedLevel:
-    """A feature of a cluster whose finalized level differs from the run before; both runs knew the
-    level. `key`: the cluster's id as in the tables. `seen`: the time of the first run with the new
-    level. `unfit`: the nodes that do not support the new level, as `broker 2`."""
+    """A finalized level that changed since the previous run. `key`: the cluster's id in the tables.
+    `seen`: the time of the first run with the new level. `unfit`: the nodes that do not support it,
+    such as `broker 2`."""
 
     key: str
     name: str
@@ -420,8 +420,8 @@ class ChangedLevel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedNodes:
-    """The nodes of a cluster, as `brokers 2-3`, that stopped responding since the run before.
-    `key`: the cluster's id as in the tables."""
+    """The nodes of a cluster, such as `brokers 2-3`, that stopped responding since the previous
+    run. `key`: the cluster's id in the tables."""
 
     key: str
     name: str
@@ -505,8 +505,8 @@ class Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedPart:
-    """The chosen clusters of a report, with the options that chose them (`text`), and the number of
-    clusters in the whole fleet (`of`)."""
+    """The chosen clusters of a report: the options that chose them (`text`), and the number of
+    clusters in the fleet (`of`)."""
 
     text: str
     of: Count
@@ -538,6 +538,5 @@ class Report:
 
 
 def render_json(report: Report) -> bytes:
-    """Return the report as indented JSON with a final line end. Keys are exact, with control
-    characters escaped."""
+    """Return the report as indented JSON. Control characters are escaped."""
     return pretty_json(report)

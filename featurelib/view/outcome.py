@@ -28,7 +28,8 @@ _SHORT = len("sha256:") + 12  # the shown characters of a digest
 
 
 def operation(update: Move) -> str:
-    """Return an update's kind: Add, Upgrade, Downgrade or Delete (KIP-584, Tooling support)."""
+    """Return the type of an update: Add, Upgrade, Downgrade or Delete (KIP-584, Tooling
+    support)."""
     if update.to_level == 0:
         return "Delete"
     if update.from_level == 0:
@@ -37,8 +38,7 @@ def operation(update: Move) -> str:
 
 
 def ending_page(ending: Ending, plan: Plan, message: str, width: int | None = None) -> Page:
-    """Return the page of an ending: a line per update in KIP-584's form, with its result if it was
-    sent, and the sentence about the state."""
+    """Return the page of an ending: one line per update as KIP-584 prints it, then the state."""
     page = Page(width)
     results = {
         (step.position, outcome.update.feature): outcome
@@ -97,9 +97,8 @@ def _answer(outcome: MoveOutcome) -> str:
 def order_page(
     file: PlanFile, name: str, rules: Sequence[tuple[str, str]], catalogue: Catalogue, address: str
 ) -> Page:
-    """Return the page shown before `featurelib apply`: steps, and irreversible effects. `name`: of
-    the cluster, with its id; `rules`: policy and approval; `address`: of its brokers, "" =
-    unknown."""
+    """Return the page shown before `featurelib apply`. `name`: cluster with id; `rules`: policy and
+    approval; `address`: of brokers, "" = unknown."""
     page = Page()
     intent = clean(file.plan.intent, 400)
     page.facts([("cluster", name), ("intent", intent), ("digest", file.digest), *rules])
@@ -109,8 +108,8 @@ def order_page(
 
 
 def danger_page(plan: Plan, catalogue: Catalogue, address: str) -> Page:
-    """Return the dangers of a plan: each downgrade and deletion, possible losses, irreversible
-    levels, and side effects."""
+    """Return the page with the dangers of a plan: downgrades, deletions, losses, irreversible
+    levels, side effects."""
     page = Page()
     for number, step in enumerate(look_ahead(plan, catalogue, address), start=1):
         for change in step.changes:
@@ -122,20 +121,19 @@ def danger_page(plan: Plan, catalogue: Catalogue, address: str) -> Page:
 
 
 def named(cluster: str, name: str) -> str:
-    """Return the name of a cluster, with its id in brackets if it differs."""
+    """Return the name of a cluster, followed by its id in brackets if both differ."""
     return clean(cluster) if name in ("", cluster) else f"{clean(name)} ({clean(cluster)})"
 
 
 def name_of(entry: JournalEntry, names: Mapping[str, str]) -> str:
-    """Return the cluster name of a journal entry: the inventory's, or the name at sending."""
+    """Return the cluster's name in a journal entry: from the inventory, or as recorded."""
     intent = entry.intent
     return names.get(intent.cluster) or intent.name or intent.cluster
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadJournal:
-    """The choice of journal entries on a page. `part`: the chosen clusters of the fleet. `faults`:
-    the records that were changed."""
+    """The journal entries to show. `part`: the chosen clusters; `faults`: changed records."""
 
     path: str
     choice: ClusterArgs
@@ -152,8 +150,8 @@ def journal_page(
     chosen: ReadJournal,
     width: int | None = None,
 ) -> Page:
-    """Return the page of the journal: each request with sender, time, outcome, updates and
-    approval, and each withdrawn approval. `names`: cluster id → inventory's name."""
+    """Return the page of the journal: its requests and its withdrawn approvals. `names`: cluster id
+    → name."""
     page, faults = Page(width), chosen.faults
     for entry in entries:
         _show_entry(entry, named(entry.intent.cluster, name_of(entry, names)), catalogue, page)
@@ -181,7 +179,7 @@ def verified_page(
     kept: str | None = None,
     width: int | None = None,
 ) -> Page:
-    """Return the page of a journal check: changed records, newest digest, and advice."""
+    """Return the page of a journal check: changed records, newest digest, advice."""
     page = Page(width)
     for fault in result.faults:
         page.item(clean(fault, 300))
@@ -225,7 +223,7 @@ def _show_entry(entry: JournalEntry, name: str, catalogue: Catalogue, page: Page
 
 
 def _short(digest: str) -> str:
-    """Return the start of a digest, enough for a person to find the file."""
+    """Return a short form of a digest for people."""
     return clean(digest)[:_SHORT]
 
 
@@ -247,9 +245,8 @@ def sentence(
     again: str = "",
     approve: str = "",
 ) -> str:
-    """Return the sentence about a cluster's state after an ending, and the next step. `again`: the
-    command that continues the plan; `approve`: the command that must run before; `options`: options
-    that settle the plan or plan again."""
+    """Return a sentence with the cluster's state after an ending, and the next step. `again`: the
+    command that continues; `approve`: the command before it; `options`: choose the cluster."""
     title, levels = f"cluster {clean(name or ending.cluster)}", _where(ending.steps, catalogue)
     done, cause = f"{ending.applied} of {count(ending.total, 'step')}", _cause(ending)
     if ending.kind is EndingKind.APPLIED:
@@ -276,13 +273,13 @@ def sentence(
 
 
 def _cause(ending: Ending) -> str:
-    """Return the reasons of an ending as text, then the outcomes of the last request."""
+    """Return the reasons of an ending as text, with the outcomes of the last request."""
     texts = [clean(" ".join(reason.split()).rstrip("."), 2000) for reason in ending.reasons]
     return "; ".join([*texts, *(text for step in ending.steps[-1:] for text in _outcomes(step))])
 
 
 def _next_command(ending: Ending, args: ClusterArgs | None, again: str, approve: str) -> str:
-    """Return a sentence with the command that continues after a rejected or stopped plan."""
+    """Return a sentence with the command that continues a rejected or stopped plan."""
     updates = (update for step in ending.steps for update in step.updates)
     codes = {update.code for update in updates if update.fate in {Fate.REJECTED, Fate.OVERTAKEN}}
     if codes == {NOT_AUTHORIZED}:
@@ -294,7 +291,7 @@ def _next_command(ending: Ending, args: ClusterArgs | None, again: str, approve:
 
 
 def before_return(ending: Ending, plan: Plan) -> str:
-    """Return what controllers need before older software; "" = no level was downgraded."""
+    """Return what controllers need before older software starts; "" if no level was downgraded."""
     is_lower = any(move.to_level < move.from_level for move in plan.moves)
     is_kraft = plan.requirements.features_node_version is None
     is_over = ending.kind is EndingKind.APPLIED and is_lower and is_kraft
@@ -302,13 +299,13 @@ def before_return(ending: Ending, plan: Plan) -> str:
 
 
 def _where(steps: Sequence[StepOutcome], catalogue: Catalogue) -> str:
-    """Return the present level of each feature in these requests, as text."""
+    """Return the present levels of the features in these requests as text."""
     levels = {outcome.update.feature: outcome.level for step in steps for outcome in step.updates}
     return ", ".join(_is_at(name, level, catalogue) for name, level in sorted(levels.items()))
 
 
 def _outcomes(step: StepOutcome) -> Iterator[str]:
-    """Yield the outcomes of a request's updates as text, equal ones together, and late nodes."""
+    """Yield the outcomes of a request's updates as texts, and the nodes that are late."""
     groups: dict[tuple[Fate, str], list[str]] = {}
     for outcome in step.updates:
         is_applied = outcome.fate is Fate.APPLIED
@@ -326,7 +323,7 @@ def _outcomes(step: StepOutcome) -> Iterator[str]:
 
 
 def _proof(step: StepOutcome) -> str:
-    """Return why a request cannot be applied any more, or still can be; "" without this proof."""
+    """Return the reason why a request cannot be applied later, or still can; "" if unknown."""
     if not step.unproven:
         return clean(step.proof, 2000) if step.proof else ""
     is_accepted = all(outcome.code == NO_ERROR for outcome in step.updates)
@@ -350,7 +347,7 @@ _SETTLED = {
 
 
 def resumed_page(resumed: Resumed, catalogue: Catalogue, width: int | None = None) -> Page:
-    """Return the page of `resume`: each settled request, each unexplained level, and a summary."""
+    """Return the page of `resume`: settled requests, unexplained levels, summary."""
     page = Page(width)
     lines = [(entry, settled_sentence(entry, catalogue)) for entry in resumed.settled]
     lines += [
@@ -365,8 +362,7 @@ def resumed_page(resumed: Resumed, catalogue: Catalogue, width: int | None = Non
 
 
 def resumed_end(resumed: Resumed) -> str:
-    """Return the summary of `resume`: how many of the chosen requests, and of other clusters'
-    requests, are open, and the next command."""
+    """Return the summary of `resume`: the number of open requests, and the next command."""
     number, unknown = len(resumed.settled) + len(resumed.lost), resumed.unknown
     advice = ""
     counts = Counter((entry.intent.cluster, command) for entry, command in resumed.others)

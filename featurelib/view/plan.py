@@ -47,9 +47,8 @@ BESIDE = "Also in the file. The digest does not cover it, and nothing above is t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Onward:
-    """The parts of the commands that a plan page prints. `path`: the plan's file, None if there is
-    none; `ways`: options of the next command; `why_not`: the arguments of the command that explains
-    a refused level, after a blank, "" if none; `address`: of brokers, "" if unknown."""
+    """The parts of commands on a plan page; each may be missing. `path`: the plan file; `ways`:
+    options; `why_not`: arguments of why-not; `address`: of brokers."""
 
     path: str | None = None
     ways: str = ""
@@ -68,8 +67,8 @@ def planning_page(
     onward: Onward,
     width: int | None = None,
 ) -> Page:
-    """Return the page of a planning result. `cluster`: its text by named_cluster; `left`: the moves
-    that are not ours, and their commands; `muted`: the muted refusals."""
+    """Return the page of a planning result. `cluster`: its text; `left`: the owner's changes;
+    `muted`: muted refusals."""
     page, plan, path = Page(width), planned.plan, onward.path
     rows = [("cluster", cluster), ("intent", clean(planned.intent.text, 400)), ("from", made_from)]
     if plan is not None:
@@ -117,8 +116,8 @@ def plan_page(
     refusal: str | None = None,
     address: str = "",
 ) -> Page:
-    """Return the page with the effects of a plan. `command`: approves it; `name`: the inventory's;
-    `refusal`: why the plan can never be applied: another owner finalizes the level."""
+    """Return the page of a plan file. `command`: approves it; `name`: in the inventory; `refusal`:
+    why featurelib can never apply it."""
     page, plan = Page(width), file.plan
     _facts(plan, file.digest, name, page)
     show_warnings(list(contradictions(file, name, catalogue)), page)
@@ -151,8 +150,8 @@ def plan_page(
 def approval_page(
     file: PlanFile, approval: Approval, entry: FleetEntry, catalogue: Catalogue
 ) -> Page:
-    """Return the page that asks for an approval: the plan's effects, irreversible changes, the
-    approver and the expiry."""
+    """Return the page that asks for an approval: effects, irreversible changes, approver and
+    expiry."""
     page, plan, name = Page(), file.plan, entry.name
     _facts(plan, file.digest, name, page)
     page.line()
@@ -168,7 +167,7 @@ def approval_page(
 
 
 def show_steps(plan: Plan, catalogue: Catalogue, page: Page, address: str = "") -> None:
-    """Show the updates of each step, and what cannot be undone."""
+    """Add the updates of each step, and its irreversible effects, to the page."""
     for number, step in enumerate(look_ahead(plan, catalogue, address), start=1):
         page.line(paint(f"Step {number} of {len(plan.steps)}", "bold"))
         for change in step.changes:
@@ -176,7 +175,7 @@ def show_steps(plan: Plan, catalogue: Catalogue, page: Page, address: str = "") 
 
 
 def named_cluster(cluster: str, name: str) -> str:
-    """Return a cluster's id, and its name in brackets if it differs."""
+    """Return the id of a cluster, followed by its name in brackets if both differ."""
     return clean(cluster) + (f" ({clean(name)})" if name and name != cluster else "")
 
 
@@ -192,14 +191,14 @@ def _facts(plan: Plan, plan_digest: str, name: str, page: Page) -> None:
 
 
 def _judged_text(plan: Plan) -> str:
-    """Return the text about the judges of a plan: policy, dialects and catalogue."""
+    """Return the judges of a plan as text: policy, dialects and catalogue."""
     titles = "; ".join(load(name).title for name in plan.own_dialects if name in GENERATIONS)
     own_text = f", and the rules of these controllers: {titles}" if titles else ""
     return f"strict policy{own_text}; catalogue of {clean(plan.catalogue)}"
 
 
 def _guards_text(guards: Guards) -> str:
-    """Return the text about a plan's guards: its signature and its owner."""
+    """Return the guards of a plan as text: signature and owner."""
     signed = f"a signature is {'required' if guards.require_signature else 'not required'}"
     if not guards.managed_by:
         return f"{signed}; only featurelib finalizes features there"
@@ -216,7 +215,7 @@ def show_warnings(warnings: Sequence[str], page: Page) -> None:
 
 
 def show_left(left_over: Sequence[LeftOver], page: Page) -> None:
-    """Show the moves left to others; commands have their own lines, for copying."""
+    """Add the changes that a plan leaves to others to the page, with commands."""
     for request in left_over:
         page.line()
         page.text(clean(request.text, 1000))
@@ -234,7 +233,7 @@ def _other_catalogue(plan: Plan, catalogue: Catalogue) -> list[str]:
 
 
 def _change(change: ChangeOutlook, catalogue: Catalogue, page: Page) -> None:
-    """Show an update: what its levels bring or lose, what depends on it, and its downgrade."""
+    """Add an update to the page: what it brings or loses, what depends on it, and its downgrade."""
     page.text(update_text(change.update, catalogue), 2, 6)
     rows = []
     for verb, notes in (("brings", change.brings), ("may lose", change.loses)):
@@ -248,7 +247,7 @@ def _change(change: ChangeOutlook, catalogue: Catalogue, page: Page) -> None:
 
 
 def _show_levels_after(step: StepOutlook, plan: Plan, catalogue: Catalogue, page: Page) -> None:
-    """Show the downgrade and the compatible releases after a step."""
+    """Add the possible downgrades and compatible releases after a step to the page."""
     name = METADATA_VERSION
     if step.floor != NONE:
         level, floor = (level_text(catalogue, name, at) for at in (step.levels[name], step.floor))
@@ -272,7 +271,7 @@ def _show_levels_after(step: StepOutlook, plan: Plan, catalogue: Catalogue, page
 
 
 def _requirements(plan: Plan, catalogue: Catalogue) -> Iterator[str]:
-    """Yield short texts of a plan's requirements, which must be met before a request is sent."""
+    """Yield the requirements of a plan, which must be met before sending, as short texts."""
     required = plan.requirements
     levels = levels_text(catalogue, required.levels.items())
     yield f"finalized: {levels or 'nothing'}, and nothing else"
@@ -289,7 +288,7 @@ def _requirements(plan: Plan, catalogue: Catalogue) -> Iterator[str]:
 
 
 def _reasons(reasons: Sequence[Reason], catalogue: Catalogue, page: Page) -> None:
-    """Show the reasons against a plan by feature and level: judge, rule and remedy."""
+    """Add the reasons against a plan to the page, by feature and level."""
     repeated: set[str] = set()
     for feature in dict.fromkeys(reason.feature for reason in reasons):
         own = [reason for reason in reasons if reason.feature == feature]
@@ -317,7 +316,7 @@ def _reason(reason: Reason, printed: set[str], page: Page) -> None:
 
 
 def _show_people(people: ForPeople, page: Page) -> None:
-    """Show the part of a plan file that its digest does not cover, below a line that says so."""
+    """Add the part of a plan file that its digest does not cover to the page."""
     made = [clean(people.written_at)] if people.written_at else []
     made += [f"from {clean(people.made_from, 300)}"] if people.made_from else []
     made += [f"last seen {clean(people.seen_at)}"] if people.seen_at else []
@@ -334,7 +333,7 @@ def _show_people(people: ForPeople, page: Page) -> None:
 
 def contradictions(file: PlanFile, name: str, catalogue: Catalogue) -> Iterator[str]:
     """Yield the texts in a plan file that `featurelib plan` cannot have written for this plan.
-    `name`: the inventory's. Level names are compared with the same catalogue only."""
+    `name`: in the inventory."""
     people = file.for_people
     if name and people.name and people.name != name:
         yield (

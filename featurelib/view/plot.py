@@ -47,7 +47,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """A mark in a plot: a line through all bars at a level, and its text."""
+    """A mark in a plot: a vertical line at a level, and its text."""
 
     kind: str
     text: str
@@ -55,13 +55,13 @@ class Mark:
 
     @property
     def lines(self) -> list[str]:
-        """The text of the mark, in lines."""
+        """The text of the mark, wrapped into lines."""
         return wrap(self.text, 50)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plot:
-    """The range plot of one feature; `words` has its content for screen readers."""
+    """The range plot of one feature. `words`: the content as text, for screen readers."""
 
     feature: str
     bars: tuple[Bar, ...]
@@ -73,7 +73,7 @@ class Plot:
 
 
 def draw(cluster: ReportedCluster) -> tuple[Plot, ...]:
-    """Return a plot for each feature of the cluster, in the order of its verdicts."""
+    """Return a plot per feature of the cluster."""
     plots = []
     for profile in cluster.profiles or ():
         nodes = [(Role.BROKER.text, number) for number in profile.brokers]
@@ -101,9 +101,8 @@ def _draw(ready: Readiness, cluster: ReportedCluster, times: Seen) -> Plot:
 
 
 def _bars(feature: str, cluster: ReportedCluster, times: Seen) -> list[Bar]:
-    """Return one bar for all nodes with the same range of a feature, lowest range first, unknown
-    ranges last. Of too many bars the blocking ones come first, and the last bar stands for the
-    rest."""
+    """Return one bar per distinct range of a feature, lowest range first. The last bar stands for
+    bars that do not fit."""
     unfit = {(node.role, node.node_id) for node in cluster.incompatible if node.feature == feature}
     holding = {
         (finding.role, finding.node_id)
@@ -152,8 +151,8 @@ def _bar(nodes: Sequence[Node], state: str, ends: Ends | None) -> Bar:
 
 
 def _marks(ready: Readiness, returns: Iterable[ReportedReturn]) -> list[Mark]:
-    """Return the marks of a feature's plot. Equal levels share a mark; a ceiling equal to the
-    target, and levels that are already finalized, have none."""
+    """Return the marks of a feature's plot: ceiling, target and others. Equal levels share a
+    mark."""
     result = next((item for item in returns if item.feature == ready.feature), None)
     ceiling = None if ready.ceiling == ready.target else ready.ceiling
     marks: dict[Level, tuple[str, str]] = {}

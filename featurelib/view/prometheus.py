@@ -22,7 +22,7 @@ Sample = tuple[str, float | None]  # (labels, value) of a sample; value None = u
 
 
 def render_prometheus(report: Report) -> str:
-    """Return the metrics of one run as text; omit metrics without samples."""
+    """Return the metrics of a run in Prometheus' text format."""
     lines = []
     for name, text, samples in (*_of_fleet(report), *_of_clusters(report), *_of_features(report)):
         values = {labels: value for labels, value in samples if value is not None}
@@ -33,7 +33,7 @@ def render_prometheus(report: Report) -> str:
 
 
 def _of_fleet(report: Report) -> Iterator[tuple[str, str, list[Sample]]]:
-    """Yield (name, help text, samples) of each metric about the run."""
+    """Yield (name, help text, samples) of each metric about the fleet."""
     fleet, run, ingest = report.fleet, report.run, report.run.ingest
     yield "clusters", "Clusters by verdict.", _by("verdict", fleet.clusters_by_verdict)
     yield "phases", "Clusters by phase.", _by("phase", fleet.clusters_by_phase)

@@ -29,7 +29,7 @@ Row = Mapping[str, Any]
 
 
 class QuestionPage(Page):
-    """A page with the answer to a question about one cluster."""
+    """A page that answers a question about one cluster."""
 
     def __init__(self, source: Source, width: int | None) -> None:
         super().__init__(width)
@@ -38,13 +38,13 @@ class QuestionPage(Page):
 
     @property
     def name(self) -> str:
-        """The cluster as an argument after a blank; "" if addresses identify it."""
+        """The cluster as a command's argument after a blank; "" if addresses identify it."""
         options, name = self.source.wanted, f" {shlex.quote(self.source.argument)}"
         return "" if options.addresses and not options.cluster else name
 
     @property
     def later(self) -> str:
-        """The command-line options for making a plan later."""
+        """The options for a plan that is made later."""
         return self.source.wanted.later(self.source.entry)
 
     def level(self, feature: str, level: int | None) -> str:
@@ -65,7 +65,8 @@ _HEADS = {
 
 
 def why_not_page(answer: WhyNot, source: Source, width: int | None = None) -> Page:
-    """Return the page of `why-not`: blockers, missing data, what unlocks the level."""
+    """Return the page of `why-not`: blockers, missing data, and the changes that unlock the
+    level."""
     page = QuestionPage(source, width)
     goal, current = (page.level(answer.feature, level) for level in (answer.level, answer.current))
     misfits = answer.proofs if answer.answer is LevelStatus.FINALIZED else ()
@@ -92,7 +93,7 @@ def why_not_page(answer: WhyNot, source: Source, width: int | None = None) -> Pa
 
 
 def _proofs(proofs: Sequence[Proof], page: QuestionPage) -> None:
-    """Show a row for each blocking node, then each rule with the judges and nodes."""
+    """Add a row per blocking node, then a row per rule, to the page."""
     of_nodes = [proof for proof in proofs if proof.node]
     if of_nodes:
         several = len({proof.feature for proof in of_nodes}) > 1
@@ -117,7 +118,7 @@ def _node_row(proof: Proof, several: bool, page: QuestionPage) -> tuple[str, ...
 
 
 def _rule(proofs: Sequence[Proof], page: Page) -> None:
-    """Show a rule: the judges that apply it, the nodes, its source and its message."""
+    """Add a rule with its judges, nodes, source and message to the page."""
     judges = judges_line(proof.judge for proof in proofs)
     ids = dict[str | None, set[int]]()
     for proof in proofs:
@@ -140,7 +141,7 @@ def _rule(proofs: Sequence[Proof], page: Page) -> None:
 
 
 def _show_proofs(title: str, proofs: Sequence[Proof], page: QuestionPage) -> None:
-    """Show findings below the heading `title`, each remedy once."""
+    """Add findings with their remedies to the page, below the heading `title`."""
     if proofs:
         page.head(f"{title} ({len(proofs)})")
     texts = set[str]()
@@ -189,7 +190,7 @@ def _show_unlock(answer: WhyNot, page: QuestionPage) -> None:
 
 
 def _missing_data(unknown: Sequence[Proof], page: QuestionPage) -> str:
-    """Return the text about data to collect; for a stale node, its remedy says what to do."""
+    """Return a text about the data to collect. A stale node gets its remedy instead."""
     stale = {node_key[1:] for node_key in ghosts(page.source.view.judged.findings)}
     off = dict.fromkeys(u.node for u in unknown if (u.role, u.node_id) in stale)
     fix = "is off and still registered: start it or, if it will never run again, unregister it"
@@ -216,7 +217,7 @@ def _unlock(answer: WhyNot, route: WayOut, page: QuestionPage) -> None:
 
 
 def _fixes(route: WayOut, page: QuestionPage) -> None:
-    """Show the action for each node, with its command; equal actions share a line."""
+    """Add the action for each node, with its command, to the page."""
     ids: dict[tuple[Role, Action], list[int]] = {}
     for fix in route.fixes:
         ids.setdefault((fix.role, fix.action), []).append(fix.node_id)
@@ -247,5 +248,5 @@ def _remedies(proofs: Sequence[Proof], page: Page) -> None:
 
 
 def judges_line(judges: Iterable[str]) -> str:
-    """Return the names of the judges, each once."""
+    """Return the distinct names of judges, joined by `and`."""
     return " and ".join(dict.fromkeys(map(judge_text, judges)))

@@ -86,7 +86,7 @@ def report_run(
     as_of: int,
     facts: RunFacts = RunFacts(),  # noqa: B008  nothing in it is ever changed
 ) -> model.ReportedRun:
-    """Return the run as a report shows it. `as_of`: microseconds since 1970, UTC."""
+    """Return the run for a report. `as_of`: microseconds since 1970, UTC."""
     left_out, newest, max_age = None, facts.newest, facts.max_age
     if facts.quarantine is not None:
         lines, first = facts.quarantine
@@ -167,7 +167,7 @@ def summarize(
 
 
 def read_profiles(evidence: Evidence) -> dict[str, tuple[model.ReportedProfile, ...]]:
-    """Return cluster id → its nodes grouped by range, unknown ranges last."""
+    """Return cluster id → its nodes grouped by range; unknown ranges last."""
     subjects, ranges = evidence.subjects, evidence.ranges()
     ids_by_profile: defaultdict[int, defaultdict[int, dict[int, list[int]]]] = defaultdict(
         lambda: defaultdict(lambda: {role: [] for role in Role})
@@ -201,7 +201,7 @@ def add_details(
     histories: Mapping[str, Sequence[LevelChange]],
     catalogue: Catalogue,
 ) -> model.Report:
-    """Return the report with ranges and level histories of the clusters in these maps."""
+    """Return the report with the ranges and level histories in these maps added."""
 
     def moves(changes: Iterable[LevelChange]) -> tuple[model.ReportedMove, ...]:
         return tuple(
@@ -262,7 +262,7 @@ def narrow(report: model.Report, part: FleetPart) -> model.Report:
 def _by_cluster(
     rows: TableRows, schema: Schema, read: Callable[[Any], Value]
 ) -> defaultdict[str, list[Value]]:
-    """Return cluster → its decoded rows; columns that `schema` lacks are left out."""
+    """Return cluster → decoded rows, with the columns of `schema`."""
     groups = defaultdict[str, list[Value]](list)
     for row in rows.select(schema.names).to_pylist():
         groups[row["cluster"]].append(read(row))
@@ -270,7 +270,7 @@ def _by_cluster(
 
 
 class _Reader:
-    """A reader of gold tables into values of a report, with level names of one catalogue."""
+    """A converter from rows of gold tables to values of a report."""
 
     def __init__(
         self,
@@ -297,7 +297,7 @@ class _Reader:
         findings: list[model.ReportedFinding],
         incompatible: list[model.IncompatibleNode],
     ) -> model.ReportedCluster:
-        """Return a cluster of the report from its plan row and its rows of other tables."""
+        """Return a cluster of the report from its row of plans and its other rows."""
         entry = self._entries.get(row["cluster"]) or Entry(id=row["cluster"])
         shares = self._shares(row, entry)
         steps = _in_turn([self._step(step, shares, entry) for step in row["steps"] or ()])
@@ -347,8 +347,8 @@ class _Reader:
     def _commands(
         self, entry: Entry, plan_file: str | None, steps: Sequence[model.ReportedStep]
     ) -> tuple[str, ...]:
-        """Return the command that shows a cluster's plan before a request is sent or, without a
-        plan file, the command that makes the plan; () = no step is ours now."""
+        """Return the command that shows the cluster's plan or, without plan file, makes it; () if
+        featurelib has no step to send."""
         if all(step.managed_by is not None or step.waits for step in steps):
             return ()
         plan = f"featurelib plan {shlex.quote(entry.argument)} upgrade-all{self._ways(entry)}"
@@ -360,8 +360,8 @@ class _Reader:
     def _owner_command(
         self, shares: PlanSplit, entry: Entry, findings: Sequence[model.ReportedFinding]
     ) -> str:
-        """Return the owner's command for its moves; if the change was already requested, the
-        command that shows why the owner does not make it."""
+        """Return the owner's command for its changes; for an ignored change, the command that shows
+        the reason."""
         for finding in findings:
             goal = finding.level if finding.code in tagged("not_carried_out") else None
             if goal and any(goal.number >= move.to_level for move in shares.theirs):
@@ -369,7 +369,7 @@ class _Reader:
         return owner_command(shares.theirs, entry, self._catalogue)
 
     def _site(self, entry: Entry) -> Site:
-        """Return the facts about a cluster that its remedies need."""
+        """Return the facts about a cluster for the texts of remedies."""
         listed, inventory = entry.id in self._entries, self._listed_in
         return replace(
             entry.site,
@@ -380,7 +380,7 @@ class _Reader:
         )
 
     def _shares(self, row: Any, entry: Entry) -> PlanSplit:
-        """Return the steps in a row of plans, split by owner."""
+        """Return the steps of a plans row, split by owner."""
         guards = guards_of(entry)
         levels = {step["feature"]: step["from_level"] for step in row["steps"] or ()}
         return share(steps_of(row["steps"] or ()), guards, levels, self._catalogue)
@@ -393,7 +393,7 @@ class _Reader:
         return self._read(model.ReportedStep, row, managed_by=owner, waits=waits)
 
     def finding(self, row: Any) -> model.ReportedFinding:
-        """Convert a row of FINDING to a finding of the report, with its texts and its line."""
+        """Return a finding of the report from a row of FINDING."""
         entry = self._entries.get(row["cluster"]) or Entry(id=row["cluster"])
         ghost = self._ghosts.get((row["cluster"], row["role"], row["node_id"]))
         words = self._words.of(row, self._site(entry), ghost)
@@ -410,17 +410,17 @@ class _Reader:
         )
 
     def readiness(self, row: Any) -> model.Readiness:
-        """Convert a row of featurelib.schema.READINESS to a value of the report."""
+        """Return a feature of the report from a row of featurelib.schema.READINESS."""
         counts = {name: row[name] or 0 for name in ("blockers", "unknowns")}
         return self._read(model.Readiness, row, **counts)
 
     def incompatible(self, row: Any) -> model.IncompatibleNode:
-        """Convert a row of featurelib.schema.INCOMPATIBLE_BROKER to a value of the report."""
+        """Return a node of the report from a row of featurelib.schema.INCOMPATIBLE_BROKER."""
         return self._read(model.IncompatibleNode, row)
 
     def _read(self, kind: type[Value], row: Any, **fields: object) -> Value:
-        """Return a row about a feature as a `kind`, with `fields` in place of equal columns: texts
-        are made safe, levels and ranges get their names."""
+        """Return a row as a value of type `kind`, with safe texts and named levels. `fields`
+        replace columns."""
         feature = row["feature"]
         columns = {k: clean(v) if isinstance(v, str) else v for k, v in row.items()}
         for name in LEVELS[kind]:
@@ -452,8 +452,8 @@ class _Reader:
 
 
 def _in_turn(steps: Sequence[model.ReportedStep]) -> tuple[model.ReportedStep, ...]:
-    """Return the steps in the order of sending, with new request numbers: ours that fit the present
-    levels, then another owner's, then ours that wait for the owner."""
+    """Return the steps in sending order with new request numbers: ours, the owner's, then ours that
+    wait."""
     turns = [(step.waits, step.managed_by is not None, step.request) for step in steps]
     numbers = {turn: number for number, turn in enumerate(sorted(set(turns)), start=1)}
     turned = [replace(step, request=numbers[turn]) for step, turn in zip(steps, turns, strict=True)]
@@ -465,7 +465,7 @@ def _shown(text: str | None, length: int = LENGTH) -> str | None:
 
 
 def _release_of(catalogue: Catalogue, readiness: Iterable[model.Readiness]) -> str | None:
-    """Return the release of the finalized metadata.version, such as `4.0`, or None."""
+    """Return the release of the finalized metadata.version, such as `4.0`; None if unknown."""
     level = next((row.finalized for row in readiness if row.feature == METADATA_VERSION), None)
     if level is None or level.number == 0:
         return None
@@ -505,7 +505,7 @@ def _finding_order(finding: model.ReportedFinding) -> tuple[object, ...]:
 
 
 def _count_fleet(clusters: Sequence[model.ReportedCluster]) -> model.FleetCounts:
-    """Return the numbers of verdicts, phases and findings in `clusters`."""
+    """Return the numbers of clusters by verdict and phase, and of findings."""
     ready = [ready.verdict for cluster in clusters for ready in cluster.readiness]
     unfit = {(cluster.key, node.node_id) for cluster in clusters for node in cluster.incompatible}
     too_old = sum(map(digest.is_too_old, clusters))
@@ -529,7 +529,7 @@ def _count_fleet(clusters: Sequence[model.ReportedCluster]) -> model.FleetCounts
 
 
 def _count_findings(findings: Sequence[model.ReportedFinding]) -> dict[str, Any]:
-    """Return the numbers of findings, and of muted findings."""
+    """Return the numbers of findings and of muted findings."""
     muted = [finding for finding in findings if finding.muted is not None]
     return {
         "findings": len(findings),

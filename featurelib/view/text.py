@@ -43,12 +43,12 @@ NAME, PHASE = 30, 23  # the widest columns for names and phases
 
 
 def render_text(report: model.Report, *, width: int = WIDEST, limit: int = LIMIT) -> str:
-    """Return the report as text of `width` columns; `limit` 0 shows every row."""
+    """Return the report as text. `limit`: rows per part, 0 = all."""
     return f"{report_page(report, width, limit)}\n"
 
 
 def report_page(report: model.Report, width: int | None = None, limit: int = LIMIT) -> Page:
-    """Return the report as a page of `width` columns; `limit` 0 shows every row."""
+    """Return the report as a page. `limit`: rows per part, 0 = all."""
     page = Page(width, parts=True)
     _head(report, page)
     _today(report, limit, page)
@@ -71,7 +71,7 @@ def report_page(report: model.Report, width: int | None = None, limit: int = LIM
 def _parts(
     report: model.Report, limit: int
 ) -> tuple[tuple[str, Sequence[Any], Callable[[Any, int, Page], None]], ...]:
-    """Return (heading, rows, function) for each part of the report below the counts."""
+    """Return (heading, rows, function that shows them) for each part of the report."""
     movable = [cluster for cluster in report.clusters if cluster.steps]
     muted = {c.key for c in report.clusters if not limit and any(f.muted for f in c.findings)}
     acts = [cluster for cluster in report.clusters if cluster.needs_person or cluster.key in muted]
@@ -106,7 +106,7 @@ def _head(report: model.Report, page: Page) -> None:
 
 
 def _today(report: model.Report, limit: int, page: Page) -> None:
-    """Show a row per task: verb, clusters, and the problem with its remedy."""
+    """Add a row per task to the page: verb, clusters, problem and remedy."""
     if not report.today:
         return
     named = {cluster.key: cluster.name for cluster in report.clusters}
@@ -131,7 +131,7 @@ def _today(report: model.Report, limit: int, page: Page) -> None:
 
 
 def _change(report: model.Report, limit: int, page: Page) -> None:
-    """Show a row per change of verdict since the previous run, with its clusters."""
+    """Add a row per change of verdict since the previous run to the page."""
     change = report.change
     if change is None:
         return
@@ -204,12 +204,12 @@ def _causes(causes: Sequence[model.Cause], limit: int, page: Page) -> None:
 
 
 def _lines(*texts: str) -> str:
-    """Return texts as lines of one table cell, without empty texts."""
+    """Return the non-empty texts as lines of one table cell."""
     return "\n".join(filter(None, texts))
 
 
 def _moves(clusters: Sequence[model.ReportedCluster], limit: int, page: Page) -> None:
-    """Show the planned upgrades of each cluster, READY clusters first."""
+    """Add the planned upgrades of each cluster to the page, READY clusters first."""
     rows = [["cluster", "steps", "from the finalized level to"]]
     ordered = sorted(clusters, key=lambda cluster: cluster.verdict is not Verdict.READY)
     for cluster in ordered[: limit or None]:
@@ -223,7 +223,7 @@ def _moves(clusters: Sequence[model.ReportedCluster], limit: int, page: Page) ->
 
 
 def _clusters(clusters: Sequence[model.ReportedCluster], limit: int, page: Page) -> None:
-    """Show a row per cluster; a narrow page leaves out columns."""
+    """Add a row per cluster to the page."""
     is_wide = page.width >= NARROW
     rows = [["verdict", "cluster", *(["nodes", "phase"] if is_wide else []), "in one line"]]
     for cluster in clusters[: limit or None]:
@@ -236,7 +236,7 @@ def _clusters(clusters: Sequence[model.ReportedCluster], limit: int, page: Page)
 
 
 def _verdict(cluster: model.ReportedCluster) -> str:
-    """Return the verdict of a cluster in colour; never green if it has a warning."""
+    """Return the verdict of a cluster in colour. It is not green if the cluster has a warning."""
     is_grave = cluster.severity is Severity.CRITICAL
     is_calm = cluster.verdict in digest.OPEN or not digest.warns(cluster)
     kind = cluster.verdict if is_calm else Severity.WARNING
@@ -244,13 +244,13 @@ def _verdict(cluster: model.ReportedCluster) -> str:
 
 
 def _names(cluster: model.ReportedCluster) -> list[str]:
-    """Return a cluster's name and, if different, its id."""
+    """Return a cluster's name, and its id if both differ."""
     ids = [_dim(cluster.id)] if cluster.id != cluster.name else []
     return [paint(cluster.name, "bold"), *ids]
 
 
 def _contacts(cluster: model.ReportedCluster) -> str:
-    """Return a cluster's contacts: `payments · #payments-oncall · managed by strimzi`."""
+    """Return the contacts of a cluster: `payments · #payments-oncall · managed by strimzi`."""
     managed = f"managed by {cluster.managed_by}" if cluster.managed_by else None
     return " · ".join(filter(None, (cluster.owner, cluster.contact, managed)))
 
@@ -275,7 +275,7 @@ def _details(clusters: Sequence[model.ReportedCluster], limit: int, page: Page) 
 
 
 def _entries(cluster: model.ReportedCluster, limit: int) -> Iterator[Entry]:
-    """Yield (label, lines) for the details of one cluster; missing values are empty lines."""
+    """Yield (label, lines) for the details of one cluster."""
     most = LINES if limit else 0
     people = (digest.owner_text(cluster), cluster.contact, *cluster.labels)
     yield "owner", [" · ".join(filter(None, people))]
@@ -298,7 +298,7 @@ def _entries(cluster: model.ReportedCluster, limit: int) -> Iterator[Entry]:
 
 
 def _finding_entries(findings: digest.Findings, limit: int, most: int) -> Iterator[Entry]:
-    """Yield (label, lines) for findings in groups, then for muted findings."""
+    """Yield (label, lines) for unmuted findings in groups, then for muted findings."""
     groups = digest.group_findings(digest.unmuted(findings))
     for group in groups[: limit or None]:
         yield from _group_entries(group, most)
@@ -311,7 +311,8 @@ def _finding_entries(findings: digest.Findings, limit: int, most: int) -> Iterat
 
 
 def _managed_text(cluster: model.ReportedCluster) -> str:
-    """Return the text about a cluster's manager and its features; "" if not managed."""
+    """Return a text about the manager of a cluster and the features it finalizes; "" without
+    manager."""
     if not cluster.managed_by:
         return ""
     our_part, owner_part = ({step.feature for step in steps} for steps in digest.parts(cluster))
@@ -323,8 +324,8 @@ def _managed_text(cluster: model.ReportedCluster) -> str:
 
 
 def _plan_entries(cluster: model.ReportedCluster, most: int) -> Iterator[Entry]:
-    """Yield (label, lines) for the steps of a plan and its effects; without a plan for the possible
-    downgrades, if everything is shown."""
+    """Yield (label, lines) for the steps of a plan and their effects, or for the possible
+    downgrades without plan."""
     if not cluster.steps:
         yield "rollback", [] if most else digest.ahead_lines(cluster)
         return
@@ -340,7 +341,7 @@ def _plan_entries(cluster: model.ReportedCluster, most: int) -> Iterator[Entry]:
 
 
 def _group_entries(group: digest.FindingGroup, most: int, note: str = "") -> Iterator[Entry]:
-    """Yield (label, lines) for a group of findings: messages, remedy, evidence."""
+    """Yield (label, lines) for a group of findings: messages, remedy, source."""
     first = group.first
     messages = [f"{message}{note}" for message in group.messages]
     label = paint(group.severity.value, "dim" if note else STYLES[group.severity])
@@ -355,7 +356,8 @@ def _group_entries(group: digest.FindingGroup, most: int, note: str = "") -> Ite
 
 
 def _profile_lines(cluster: model.ReportedCluster) -> list[str]:
-    """Return a line for each group of equal ranges: `brokers 1-3: metadata.version 7-27, …`."""
+    """Return a line per group of nodes with equal ranges: `brokers 1-3: metadata.version 7-27,
+    …`."""
     lines = []
     for group in cluster.profiles or ():
         ranges = [f"{of.feature} {of.min_version}-{of.max_version}" for of in group.ranges or ()]
@@ -365,8 +367,7 @@ def _profile_lines(cluster: model.ReportedCluster) -> list[str]:
 
 
 def _level_lines(cluster: model.ReportedCluster, *, every: bool) -> list[str]:
-    """Return lines for features with a blocked or unknown level, or with `every` for all features;
-    other levels are in the plan."""
+    """Return a line per feature with a blocked or unknown level. `every`: per feature."""
     if every:
         return [", ".join(filter(None, _facts_of(ready))) for ready in cluster.readiness]
     if {ready.verdict for ready in cluster.readiness} == {Verdict.UNKNOWN}:
@@ -400,7 +401,7 @@ def _readiness_text(ready: model.Readiness) -> str:
 
 
 def _evidence(finding: model.ReportedFinding) -> str:
-    """Return the code of a finding, and where and when it was seen, as text."""
+    """Return the code of a finding, and the place and time of its source, as text."""
     line = f"line {finding.line_id}" if finding.line_id else ""
     read_at = time_text(finding.observed_at)
     texts = [
@@ -413,14 +414,14 @@ def _evidence(finding: model.ReportedFinding) -> str:
 
 
 def _cut(texts: Sequence[str], most: int) -> list[str]:
-    """Return the first `most` texts and the number of other texts; `most` 0 means all."""
+    """Return the first `most` texts, and the number of the others. `most`: 0 = all."""
     lines = list(texts if len(texts) == most + 1 else texts[: most or None])
     hidden = len(texts) - len(lines)
     return [*lines, f"… and {hidden:,} more"] if hidden else lines
 
 
 def _mutes(mutes: Sequence[model.ReportedMute], limit: int, page: Page) -> None:
-    """Show the state of each mute of conf/audit.toml."""
+    """Add the state of each mute in conf/audit.toml to the page."""
     lines = [(digest.mute_text(mute), mute.expired) for mute in mutes[: limit or None]]
     rows = [[paint(state, "yellow") if over else state, text] for (state, text), over in lines]
     page.table(rows, head=False)

@@ -41,7 +41,7 @@ NO_DATA = "no_data", "unreached"  # tags
 
 
 def plan_day(clusters: Clusters, run: ReportedRun, change: Change | None) -> tuple[Task, ...]:
-    """Return the tasks for these clusters, most urgent first."""
+    """Return the tasks for clusters, most urgent first."""
     late_rows = _late(clusters, run)
     late_keys = {cluster.key for *_, cluster in late_rows}
     rows = _rows(clusters, late_keys)
@@ -60,13 +60,13 @@ def plan_day(clusters: Clusters, run: ReportedRun, change: Change | None) -> tup
 
 
 def _unnamed(clusters: Clusters, keys_named: set[str]) -> Groups:
-    """Yield a task for clusters that need action and that no other task names."""
+    """Yield a task for the clusters that need action and that no other task names."""
     if unnamed := [c for c in clusters if c.needs_person and c.key not in keys_named]:
         yield LAST, _task(LAST, unnamed, "No finding explains the UNKNOWN verdict.", "")
 
 
 def _rows(clusters: Clusters, late_keys: set[str]) -> dict[tuple[Todo, str], Pairs]:
-    """Return (rank and verb, code) → the findings to act on."""
+    """Return (rank and verb, code) → findings to act on."""
     rows = defaultdict[tuple[Todo, str], Pairs](list)
     for cluster in clusters:
         for finding in digest.without_old_data(_to_do(cluster), cluster.key in late_keys):
@@ -75,16 +75,15 @@ def _rows(clusters: Clusters, late_keys: set[str]) -> dict[tuple[Todo, str], Pai
 
 
 def todo_for(finding: ReportedFinding) -> Todo:
-    """Return verb and rank of a finding's task: those of its row, if its severity is usual."""
+    """Return verb and rank of the task for a finding."""
     row = row_of(finding.code)
     is_usual = row is not None and row.severity is finding.severity
     return (row.todo if row and is_usual else None) or USUAL[finding.severity]
 
 
 def _to_do(cluster: ReportedCluster) -> list[ReportedFinding]:
-    """Return the findings to act on. Omit findings that follow from others: the range of a stale
-    node, others of a node with a critical finding, unreachable nodes and unread voters of a quorum
-    without a majority, and repeated findings about old data."""
+    """Return the findings to act on, without findings that follow from others, such as the range of
+    a stale node."""
     serious = [f for f in digest.unmuted(cluster.findings) if f.severity is not Severity.INFO]
     follow, critical = _consequences(serious), Severity.CRITICAL
     roots = [f for f in serious if f.severity is critical or f not in follow]
@@ -93,7 +92,7 @@ def _to_do(cluster: ReportedCluster) -> list[ReportedFinding]:
 
 
 def _consequences(findings: Sequence[ReportedFinding]) -> list[ReportedFinding]:
-    """Return the findings that follow from another finding of the same cluster."""
+    """Return the findings that follow from another finding of the cluster."""
     dead = {f.node for f in _with_tags(findings, "stale")}
     critical = {finding.node for finding in findings if finding.severity is Severity.CRITICAL}
     old, silent = _with_tags(findings, "too_old"), _with_tags(findings, "silent")
@@ -109,7 +108,7 @@ def _with_tags(findings: Sequence[ReportedFinding], *tags: str) -> list[Reported
 
 
 def _task(kind: Todo, clusters: Clusters, text: str, how: str, *extra: str) -> Task:
-    """Return a task for these clusters; `extra`: its command and its code, "" if none."""
+    """Return a task for clusters. `extra`: its command and code."""
     command, code = (*extra, "", "")[:2]
     return Task(
         verb=kind.verb,
@@ -123,7 +122,7 @@ def _task(kind: Todo, clusters: Clusters, text: str, how: str, *extra: str) -> T
 
 
 def _fix(kind: Todo, code: str, rows: Pairs) -> Task:
-    """Return the task for one finding code: the problem, and the remedy for the first cluster."""
+    """Return the task for one finding code, with the remedy for the first cluster."""
     clusters = list({cluster.key: cluster for cluster, _ in rows}.values())
     group, *later = digest.group_findings([f for cluster, f in rows if cluster is clusters[0]])
     title, how = digest.titles_of(code)[0], group.first.action
@@ -144,7 +143,7 @@ def _fix(kind: Todo, code: str, rows: Pairs) -> Task:
 
 
 def _ask(went: Mapping[str, Clusters], change: Change | None) -> Groups:
-    """Yield the task to ask why levels or software of clusters were downgraded."""
+    """Yield the task to ask why levels or software were downgraded."""
     went = {kind: rows for kind, rows in went.items() if kind != METADATA_FELL}
     changed = list({c.key: c for rows in went.values() for c in rows}.values())
     if changed:
@@ -162,8 +161,8 @@ def _ask(went: Mapping[str, Clusters], change: Change | None) -> Groups:
 
 
 def _late(clusters: Clusters, run: ReportedRun) -> list[tuple[int, datetime, ReportedCluster]]:
-    """Return (days, newest line, cluster) of clusters without data in this run and without a
-    finding that says so; the cluster whose data ended last comes first."""
+    """Return (days, newest line, cluster) of clusters without data in this run that no finding
+    reports; oldest data first."""
     rows = []
     for cluster in clusters:
         at = digest.late_since(cluster.newest_line, cluster.findings, run.newest_line)
@@ -173,7 +172,7 @@ def _late(clusters: Clusters, run: ReportedRun) -> list[tuple[int, datetime, Rep
 
 
 def _without_new_data(rows: Sequence[tuple[int, datetime, ReportedCluster]]) -> Groups:
-    """Yield the task about late clusters."""
+    """Yield the task about clusters without new data."""
     if rows:
         since = [f"since {time_text(at)} ({count(n, 'day')})" for n, at, _ in rows]
         items = [c for *_, c in rows]
@@ -185,8 +184,7 @@ def _without_new_data(rows: Sequence[tuple[int, datetime, ReportedCluster]]) -> 
 
 
 def _waiting(clusters: Clusters) -> Groups:
-    """Yield the tasks for plans that wait for our approval, and for plans of managed clusters'
-    owners. Clusters that are READY as a whole come first; those with warnings last."""
+    """Yield the tasks about plans that wait for an approval or for the clusters' managers."""
     plans = sorted(clusters, key=lambda c: (words.warns_besides(c), c.verdict is not Verdict.READY))
     own = [cluster for cluster in plans if digest.parts(cluster)[0]]
     owner_plans = [cluster for cluster in plans if digest.parts(cluster)[1]]

@@ -42,7 +42,7 @@ class PreviousRuns(NamedTuple):
 
 
 def read_nights(rows: Iterable[Night], run: int, catalogue: Catalogue) -> tuple[model.PastRun, ...]:
-    """Return the runs up to the number `run`, oldest first."""
+    """Return the runs up to `run`, oldest first."""
     ordered = sorted((row for row in rows if row["run"] <= run), key=lambda row: int(row["run"]))
     return tuple(_night(row, catalogue) for row in ordered)
 
@@ -78,7 +78,7 @@ def compare(
     names: Mapping[str, str],
     catalogue: Catalogue,
 ) -> model.Change | None:
-    """Return the changes between the last two of `nights`; None without an earlier run."""
+    """Return the changes between the last two of `nights`; None without earlier run."""
     before = past.verdicts
     if before is None or len(nights) < 2:
         return None
@@ -98,7 +98,7 @@ def _changed_verdicts(
     before: Mapping[str, tuple[str, bool]],
     names: Mapping[str, str],
 ) -> Iterator[model.ChangedVerdict]:
-    """Yield clusters with a changed verdict, or that became critical, are new or gone."""
+    """Yield the clusters whose verdict changed, that became critical, or that are new or gone."""
     for now in clusters:
         unchanged = {(now.verdict, now.severity is CRITICAL), (now.verdict, True)}
         old = before.get(now.key)
@@ -115,7 +115,7 @@ def _changed_verdicts(
 def _newly_silent(
     clusters: Sequence[model.ReportedCluster], silent: Container[Node]
 ) -> Iterator[model.ChangedNodes]:
-    """Yield the nodes that do not respond now and responded in the previous run, by cluster."""
+    """Yield, per cluster, the nodes that stopped responding since the previous run."""
     for cluster in clusters:
         down = (f for f in unmuted(cluster.findings) if f.code in tagged("down"))
         new = [f for f in down if (cluster.key, f.role, f.node_id) not in silent]
@@ -129,7 +129,8 @@ def _changed_levels(
     now_at: datetime,
     catalogue: Catalogue,
 ) -> dict[str, Any]:
-    """Return the changed levels, lowered ceilings, and levels whose last change was a downgrade."""
+    """Return the changed levels, the lowered maximum levels, and the levels whose last change was a
+    downgrade."""
     cleaned = [{**row, "feature": words.clean(row["feature"])} for row in past.levels]
     before, tops = (
         history.known_levels(cleaned, column) for column in ("finalized_level", "ceiling")
@@ -155,7 +156,7 @@ def _number(level: model.Level | None) -> int | None:
 def _changed_level(
     cluster: model.ReportedCluster, move: history.LevelMove, at: datetime, catalogue: Catalogue
 ) -> model.ChangedLevel:
-    """Return the change of a cluster's level, with the nodes that do not support the new level."""
+    """Return the change of a level, with the nodes that do not support the new level."""
     feature, *ends = move
     name = words.clean(feature)
     before, after = (model.Level(number=n, text=words.level_text(catalogue, name, n)) for n in ends)
@@ -172,7 +173,7 @@ def _changed_level(
 
 
 def changed(change: model.Change, verdict: Verdict) -> int:
-    """Return the increase of the number of clusters with this verdict since the previous run."""
+    """Return by how many clusters with this verdict increased since the previous run."""
     moved = change.verdicts
     return sum(c.after is verdict for c in moved) - sum(c.before is verdict for c in moved)
 
@@ -180,7 +181,7 @@ def changed(change: model.Change, verdict: Verdict) -> int:
 def setbacks(
     clusters: Sequence[model.ReportedCluster], change: model.Change | None
 ) -> dict[str, list[model.ReportedCluster]]:
-    """Return setback → its clusters, worst first; ask for the reason of each first."""
+    """Return setback → its clusters, worst first."""
     moved = (*change.levels, *change.lowered) if change else ()
     codes = tagged("epoch_fell")
     by_cluster = {
@@ -210,7 +211,8 @@ def say_setbacks(
 
 
 def ask_first(report: model.Report) -> Iterator[tuple[str, str]]:
-    """Yield (cluster key, problem): critical findings and unexplained downgrades."""
+    """Yield (cluster key, problem) to clarify before an upgrade: critical findings, unexplained
+    downgrades."""
     moves = defaultdict[str, list[tuple[str, str, str, datetime]]](list)
     for level in report.change.lowered if report.change else ():
         moves[level.key].append((level.feature, level.before.text, level.after.text, level.seen))
@@ -224,8 +226,7 @@ def ask_first(report: model.Report) -> Iterator[tuple[str, str]]:
 
 
 def gather_moves(change: model.Change) -> list[tuple[str, list[model.ChangedVerdict]]]:
-    """Return (change of verdict `BLOCKED → READY`, its clusters), worst first. A cluster that one
-    run did not judge is new or gone; critical clusters and setbacks are marked."""
+    """Return (change of verdict `BLOCKED → READY`, its clusters), worst change first."""
     moves: defaultdict[str, list[model.ChangedVerdict]] = defaultdict(list)
     order, ceiling_keys = [*Verdict, None], {ceiling.key for ceiling in change.ceilings}
 
@@ -245,8 +246,8 @@ def gather_moves(change: model.Change) -> list[tuple[str, list[model.ChangedVerd
 def gather_levels(
     change: model.Change,
 ) -> list[tuple[str, list[model.ChangedLevel | model.ChangedNodes]]]:
-    """Return (change of a level `kraft.version 0 (not finalized) → 1`, its clusters), with the
-    nodes that do not support it. Setbacks, and nodes that stopped responding, come first."""
+    """Return (change of a level `kraft.version 0 (not finalized) → 1`, its clusters). Setbacks and
+    nodes that stopped responding come first."""
 
     def order(moved: model.ChangedLevel) -> tuple[bool, tuple[bool, str]]:
         return moved.before.number < moved.after.number, words.metadata_first(moved.feature)
@@ -279,7 +280,7 @@ def other_changes(report: model.Report) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """A number in each run, with texts for the first and the last run that have it."""
+    """A number in each run. `first`, `last`: its texts in the first and last run."""
 
     name: str
     values: tuple[int | None, ...]
@@ -289,14 +290,14 @@ class Series:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trend:
-    """The numbers of one kind in all runs, such as clusters by verdict."""
+    """The numbers of one kind in all runs, for example clusters by verdict."""
 
     title: str
     series: tuple[Series, ...]
 
 
 def trends(report: model.Report) -> tuple[Trend, ...]:
-    """Return the trends of the fleet over its runs; () before the second run."""
+    """Return the trends of the fleet; () before the second run."""
     if len(nights := report.runs) < 2:
         return ()
     releases = [{r.release: r.clusters for r in night.releases} for night in nights]
@@ -321,7 +322,7 @@ def _verdicts(nights: Sequence[model.PastRun]) -> list[Series]:
 
 
 def _oldest(nights: Sequence[model.PastRun]) -> Series:
-    """Return the oldest finalized metadata.version in the fleet, by run."""
+    """Return the oldest finalized metadata.version of the fleet in each run."""
     texts = [{at.level.number: at.level.text for at in night.metadata_versions} for night in nights]
     names = {number: text for of in texts for number, text in of.items()}
     return _series("of any cluster", [min(of, default=None) for of in texts], names.__getitem__)
@@ -334,7 +335,7 @@ def _age(hours: int) -> str:
 def _named(
     nights: Sequence[model.PastRun], rows: Sequence[Mapping[str, int]], order: Callable[[str], Any]
 ) -> list[Series]:
-    """Return a series of counts for each name, newest first, then for clusters without."""
+    """Return a series of counts per name, newest name first, then for clusters without name."""
     names = sorted({name for row in rows for name in row}, key=order, reverse=True)
     every = [sum(night.clusters_by_verdict.values()) for night in nights]
     unknown = [of - sum(row.values()) if row else None for of, row in zip(every, rows, strict=True)]
@@ -353,7 +354,7 @@ def _series(
 
 
 def line(values: Sequence[int | None]) -> list[str]:
-    """Return the points of a series as SVG polylines, a new one after each gap."""
+    """Return the points of a series as SVG polylines. A gap begins a new polyline."""
     top = max((value for value in values if value is not None), default=0) or 1
     wide = (WIDTH - 4) / max(len(values) - 1, 1)
     lines, points = list[str](), list[str]()
@@ -367,5 +368,5 @@ def line(values: Sequence[int | None]) -> list[str]:
 
 
 def span_text(first: datetime, last: datetime) -> str:
-    """Return two times as a span of days: `2026-11-08 to 2026-11-21`."""
+    """Return two times as a range of days: `2026-11-08 to 2026-11-21`."""
     return f"{first.astimezone(UTC):%Y-%m-%d} to {last.astimezone(UTC):%Y-%m-%d}"

@@ -50,7 +50,7 @@ SNAPSHOT_FIRST = (
 
 
 def update_text(update: Move, catalogue: Catalogue) -> str:
-    """Return an update as `metadata.version 21 (3.9-IV0) → 25 (4.0-IV3): upgrade`."""
+    """Return an update as text: `metadata.version 21 (3.9-IV0) → 25 (4.0-IV3): upgrade`."""
     low = level_text(catalogue, update.feature, update.from_level)
     high = level_text(catalogue, update.feature, update.to_level)
     kind = _KINDS[update.upgrade_type]
@@ -62,7 +62,7 @@ def update_text(update: Move, catalogue: Catalogue) -> str:
 
 
 def no_return_text(feature: str, before: int, point: int, catalogue: Catalogue) -> str:
-    """Return the sentence about the first level that cannot be downgraded to `before`."""
+    """Return a sentence about the first level that cannot be downgraded to `before`."""
     start = level_text(catalogue, feature, point)
     now = level_text(catalogue, feature, before)
     return (
@@ -72,8 +72,7 @@ def no_return_text(feature: str, before: int, point: int, catalogue: Catalogue) 
 
 
 def danger_lines(change: ChangeOutlook, catalogue: Catalogue) -> list[str]:
-    """Return lines about irreversible effects and side effects of an update; commands have lines of
-    their own, after blanks."""
+    """Return lines about the irreversible effects and side effects of an update."""
     update, lines = change.update, []
     for effect in change.side_effects:
         lines.append(f"ALSO CHANGES {clean(say_effect(effect), 1000)}")
@@ -90,13 +89,13 @@ def danger_lines(change: ChangeOutlook, catalogue: Catalogue) -> list[str]:
 
 
 def show_change(change: ChangeOutlook, catalogue: Catalogue, page: Page) -> None:
-    """Show an update, and below it what cannot be downgraded."""
+    """Add an update and its irreversible effects to the page."""
     page.text(update_text(change.update, catalogue), 2, 6)
     show_danger(change, catalogue, page)
 
 
 def show_danger(change: ChangeOutlook, catalogue: Catalogue, page: Page) -> None:
-    """Show the irreversible effects and side effects of an update."""
+    """Add the irreversible effects and side effects of an update to the page."""
     for line in danger_lines(change, catalogue):
         if line.startswith(" "):
             page.line(f"    {line}")
@@ -110,19 +109,20 @@ def judge_text(judge: str) -> str:
 
 
 def judges_text(dialects: Sequence[str]) -> str:
-    """Return the text that names the policy and the controllers of these dialects."""
+    """Return a text that names the policy and the controllers of these dialects."""
     titles = "; ".join(load(name).title for name in dialects if name in GENERATIONS)
     return f"the policy{'; and the rules of these controllers: ' + titles if titles else ''}"
 
 
 def answer_text(judge: str, message: str, *, is_answer: bool) -> str:
-    """Return a controller's message as text; `is_answer`: it would return this reason first."""
+    """Return a controller's message as text. `is_answer`: it would be the response; otherwise a
+    further reason."""
     verb_text = "would respond" if is_answer else "would also refuse this after the other fixes"
     return f'{judge_text(judge)} {verb_text}: "{clean(message, 1000)}"'
 
 
 def show_muted(mutes: Iterable[SetAside | None], page: Page, head: str = MUTED) -> None:
-    """Show a heading and the muted findings by code and reason; nothing if none is muted."""
+    """Add the muted findings, by code and reason, below a heading to the page."""
     muted = dict.fromkeys(mute for mute in mutes if mute is not None)
     if muted:
         page.line()
@@ -132,15 +132,15 @@ def show_muted(mutes: Iterable[SetAside | None], page: Page, head: str = MUTED) 
 
 
 def newest_text(findings: Iterable[model.ReportedFinding], catalogue: Catalogue) -> str:
-    """Return a note if a cluster's software is newer than the catalogue; "" if it is not."""
+    """Return a note that a cluster's software is newer than the catalogue; "" if it is not."""
     newer = tagged("newer")
     is_newer = any(f.code in newer and f.feature == METADATA_VERSION for f in findings)
     return newer_than(catalogue) if is_newer else ""
 
 
 def idle_text(off: Sequence[int], silent: Sequence[int]) -> str:
-    """Return a text about nodes that an assumed change leaves unchanged, because they do not run or
-    did not respond; "" if none."""
+    """Return a text about nodes that an assumed change does not change: stopped nodes, and nodes
+    without response. "" if there are none."""
     parts = []
     for ids, verb, plural in ((off, "does not run", "do not run"), (silent, "did not respond", "")):
         if ids:
@@ -155,7 +155,7 @@ FEATURES = 2  # Maximum number of features of a plan that a line names
 
 
 def by_managers(managers: Iterable[str]) -> str:
-    """Return the sentence that names the owners, with advice if they have no command."""
+    """Return a sentence that names the owners, with advice for owners without command."""
     names = list(dict.fromkeys(managers))
     subject = some(names, 2) if names[2:] else " and ".join(names)
     subject += " finalize" if names[1:] else " finalizes"
@@ -164,14 +164,15 @@ def by_managers(managers: Iterable[str]) -> str:
 
 
 def after_ours(managed: Sequence[model.ReportedCluster]) -> str:
-    """Return the sentence that featurelib's plan, made for the present levels, comes first."""
+    """Return a sentence that featurelib's plan comes before the owner's changes."""
     with_ours = [cluster for cluster in managed if digest.parts(cluster)[0]]
     names = "" if len(with_ours) == len(managed) else f" of {some([c.name for c in with_ours], 2)}"
     return f"Apply our plan{names} first. " if with_ours else ""
 
 
 def one_way(levels_by_cluster: Mapping[str, Sequence[str]]) -> str:
-    """Return the sentence about points of no return: cluster name → levels; "" if none."""
+    """Return a sentence about points of no return, from cluster name → levels; "" without
+    levels."""
     features = [name for name, levels in levels_by_cluster.items() if levels]
     if len(features) != 1:
         return f"Some levels of {some(features, 2)} cannot be taken back. " if features else ""
@@ -185,8 +186,8 @@ def warns_besides(cluster: model.ReportedCluster) -> bool:
 
 
 def plans_text(clusters: Sequence[model.ReportedCluster], *, owners: bool) -> str:
-    """Return the steps of the only cluster's plan, or the number of plans. `owners`: the steps of
-    the clusters' managers instead of ours."""
+    """Return the steps of a single plan as text, or the number of plans. `owners`: use the
+    managers' steps."""
     if clusters[1:]:
         return f"{count(len(clusters), 'plan')} are ready."
     steps = digest.parts(clusters[0])[owners]
@@ -196,7 +197,7 @@ def plans_text(clusters: Sequence[model.ReportedCluster], *, owners: bool) -> st
 
 
 def before_text(clusters: Sequence[model.ReportedCluster], *, owners: bool) -> str:
-    """Return the warnings and points of no return to read before approving these plans."""
+    """Return the warnings and points of no return to read before these plans are approved."""
     warned = [cluster.name for cluster in clusters if warns_besides(cluster)]
     text = f"Read the findings of {some(warned, 2)} first. " if warned else ""
     steps = {c.name: digest.no_returns(c, digest.parts(c)[owners]) for c in clusters}
@@ -228,7 +229,7 @@ def lead(report: model.Report) -> str:
 
 
 def part_text(report: model.Report) -> str:
-    """Return how a report's clusters were selected, and their number; "" means the whole fleet."""
+    """Return the choice of clusters in a report, and their number; "" = the whole fleet."""
     if report.part is None:
         return ""
     total = count(report.part.of, "cluster")
@@ -236,7 +237,7 @@ def part_text(report: model.Report) -> str:
 
 
 def lead_note(report: model.Report) -> str:
-    """Return the note about `need action` above a report; "" if there is no such count."""
+    """Return the note that explains `need action` in a report; "" if no cluster needs action."""
     fleet = report.fleet
     if not fleet.clusters or is_all_old(fleet) or fleet.need_person == fleet.can_move == 0:
         return ""
@@ -249,7 +250,7 @@ def is_all_old(fleet: model.FleetCounts) -> bool:
 
 
 def _all_old(report: model.Report) -> str:
-    """Return the sentences about a fleet of old data: share, newest line, remedy."""
+    """Return sentences about a fleet whose data is too old: share, newest line, remedy."""
     fleet, run = report.fleet, report.run
     clusters = count(fleet.clusters, "cluster")
     part, ending = f"all {clusters}", ""
@@ -275,12 +276,13 @@ def is_newest_old(run: model.ReportedRun) -> bool:
 
 
 def left_out_line(line: model.QuarantinedLine) -> str:
-    """Return a quarantined line as `payments: FILE:7: not valid JSON`."""
+    """Return a quarantined line as text: `payments: FILE:7: not valid JSON`."""
     return ": ".join(filter(None, (line.cluster, line.line, line.reason)))
 
 
 def left_out_text(run: model.ReportedRun) -> str:
-    """Return `9 landing lines of all runs left out, none of this run`, as far as known."""
+    """Return a text about quarantined lines: `9 landing lines of all runs left out, none of this
+    run`."""
     lines = run.quarantine.lines if run.quarantine else 0
     quarantined = f"{run.ingest.quarantined:,}" if run.ingest and run.ingest.quarantined else "none"
     newest = f", {quarantined} of this run" if run.ingest else ""
@@ -288,7 +290,7 @@ def left_out_text(run: model.ReportedRun) -> str:
 
 
 def next_step(report: model.Report) -> tuple[str, str]:
-    """Return the most urgent task as a sentence, and its command, "" if none."""
+    """Return (most urgent task as sentence, its command or "")."""
     if not report.today:
         return "Nothing to do until the next run." if report.clusters else "Collect a cluster.", ""
     task = report.today[0]

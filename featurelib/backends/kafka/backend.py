@@ -91,7 +91,7 @@ def open_kafka(entry: Entry, *, timeout: float) -> Backend:
 
 
 class KafkaBackend:
-    """The connection to a real cluster. `cluster_id`: used if no node returns an id."""
+    """The connection to a real cluster. `cluster_id`: the id if no node returns one."""
 
     def __init__(self, reach: Reach, cluster_id: str = "") -> None:
         self._reach, self._cluster_id = reach, cluster_id
@@ -103,7 +103,8 @@ class KafkaBackend:
         return self._reach.where
 
     def describe(self, say: Say) -> tuple[bytes, ...]:
-        """Return the landing lines of all listeners. Raises UnreachableError, ProtocolError."""
+        """Return the landing lines of all listeners of the cluster. Raises UnreachableError,
+        ProtocolError."""
         search = _discover(self._reach.after(self._map), say)
         self._map = search.known
         cluster_id = search.known.cluster_id or self._cluster_id
@@ -119,13 +120,14 @@ class KafkaBackend:
         return tuple(lines)
 
     def abilities(self) -> Abilities:
-        """Return the guarantees by mode; may query the cluster. Raises UnreachableError."""
+        """Return the guarantees of the cluster's mode. May query the cluster. Raises
+        UnreachableError."""
         node_map = self._known_map()
         validates = node_map.mode == "kraft" and not node_map.is_migrating
         return Abilities(mode=node_map.mode, validate_only=validates)
 
     def recipient(self) -> Recipient:
-        """Connect to the first possible recipient, and keep the connection for `update`."""
+        """Connect to the first possible receiver of an update, and keep this connection."""
         node_map = self._known_map()
         client, role, node = self._connect(node_map)
         self.close()
@@ -140,14 +142,15 @@ class KafkaBackend:
         )
 
     def passed(self, sent: Recipient | None, features: Collection[str]) -> Passed | NotPassed:
-        """Return the proof that nodes have handled the request: see passing.py."""
+        """Return a proof that the nodes have handled an earlier request, or the missing proof
+        (passing.py)."""
         try:
             return passed(self._reach, self._find_again(), sent, features)
         except FeatureLibError as error:
             return NotPassed(why=str(error).rstrip("."))
 
     def update(self, step: Step, *, validate_only: bool = False, last_check: Check = None) -> Reply:
-        """Send a request, and return the active controller's response. An error about a missing
+        """Send a request; return the active controller's response. The error of a missing
         permission names permission and principal."""
         if validate_only:
             return self._validate(step)
@@ -159,13 +162,14 @@ class KafkaBackend:
             return _reply_of(client, step, validate_only=False)
 
     def close(self) -> None:
-        """Close the connection kept for an update."""
+        """Close the connection that is kept for an update."""
         held, self._held = self._held, None
         if held is not None:
             held.close()
 
     def _validate(self, step: Step) -> Reply:
-        """Send a request to validate, again if the controller changed, and return the reply."""
+        """Send a request that only validates; return the response. Repeats the request if the
+        controller changed."""
         if not self.abilities().validate_only:
             raise RefusedError(
                 f"{self.where}: expected a controller that validates without writing, found "
@@ -180,7 +184,8 @@ class KafkaBackend:
         return answered
 
     def _connect(self, node_map: Map) -> tuple[Client, Role, int]:
-        """Connect to the first recipient that accepts; return connection, role and id."""
+        """Connect to the first possible receiver that accepts a connection. Return (connection,
+        role, node id)."""
         failures = []
         for role, node, address in candidates(node_map):
             try:
@@ -199,7 +204,7 @@ class KafkaBackend:
         return self._map
 
     def _find_again(self) -> Map:
-        """Return the map with the present leader; ask one broker and the controllers."""
+        """Return a node map with the present leader, by one broker and the controllers."""
         old_map = self._known_map()
         new_map = replace(
             deepcopy(old_map), leader=(NOBODY, NOBODY), active=NOBODY, voters=set(), nameless=[]
@@ -242,7 +247,7 @@ def _reply_of(client: Client, step: Step, *, validate_only: bool) -> Reply:
 
 
 def _discover(reach: Reach, say: Say) -> Search:
-    """Query every listener that can be found. Raises UnreachableError if no node responds."""
+    """Query every listener of the cluster. Raises UnreachableError if no node responds."""
     search = Search(reach, Map(), say, asks=True).run()
     nodes = search.answers
     silent_nodes = [f"{n.target.title}: {n.error}" for n in nodes if n.error is not None]
@@ -263,8 +268,8 @@ def _discover(reach: Reach, say: Say) -> Search:
 
 
 def _unreached(reach: Reach, reasons: Iterable[str], landed: Sequence[bytes]) -> UnreachableError:
-    """Return the error that no node responded, with each reason once, after its nodes. `landed`:
-    the `lines` of the error. A single reason with advice becomes the whole message."""
+    """Return the error that no node responded, with each reason once. `landed`: the landing lines
+    that the error carries."""
     all_reasons = " · ".join(reason.rstrip(".") for reason in dict.fromkeys(reasons))
     parts = share_reasons(all_reasons).split(" · ")
     if len(parts) > SHOWN:
@@ -284,7 +289,7 @@ def _unreached(reach: Reach, reasons: Iterable[str], landed: Sequence[bytes]) ->
 
 
 def _refusals(answers: Iterable[NodeAnswers]) -> Iterator[str]:
-    """Yield texts about requests that nodes refused: one per reason, with its nodes."""
+    """Yield one text per reason of refused requests, with the nodes that refused."""
     reasons: dict[str, list[str]] = {}
     for node in answers:
         for silence in node.silent:
@@ -295,7 +300,7 @@ def _refusals(answers: Iterable[NodeAnswers]) -> Iterator[str]:
 
 
 def voters_not_asked(node_map: Map) -> Iterator[str]:
-    """Yield texts about voters without address, and addresses without node id."""
+    """Yield texts about voters without known address, and addresses without known node."""
     if lost := sorted(node_map.voters - set(node_map.controllers)):
         yield (
             f"voters {some([*map(str, lost)], SHOWN)}: not asked, because no address is known. Add "
@@ -305,7 +310,7 @@ def voters_not_asked(node_map: Map) -> Iterator[str]:
 
 
 def _nameless(node_map: Map) -> Iterator[str]:
-    """Yield texts about controllers that responded without showing their node id."""
+    """Yield a text for each controller that responded and did not show its node id."""
     for address in node_map.nameless[:SHOWN]:
         yield (
             f"{address}: expected a controller that says its node id, found one that does not "
@@ -314,7 +319,7 @@ def _nameless(node_map: Map) -> Iterator[str]:
 
 
 def lines_of(node: NodeAnswers, cluster_id: str) -> Iterator[bytes]:
-    """Yield all landing lines about one node in one role."""
+    """Yield the landing lines about one node in one role."""
     target, labels = node.target, {"role": node.target.role.text, "endpoint": node.address}
     ranges = {"node_id": target.node_id, **labels, "asked_version": ASKED_API_VERSIONS}
 
@@ -352,5 +357,5 @@ def lines_of(node: NodeAnswers, cluster_id: str) -> Iterator[bytes]:
 
 
 def _line(kind: str, cluster_id: str, at: datetime, **keys: object) -> bytes:
-    """Return a landing line, without line end; `at`: its time."""
+    """Return a landing line without line end. `at`: the time in the line."""
     return write_line(kind, cluster_id, round(at.timestamp() * 1_000_000), keys)

@@ -52,8 +52,8 @@ LEAST_SECONDS = 60.0  # … and at least this many seconds
 
 
 class Allowance:
-    """The remaining time and bytes for querying a cluster; its threads share them. `timeout`:
-    seconds per node."""
+    """The remaining time and bytes for a cluster, shared by threads. `timeout`: seconds per
+    node."""
 
     def __init__(self, timeout: float) -> None:
         self._seconds = max(LEAST_SECONDS, TIME_LIMITS * timeout)
@@ -62,18 +62,18 @@ class Allowance:
         self._lock = Lock()
 
     def take(self, count: int) -> None:
-        """Subtract `count` received bytes from the limit."""
+        """Subtract `count` received bytes from the remaining bytes."""
         with self._lock:
             self._left -= count
 
     def expect_more(self, address: str) -> None:
-        """Raise UnreachableError if no time or bytes remain for querying `address`."""
+        """Raise UnreachableError if no time or no bytes remain for querying `address`."""
         if reason := self.spent:
             raise UnreachableError(f"{address}: not asked, {reason}")
 
     @property
     def spent(self) -> str:
-        """The reason why no further node is queried; "" = time and bytes remain."""
+        """The reason why no further node is queried; "" while time and bytes remain."""
         if self._left < 0:
             return f"the nodes of this cluster answered with more than {_megabytes(MOST_BYTES)}"
         if time.monotonic() > self._over_at:
@@ -82,7 +82,7 @@ class Allowance:
 
 
 def too_long(most: int) -> str:
-    """Return the reason why a response of more than `most` bytes was not read."""
+    """Return the reason why a response longer than `most` bytes was not read."""
     return f"its answer is longer than {_megabytes(most)}, and was not read"
 
 
@@ -100,8 +100,7 @@ _CLOSED = "socket disconnected"
 
 
 def words(error: Exception, credentials: Credentials, timeout_ms: int) -> str:
-    """Return why a listener could not be queried, in one line without secrets. An informative
-    message of the client is kept."""
+    """Return the reason why a listener could not be queried, in one line without secrets."""
     name = type(error).__name__
     text = _NUMBER.sub("", str(error)).removeprefix(name).removeprefix(": ")
     text = clean(credentials.hide(" ".join(text.split())), LONGEST_WORDS) if text else ""
@@ -131,8 +130,8 @@ def words(error: Exception, credentials: Credentials, timeout_ms: int) -> str:
 
 
 def _other_security(error: Exception, credentials: Credentials) -> str:
-    """Return the likely security setting of a listener that gave this error; "" = another error. If
-    protocol or mechanism differ, Kafka mostly closes the connection without a response."""
+    """Return the security setting that the listener probably requires, judged by its error; "" =
+    another error."""
     security, name, text = credentials.security, type(error).__name__, str(error)
     if name == "UnsupportedSaslMechanismError":
         return f"it does not take the mechanism {security.mechanism}"
@@ -159,7 +158,7 @@ _CLIENT = {"client_id": "featurelib", "receive_message_max_bytes": LONGEST_OF_AL
 
 
 class LostError(Exception):
-    """The error about a sent request without a response; its text has no secrets."""
+    """The error of a sent request that got no response. The text has no secrets."""
 
 
 class Connection:
@@ -215,13 +214,13 @@ class Connection:
             self._socket.opened.close()
 
     def forget_when_lost(self) -> None:
-        """Reset the connection when it or this process ends, so that the kernel drops undelivered
-        bytes and does not send them later."""
+        """Set the socket to discard undelivered bytes when the connection or this process ends.
+        Otherwise the kernel could send a request later."""
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
 
     def send(self, api: Api, version: int, fields: dict[str, object], more_ms: int = 0) -> Any:
-        """Send a request once, and return its response. `more_ms`: the request's own timeout.
-        Raises UnreachableError if no request was sent, LostError without a response."""
+        """Send a request once; return the response. `more_ms`: the timeout in the request. Raises
+        UnreachableError (not sent), LostError (no response)."""
         request, wait_ms = make_request(api, version, fields), self._timeout_ms + more_ms
         self._socket.expect(api)
 
@@ -240,7 +239,7 @@ class Connection:
             raise LostError(reason) from None
 
     def _open(self, limit: float) -> None:
-        """Open the connection, log in, and read the listener's versions within `limit` seconds."""
+        """Open the connection, log in, and read the supported versions, within `limit` seconds."""
         over_at = time.monotonic() + limit
         host, _, port = self.address.rpartition(":")
         host = host.strip("[]")
@@ -261,7 +260,7 @@ class Connection:
         self._net.run(initialized)
 
     async def _wait_until_idle(self) -> None:
-        """Wait while the listener throttles or a login is renewed. Raises UnreachableError."""
+        """Wait while the listener throttles, or a login is renewed. Raises UnreachableError."""
         connection, was_free = self._connection, True
         for _ in range(self._timeout_ms // _PAUSE_MS):
             if not connection.connected:
@@ -278,7 +277,7 @@ class Connection:
 
 
 class _LimitedSocket:
-    """A socket with a limit on received bytes. `fault` is set if more bytes came."""
+    """A socket with a limit on received bytes. `fault`: the error after the limit was exceeded."""
 
     def __init__(self, allowance: Allowance | None) -> None:
         self._allowance, self.fault = allowance, ""
@@ -286,7 +285,7 @@ class _LimitedSocket:
         self.expect(Api.API_VERSIONS)
 
     def expect(self, api: Api) -> None:
-        """Set the limit for the next response, which belongs to a request of type `api`."""
+        """Set the limit for the next response, which answers a request of type `api`."""
         self._most = self._left = LONGEST_ANSWER_BYTES.get(api, LONGEST_OTHER_ANSWER_BYTES)
 
     def recv(self, most: int) -> bytes:

@@ -80,11 +80,11 @@ class Map:
 
     @property
     def size(self) -> int:
-        """The number of known addresses of all nodes."""
+        """The number of all known addresses."""
         return sum(map(len, self.brokers.values())) + sum(map(len, self.controllers.values()))
 
     def targets(self) -> list[Target]:
-        """Return every known node in each of its roles, controllers first."""
+        """Return every known node in each of its roles; controllers come first."""
         parts = ((Role.CONTROLLER, self.controllers), (Role.BROKER, self.brokers))
         return [
             Target(role=role, node_id=node, addresses=nodes[node])
@@ -93,8 +93,7 @@ class Map:
         ]
 
     def learn_id(self, cluster_id: str) -> None:
-        """Record the cluster's id; "" = a node did not return an id. Raises ConfigError for a
-        second id."""
+        """Record the cluster's id, unless "". Raises ConfigError if it contradicts the known id."""
         if self.cluster_id and cluster_id not in ("", self.cluster_id):
             first, second = sorted((clean(self.cluster_id), clean(cluster_id)))  # in a fixed order
             raise ConfigError(
@@ -104,14 +103,14 @@ class Map:
         self.cluster_id = self.cluster_id or cluster_id
 
     def learn_quorum(self, quorum: QuorumState) -> None:
-        """Add a quorum's voters, and its leader if the epoch is the newest."""
+        """Add the voters of a quorum, and its leader if its epoch is the newest."""
         for node, addresses in quorum.addresses.items():
             add_addresses(self.controllers, node, addresses)
         self.leader = max(self.leader, (quorum.leader_epoch, quorum.leader_id))
         self.voters |= set(quorum.voters)
 
     def learn(self, answers: NodeAnswers) -> None:
-        """Add the nodes in one node's responses. Raises ConfigError, ProtocolError."""
+        """Add the nodes that one node's responses list. Raises ConfigError, ProtocolError."""
         role, members, state = answers.target.role, answers.members, answers.quorum
         if answers.error is None:
             self.modes.add("kraft" if answers.is_kraft else "zk")
@@ -128,7 +127,8 @@ class Map:
             self.learn_quorum(state)
 
     def learn_introduced(self, answers: NodeAnswers) -> None:
-        """Add the nodes in the responses of an address from the options, whose node is unknown."""
+        """Add the nodes that the responses of a given address list. The node at the address was
+        unknown before."""
         self.learn(answers)
         node = _node_of(answers)
         if answers.target.role is Role.CONTROLLER and node is None:
@@ -137,14 +137,13 @@ class Map:
             self.place(node, answers.address)
 
     def place(self, node: int, address: str) -> None:
-        """Put an address from the options before the addresses that its node advertises."""
+        """Put a given address before the addresses that its node advertises."""
         advertised = self.controllers.pop(node, ())
         add_addresses(self.controllers, node, (address, *advertised))
 
 
 def add_addresses(known: dict[int, tuple[str, ...]], node: int, new: Iterable[str]) -> None:
-    """Add addresses to those of a node. Addresses above MOST_ADDRESSES, and new nodes above
-    MOST_NODES, are dropped."""
+    """Add addresses to a node, up to MOST_ADDRESSES per node and MOST_NODES nodes."""
     if node in known or len(known) < MOST_NODES:
         addresses = dict.fromkeys((*known.get(node, ()), *new))
         known[node] = tuple(islice(addresses, MOST_ADDRESSES))
@@ -172,8 +171,8 @@ def _ask_members(role: Role, address: str, wire: Wire, with_leader: bool) -> Nod
 
 
 def _node_of(answers: NodeAnswers) -> int | None:
-    """Return the node id of the controller at an address: the node that advertises it; else the
-    leader (only the leader responds on a controller's listener); else its own id."""
+    """Return the node id of the controller at an address: of the node that advertises it, else of
+    the leader, else the node's own id. None = unknown."""
     for node, advertised in answers.members.addresses.items() if answers.members else ():
         if advertised == answers.address:
             return node
@@ -181,7 +180,7 @@ def _node_of(answers: NodeAnswers) -> int | None:
 
 
 def _list(client: Client, role: Role) -> Iterator[ListenerAnswer]:
-    """Yield the response with the cluster's members; a controller may return none."""
+    """Yield the response that lists the cluster's members, or no response."""
     fault = "it offers neither DescribeCluster nor Metadata"
     if client.version_of(Api.DESCRIBE_CLUSTER) is not None:
         answer = client.describe_cluster(BROKERS if role is Role.BROKER else CONTROLLERS)
@@ -203,7 +202,7 @@ def _list(client: Client, role: Role) -> Iterator[ListenerAnswer]:
 
 
 def _leader(client: Client) -> Iterator[ListenerAnswer]:
-    """Yield the response with the quorum, or none: the full query has the reason."""
+    """Yield the DescribeQuorum response; nothing if it fails."""
     with suppress(BackendError):
         if client.version_of(Api.DESCRIBE_QUORUM) is not None:
             answer = client.describe_quorum()
@@ -222,8 +221,8 @@ Key = tuple[Role, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reach:
-    """The addresses of a cluster, host:port, a controller's also ID@host:port. `znodes` reads
-    ZooKeeper, if the inventory names it."""
+    """The addresses of a cluster: host:port; for controllers also ID@host:port. `znodes`: reads
+    ZooKeeper if the inventory has its address."""
 
     where: str
     bootstrap: tuple[str, ...]
@@ -232,7 +231,7 @@ class Reach:
     znodes: Callable[[], Znodes] | None
 
     def after(self, node_map: Map | None) -> Reach:
-        """Return these addresses, then a few brokers of an earlier map, as a last resort."""
+        """Return these addresses, followed by a few brokers of an earlier map as a last resort."""
         known_at = islice((at[0] for at in node_map.brokers.values()), FURTHER) if node_map else ()
         return replace(self, bootstrap=tuple(dict.fromkeys((*self.bootstrap, *known_at))))
 
@@ -241,7 +240,7 @@ CATCH_UP_PAUSE = 0.05  # seconds between two requests to a broker whose metadata
 
 
 class _End(msgspec.Struct, frozen=True):
-    """The end of a broker's copy of the metadata log, -1 = unknown."""
+    """The end offset of a broker's copy of the metadata log; -1 = unknown."""
 
     finalized_features_epoch: int = -1
 
@@ -251,8 +250,8 @@ _OF_BROKERS = "inter.broker.listener.name", "security.inter.broker.protocol"
 
 
 def _listener_names(client: Client, node: int, response: ListenerAnswer) -> dict[str, str]:
-    """Return the names of the listener over which a broker sent its list, and of the listener
-    between brokers; {} = unknown. Raises ProtocolError, UnreachableError."""
+    """Return the names of two listeners: the one that sent the node list, and the one between
+    brokers; {} = unknown. Raises ProtocolError, UnreachableError."""
     if client.version_of(Api.DESCRIBE_CONFIGS) is None:
         return {}
     answer = client.describe_configs([str(node)], (*_ADDRESSES, *_OF_BROKERS))
@@ -269,9 +268,9 @@ def _listener_names(client: Client, node: int, response: ListenerAnswer) -> dict
 
 
 def _list_again(node: NodeAnswers, wire: Wire) -> tuple[NodeAnswers, bool]:
-    """Wait until a broker has replicated the metadata log up to the quorum's end offset, and repeat
-    DescribeCluster: its list has every earlier registration (featurelib.snapshot.lists). Return all
-    responses of the broker, and true if the broker caught up."""
+    """Wait until a broker's metadata log reaches the quorum's end offset, then repeat
+    DescribeCluster. Return (all responses of the broker, true if it caught up). Its list then has
+    every earlier registration (featurelib.snapshot.lists)."""
     deadline, epoch, end = time.monotonic() + wire.timeout, 0, None
     try:
         with wire.connect(node.address) as client:
@@ -295,9 +294,9 @@ def _list_again(node: NodeAnswers, wire: Wire) -> tuple[NodeAnswers, bool]:
 
 
 class Search:
-    """A search for nodes. Many threads query nodes; one thread adds the responses to the map. With
-    `asks`, ZooKeeper is read and every node is queried in full; otherwise only given addresses list
-    members. `failures`: texts about the given addresses that failed."""
+    """A search for nodes. Threads query nodes; one thread adds the responses to the map. `asks`:
+    read ZooKeeper, and query every node in full; otherwise query only given addresses for members.
+    `failures`: texts about given addresses that failed."""
 
     def __init__(self, reach: Reach, node_map: Map, say: Say, *, asks: bool) -> None:
         self.known, self.failures, self._asks = node_map, list[str](), asks
@@ -316,11 +315,11 @@ class Search:
 
     @property
     def answers(self) -> list[NodeAnswers]:
-        """The queried nodes, in the order of role and id."""
+        """The queried nodes, sorted by role and id."""
         return sorted(self.asked.values(), key=lambda a: (-a.target.role, a.target.node_id))
 
     def run(self) -> Self:
-        """Search to the end. Raises ConfigError."""
+        """Run the search to its end. Raises ConfigError."""
         self._pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="ask")
         try:
             if self._asks and self._reach.znodes is not None:
@@ -346,7 +345,7 @@ class Search:
         return self
 
     def _next_done(self) -> Iterator[Callable[[], None]]:
-        """Yield the handlers of finished queries; wait if none is finished."""
+        """Yield the handlers of finished queries. Waits if no query is finished."""
         with suppress(Empty):
             yield self._done.get(timeout=self._seconds_left())
             while True:
@@ -360,7 +359,7 @@ class Search:
     # Query given addresses for other nodes.
 
     def _introduce_next_broker(self) -> None:
-        """Query the next given broker for its list, if the previous broker failed or is slow."""
+        """Query the next given broker for its list, if the previous one failed or is slow."""
         waiting = self._brokers_left()
         if waiting and time.monotonic() >= self._next_broker_at:
             self._given.add(waiting[0])
@@ -381,7 +380,8 @@ class Search:
     def _learn_from(
         self, work: Callable[[], _T], learn: Callable[[_T], None], role: Role | None = None
     ) -> None:
-        """Query a broker, a controller or ZooKeeper in a thread; pass the response to `learn`."""
+        """Start a query in a thread, and pass the response to `learn`. `role`: of the queried node,
+        None = ZooKeeper."""
 
         def learned(job: Future[_T]) -> None:
             self._introducing -= 1
@@ -407,22 +407,22 @@ class Search:
     # Wait for nodes.
 
     def _is_patient(self) -> bool:
-        """Return true while the search waits for nodes that can list other nodes."""
+        """Return true while the search waits for nodes that can list further nodes."""
         return bool(self._introducing) and time.monotonic() < self._began + PAUSE_SECONDS
 
     def _may_be_given(self, target: Target) -> bool:
-        """Return true if a given address, which has priority, may belong to this node."""
+        """Return true if a given address may belong to this node. Given addresses have priority."""
         is_given = not {*target.addresses}.isdisjoint(self._reach.controllers)
         return target.role is Role.CONTROLLER and not is_given and self._is_patient()
 
     def _seconds_left(self) -> float | None:
-        """Return the seconds until the search continues without a response; None = it waits."""
+        """Return the seconds until the search continues without a response; None = no limit."""
         moments = [self._next_broker_at] if self._brokers_left() else []
         moments += [self._began + PAUSE_SECONDS] if self._is_patient() else []
         return max(0.0, min(moments) - time.monotonic()) if moments else None
 
     def list_again(self) -> None:
-        """Query a broker that listed nodes for its list again, unless no node showed the quorum."""
+        """Query a broker for its node list again. Skipped if no node showed the quorum."""
         if all(node.quorum is None for node in self.answers):
             return
         for node in [node for node in self.answers if node.shows_fenced][:WITNESSES]:
@@ -433,7 +433,7 @@ class Search:
     # Query the found nodes.
 
     def _ask_new(self) -> None:
-        """Query nodes that were not queried, and silent nodes for which a new address is known."""
+        """Query new nodes, and silent nodes that have a new address."""
         new = []
         for target in self.known.targets():
             tried = self._tried.get(target.key, set())

@@ -30,7 +30,7 @@ logging.getLogger("kafka").setLevel(logging.CRITICAL)
 
 
 class Api(IntEnum):
-    """The requests that are sent, by API key."""
+    """The requests that featurelib sends, by API key."""
 
     METADATA = 3
     API_VERSIONS = 18
@@ -52,7 +52,7 @@ SOFTWARE = {
 
 
 def make_request(api: Api, version: int, fields: dict[str, object]) -> Any:
-    """Return a request in exactly this version; plain lists become the client's classes."""
+    """Return a request in exactly this version. Converts plain lists to the client's classes."""
     name = f"{api.title}Request"
     kind = getattr(metadata, name, None) or getattr(admin, name)
     return kind(version=version, **(SOFTWARE if api is Api.API_VERSIONS else _made(kind, fields)))
@@ -68,8 +68,8 @@ def _made(kind: Any, fields: dict[str, Any]) -> dict[str, Any]:
 
 
 class _LastBytesTransport:
-    """A transport that reads the last bytes of a connection before it reports the connection's end.
-    The client drops them: a refused password, or the response of a controller that then stops."""
+    """A transport that reads the last received bytes before it reports the end of the connection.
+    The client would lose them, for example a refused login."""
 
     def _sock_recv(self) -> tuple[bytes, Exception | None]:
         data, error = super()._sock_recv()  # type: ignore[misc]  # of the class it is mixed into
@@ -88,7 +88,7 @@ class SecuredTransport(_LastBytesTransport, KafkaSSLTransport):  # type: ignore[
 
 
 class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # as above
-    """The provider of the OAUTHBEARER token of one connection."""
+    """The provider of the OAUTHBEARER token for one connection."""
 
     def __init__(self, token: str) -> None:
         super().__init__()

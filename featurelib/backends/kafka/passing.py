@@ -73,14 +73,14 @@ def passed(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PendingRequest:
-    """The nodes of a cluster that may still hold a request to `sent`."""
+    """A request sent to `sent` that nodes may still hold, and the nodes of its cluster."""
 
     reach: Reach
     known: Map
     sent: Recipient | None
 
     def brokers(self) -> list[int]:
-        """Return brokers that may hold the request; [] if it went to a controller."""
+        """Return ids of brokers that may hold the request; [] if a controller received it."""
         if self.sent is None:
             return sorted(self.known.brokers)
         return [] if self.sent.role == Role.CONTROLLER.text else [self.sent.node]
@@ -125,9 +125,9 @@ class _PendingRequest:
         return self.committed(leading, how, further=further)
 
     def committed(self, leading: QuorumState, how: str, *, further: bool) -> Passed | NotPassed:
-        """Return the proof with the offset up to which the leader committed, if the leader is
-        unchanged. `further`: include a record appended from now on, because a controller that
-        rejects the rest of a request responds before kraft.version is committed (KAFKA-16538)."""
+        """Return a proof, if the leader is unchanged, with the offset that the leader committed.
+        `further`: wait for one more committed record, because a controller may respond before
+        kraft.version is committed (KAFKA-16538)."""
         until, first = time.monotonic() + LONGEST_WAIT_S, None
         while True:
             state = self.leading()
@@ -143,9 +143,8 @@ class _PendingRequest:
             time.sleep(_PAUSE_S)
 
     def leading(self) -> QuorumState | None:
-        """Return the leader's state of the quorum. Controllers' listeners respond only at the
-        leader; a broker forwards the request to the leader. Raises UnreachableError if no node
-        responds."""
+        """Return the leader's state of the quorum, from the leader or through a broker. Raises
+        UnreachableError if no node responds."""
         leader = self.known.leader[1]
         routes = [(Role.CONTROLLER, address) for address in self.known.controllers.get(leader, ())]
         routes += [(Role.BROKER, at[0]) for _, at in sorted(self.known.brokers.items()) if at]
@@ -165,9 +164,9 @@ class _PendingRequest:
         return None
 
     def ask(self, role: Role, node: int, question: Callable[[Client], None]) -> None:
-        """Send `question` to one node over many connections, `TIMES` times each. Use the listener
-        that received the request, because each listener has its own network threads. Raises
-        UnreachableError unless every question gets the expected response."""
+        """Send `question` to one node over several connections, `TIMES` times each, through the
+        listener that received the request. Raises UnreachableError unless every response is as
+        expected."""
         title, received_at = f"{role.text} {node}", self.sent
         nodes = self.known.controllers if role is Role.CONTROLLER else self.known.brokers
         addresses = nodes.get(node, ())
@@ -194,7 +193,7 @@ class _PendingRequest:
 
 
 def _has_judged(client: Client) -> None:
-    """Raise UnreachableError unless a controller judged the request, here or behind."""
+    """Raise UnreachableError unless the response proves that a controller handled it."""
     response = reply(client.update_features(_HARMLESS, validate_only=True))
     codes = {response.code, *(result.code for result in response.results or ())} - {NO_ERROR}
     if not codes or codes - _JUDGED_CODES:
@@ -205,8 +204,7 @@ def _has_judged(client: Client) -> None:
 
 
 def _expect_queue_passed(client: Client) -> None:
-    """Raise UnreachableError unless the queue of this controller, present or former, has reached
-    it."""
+    """Raise UnreachableError unless this controller has handled its queue up to now."""
     answer = client.list_reassignments()
     if answer.code not in _CONTROLLER_CODES:
         raise UnreachableError(answer.fault or "no answer that is understood")

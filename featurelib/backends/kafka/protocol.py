@@ -72,7 +72,7 @@ RIGHTS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListenerAnswer:
-    """A response: `body` has the protocol's names in snake case, `at` is the time of arrival."""
+    """A response. `body`: the fields, in snake case; `at`: the time of arrival."""
 
     api: Api
     version: int
@@ -82,7 +82,7 @@ class ListenerAnswer:
     line_keys: dict[str, int | str | None] = field(default_factory=dict)
 
     def read(self, shape: type[_T], part: object = None) -> _T:
-        """Return the response, or `part` of it, as a typed value. Raises ProtocolError."""
+        """Return the response, or its `part`, as a typed value. Raises ProtocolError."""
         try:
             return msgspec.convert(self.body if part is None else part, shape)
         except msgspec.ValidationError as error:
@@ -93,7 +93,7 @@ class ListenerAnswer:
 
     @property
     def _head(self) -> _ErrorHead:
-        """The error in the response; in DescribeConfigs the first, which is the node's."""
+        """The error fields of the response; for DescribeConfigs those of the first result."""
         is_of_many = self.api is Api.DESCRIBE_CONFIGS
         return self.read(_Heads).results[0] if is_of_many else self.read(_ErrorHead)
 
@@ -103,7 +103,7 @@ class ListenerAnswer:
 
     @property
     def fault(self) -> str | None:
-        """The error in the response as text with advice; None = the response has no error."""
+        """The error in the response as text with advice; None without error."""
         header = self._head
         if header.error_code == responses.NO_ERROR:
             return None
@@ -144,7 +144,7 @@ class _Heads(msgspec.Struct, frozen=True):
 
 
 class _Member(msgspec.Struct, frozen=True):
-    """A node in a response of Metadata (`node_id`) or DescribeCluster (`broker_id`)."""
+    """A node in a Metadata response (`node_id`) or a DescribeCluster response (`broker_id`)."""
 
     host: object
     port: object
@@ -165,7 +165,7 @@ class ListedMembers(msgspec.Struct, frozen=True):
 
     @property
     def addresses(self) -> dict[int, str]:
-        """The addresses of the members: node id → host:port."""
+        """The addresses of the members, as node id → host:port."""
         return {node: address(member.host, member.port) for node, member in self._by_id}
 
     @property
@@ -199,7 +199,8 @@ class QuorumState:
 
 
 def quorum(answer: ListenerAnswer) -> QuorumState | None:
-    """Return the quorum in a DescribeQuorum response; None = an error. Raises ProtocolError."""
+    """Return the quorum in a DescribeQuorum response; None if it is an error. Raises
+    ProtocolError."""
     response = answer.read(responses.DescribeQuorum)
     partition = next((part for topic in response.topics for part in topic.partitions), None)
     if response.error_code or partition is None or partition.error_code:
@@ -220,8 +221,7 @@ def quorum(answer: ListenerAnswer) -> QuorumState | None:
 
 
 def reply(answer: ListenerAnswer) -> Reply:
-    """Return the UpdateFeatures response of any version as a Reply, with its codes and messages.
-    Raises ProtocolError."""
+    """Return an UpdateFeatures response of any version as a Reply. Raises ProtocolError."""
     response = answer.read(responses.UpdateFeatures)
     if answer.version > RESULTS_UP_TO:
         response = msgspec.structs.replace(response, results=None)
@@ -229,8 +229,8 @@ def reply(answer: ListenerAnswer) -> Reply:
 
 
 def configurations(answer: ListenerAnswer) -> responses.DescribeConfigs:
-    """Return the DescribeConfigs response of any version, without sensitive keys and keys that were
-    not requested. Raises ProtocolError."""
+    """Return a DescribeConfigs response of any version, without sensitive or unrequested keys.
+    Raises ProtocolError."""
     response = answer.read(responses.DescribeConfigs)
     results = [
         msgspec.structs.replace(
@@ -242,15 +242,14 @@ def configurations(answer: ListenerAnswer) -> responses.DescribeConfigs:
 
 
 def address(host: object, port: object) -> str:
-    """Return host:port; an IPv6 host in brackets. Unprintable characters are escaped."""
+    """Return `host:port`, with an IPv6 host in brackets and unprintable characters escaped."""
     name = clean(str(host), LONGEST_HOST)
     return f"[{name}]:{port}" if ":" in name else f"{name}:{port}"
 
 
 class Wire:
-    """The connection settings of listeners. `timeout`: seconds to connect, and again to respond. A
-    node that timed out gets a shorter timeout until it responds again; a node that is back responds
-    at once, so no response is lost."""
+    """The connection settings of listeners. `timeout`: seconds to connect, and again for each
+    response. A node that timed out gets a shorter timeout until it responds."""
 
     def __init__(self, credentials: Credentials, timeout: float) -> None:
         self._credentials, self._timeout_ms = credentials, max(1, round(timeout * 1000))
@@ -260,18 +259,18 @@ class Wire:
         self._allowance: Allowance | None = None
 
     def in_one_reading(self, allowance: Allowance) -> Wire:
-        """Return a copy of these settings whose connections share the limits in `allowance`."""
+        """Return a copy of the settings whose connections share the limits of `allowance`."""
         wire = copy(self)
         wire._allowance = allowance
         return wire
 
     @property
     def timeout(self) -> float:
-        """The seconds to wait for a connection, and again for each response."""
+        """The timeout in seconds, for a connection and again for each response."""
         return self._timeout_ms / 1000
 
     def connect(self, address: str) -> Client:
-        """Open a connection to `address`, and log in. Raises UnreachableError, ConfigError."""
+        """Open a connection to `address` and log in. Raises UnreachableError, ConfigError."""
         if self._allowance is not None:
             self._allowance.expect_more(address)
         limit_ms = self._again_ms if address in self._silent else self._timeout_ms
@@ -287,7 +286,7 @@ class Wire:
 
 
 class Client(Connection):
-    """A connection to one listener, with a method for each request."""
+    """A connection to one listener, with one method per request type."""
 
     def __enter__(self) -> Self:
         return self
@@ -297,18 +296,18 @@ class Client(Connection):
 
     @property
     def is_kraft(self) -> bool:
-        """True if the node is in KRaft mode: only KRaft nodes offer DescribeQuorum."""
+        """True if the node offers DescribeQuorum, which only KRaft nodes do."""
         return Api.DESCRIBE_QUORUM in self.offered
 
     def version_of(self, api: Api) -> int | None:
-        """Return the highest common version of a request; None = no common version."""
+        """Return the highest version of a request that both sides support, or None."""
         low, high = VERSIONS[api]
         offered_low, offered_high = self.offered.get(api, (0, -1))
         version = min(high, offered_high)
         return version if version >= max(low, offered_low) else None
 
     def api_versions(self) -> ListenerAnswer:
-        """Return the response to ApiVersions, in a lower version if necessary."""
+        """Return the ApiVersions response; retries with lower versions."""
         low, high = VERSIONS[Api.API_VERSIONS]
         for version in range(self.version_of(Api.API_VERSIONS) or high, low - 1, -1):
             answer = self._ask(Api.API_VERSIONS, version)
@@ -317,12 +316,12 @@ class Client(Connection):
         return answer
 
     def metadata(self) -> ListenerAnswer:
-        """Return the response to Metadata without topics: the running brokers."""
+        """Return the Metadata response without topics: the running brokers."""
         return self._ask(Api.METADATA, topics=[])
 
     def describe_cluster(self, endpoint_type: int) -> ListenerAnswer:
-        """Return the response to DescribeCluster: brokers (with fenced brokers if supported), or
-        controllers."""
+        """Return the DescribeCluster response: controllers, or brokers (also fenced ones if
+        possible)."""
         version = self._require(Api.DESCRIBE_CLUSTER)
         fenced = version >= responses.SHOWS_FENCED_FROM
         return self._ask(
@@ -330,14 +329,14 @@ class Client(Connection):
         )
 
     def describe_quorum(self) -> ListenerAnswer:
-        """Return the response to DescribeQuorum about the metadata quorum."""
+        """Return the DescribeQuorum response about the metadata quorum."""
         topic = {"topic_name": responses.METADATA_TOPIC, "partitions": [{"partition_index": 0}]}
         return self._ask(Api.DESCRIBE_QUORUM, topics=[topic])
 
     def describe_configs(
         self, resources: Sequence[str], keys: Sequence[str] = responses.KEYS
     ) -> ListenerAnswer:
-        """Return the response to DescribeConfigs for these keys."""
+        """Return the DescribeConfigs response for `keys` of `resources`."""
         requested = [
             {
                 "resource_type": responses.BROKER,
@@ -354,21 +353,20 @@ class Client(Connection):
         )
 
     def own_id(self) -> int | None:
-        """Return the node id of a controller of 3.7 or later, from its error about the
-        configuration of node -1. If there is no leader, no other response has the id."""
+        """Return the node id of a controller (Kafka 3.7 or later); None if unknown. Source: its
+        error message about the configuration of node -1."""
         if self.version_of(Api.DESCRIBE_CONFIGS) is None:
             return None
         match = _OWN_ID.match(self.describe_configs(["-1"])._head.error_message or "")
         return int(match[1]) if match else None
 
     def list_reassignments(self) -> ListenerAnswer:
-        """Return the response to ListPartitionReassignments of all partitions: a read request that
-        waits in the queue of a ZooKeeper-mode controller
-        (KafkaController.listPartitionReassignments)."""
+        """Return the ListPartitionReassignments response. This read request waits in the queue of a
+        ZooKeeper-mode controller (KafkaController.listPartitionReassignments)."""
         return self._ask(Api.LIST_PARTITION_REASSIGNMENTS, timeout_ms=_LIST_MS, topics=None)
 
     def update_features(self, step: Step, *, validate_only: bool) -> ListenerAnswer:
-        """Send UpdateFeatures once, and return the response. Raises OutcomeUnknownError,
+        """Send UpdateFeatures once; return the response. Raises OutcomeUnknownError,
         UnreachableError, RefusedError."""
         version = self._require(Api.UPDATE_FEATURES)
         if validate_only and (version < VALIDATES_FROM or not self.is_kraft):
@@ -402,7 +400,7 @@ class Client(Connection):
             ) from None
 
     def _ask(self, api: Api, version: int | None = None, **fields: object) -> ListenerAnswer:
-        """Send a request that writes no record, in the highest common or the given version."""
+        """Send a read request in the given version, or else in the highest common version."""
         if self._allowance is not None:
             self._allowance.expect_more(self.address)
         try:
@@ -436,7 +434,7 @@ WITNESSES = 2  # brokers of each version that are queried for a list
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A node in one role, with its addresses as host:port."""
+    """A node in one role. `addresses`: texts host:port."""
 
     role: Role
     node_id: int
@@ -452,7 +450,7 @@ class Target:
 
 
 class Silence(NamedTuple):
-    """A request without a usable response: time, reason, and the error code of a refusal."""
+    """A request that got no usable response: time, reason, and error code."""
 
     api: Api
     at: datetime
@@ -466,9 +464,9 @@ def now() -> datetime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeAnswers:
-    """The responses of one node in one role. `error`: why the node could not be queried at all.
-    `silent`: requests without a usable response. `principal`: our user as an authorizer names it;
-    "" = unknown."""
+    """The responses of one node in one role. `error`: why the node could not be queried; `silent`:
+    the requests without usable response; `principal`: our user as the node names it, "" =
+    unknown."""
 
     target: Target
     address: str
@@ -482,7 +480,7 @@ class NodeAnswers:
 
     @property
     def configured_voters(self) -> list[tuple[int | None, str]]:
-        """The (node id, address) of each configured voter. Raises ProtocolError."""
+        """Return (node id, address) of each configured voter. Raises ProtocolError."""
         answers = (configurations(a) for a in self.answers if a.api is Api.DESCRIBE_CONFIGS)
         keys = (key for answer in answers for result in answer.results for key in result.configs)
         values = (responses.given(key.value) for key in keys if key.name == responses.VOTERS)
@@ -490,41 +488,40 @@ class NodeAnswers:
 
     @property
     def members(self) -> ListedMembers | None:
-        """The members that the node lists; None = the node sent no list. Raises ProtocolError."""
+        """The members that the node lists; None without a list. Raises ProtocolError."""
         lists = (Api.DESCRIBE_CLUSTER, Api.METADATA)
         lists_read = (answer.read(ListedMembers) for answer in self.answers if answer.api in lists)
         return next(lists_read, None)
 
     @property
     def shows_fenced(self) -> bool:
-        """True for a broker whose list of brokers includes fenced brokers."""
+        """True for a broker that also lists fenced brokers."""
         versions = (answer.version for answer in self.answers if answer.api is Api.DESCRIBE_CLUSTER)
         is_broker = self.target.role is Role.BROKER
         return is_broker and max(versions, default=0) >= responses.SHOWS_FENCED_FROM
 
     @property
     def quorum(self) -> QuorumState | None:
-        """The quorum in the node's response; None = no response. Raises ProtocolError."""
+        """The quorum that the node reports; None without response. Raises ProtocolError."""
         states = (quorum(answer) for answer in self.answers if answer.api is Api.DESCRIBE_QUORUM)
         return next(states, None)
 
 
 class Share:
-    """The number of brokers that returned a list of the whole cluster, by version. Some brokers of
-    each version must return a list, until there are enough. A controller's list differs from a
-    broker's, so it does not count; neither does a rejected request."""
+    """The number of brokers that returned a list of the whole cluster, per version of the request.
+    A few lists per version are enough. Controllers' lists do not count."""
 
     def __init__(self) -> None:
         self._answered: Counter[tuple[Api, int | None]] = Counter()
         self._lock = Lock()
 
     def is_enough(self, target: Target, api: Api, version: int | None) -> bool:
-        """Return true if enough brokers returned this list; never for a controller."""
+        """Return true if enough brokers returned this list; always false for a controller."""
         with self._lock:
             return target.role is Role.BROKER and self._answered[api, version] >= WITNESSES
 
     def note(self, target: Target, answer: ListenerAnswer) -> None:
-        """Count a broker's response with a list."""
+        """Count the response of a broker that contains a list."""
         is_list = answer.fault is None
         if answer.api is Api.DESCRIBE_QUORUM:
             is_list = is_list and quorum(answer) is not None
@@ -534,7 +531,7 @@ class Share:
 
 
 def ask(target: Target, wire: Wire, share: Share) -> NodeAnswers:
-    """Return all responses of one node in one role. Raises only ConfigError."""
+    """Query one node in one role; return all responses. Raises only ConfigError."""
     failed, address = "no address is known", ""
     for address in target.addresses:
         try:

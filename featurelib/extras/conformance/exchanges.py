@@ -102,8 +102,8 @@ def _without_nulls(value: object) -> object:
 
 
 def kafka_release(text: str) -> str:
-    """Return the numbers at the start of a release: 4.2 of `4.2-SNAPSHOT`, 4.2.0 of `4.2.0.acme-1`.
-    A text without numbers is returned unchanged, for its error."""
+    """Return the numbers at the start of a release: 4.2 for `4.2-SNAPSHOT`, 4.2.0 for
+    `4.2.0.acme-1`. A text without numbers is returned unchanged."""
     match = _RELEASE.match(text)
     return match.group(1) if match else text
 
@@ -113,7 +113,7 @@ Levels = dict[str, tuple[int, int]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange:
-    """A recorded request: the state before, the request, the response, the state after."""
+    """A recorded request with its response, and the cluster before and after."""
 
     id: str
     mode: str  # the mode of the cluster: zk or kraft
@@ -126,7 +126,7 @@ class Exchange:
 
     @property
     def scenario(self) -> str:
-        """The part of the id that names the recording: release and scenario."""
+        """The name of the recording: the first two parts of the id, release and scenario."""
         return "-".join(self.id.split("-")[:2])
 
 
@@ -159,7 +159,7 @@ def read(
 
 
 def _exchange(raw: _Line) -> Exchange:
-    """Return a recorded line as an exchange. Raises KeyError without a dialect, ValueError."""
+    """Return an exchange from a recorded line. Raises KeyError (no dialect), ValueError."""
     release, flags = kafka_release(raw.release), raw.cluster.flags
     spoken = load(generation_of(release, raw.mode)).can.wire_versions
     if raw.request.version not in spoken:
@@ -241,7 +241,7 @@ def _request(raw: _Line, active: int) -> Request:
 
 
 def _levels(finalized: dict[str, int | tuple[int, int]] | None) -> Levels:
-    """Return feature → (minimum, level) of finalized levels (not 0). Raises ValueError."""
+    """Return feature → (minimum, level) of the finalized levels. Raises ValueError."""
     pairs = {
         name: (value, value) if isinstance(value, int) else value
         for name, value in (finalized or {}).items()

@@ -47,7 +47,7 @@ _Results = list[tuple[str, int, str | None]] | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """A difference between our response and the recorded one."""
+    """A difference between the recorded response and featurelib's response."""
 
     id: str
     kind: str  # a key of KINDS
@@ -57,7 +57,8 @@ class Difference:
 
 @dataclass(slots=True)
 class ReplayReport:
-    """The result of a replay; `undecided` counts undecidable differences, by reason."""
+    """The result of a replay. `undecided`: the number of differences that the recording cannot
+    decide, by reason."""
 
     exchanges: int = 0
     differences: list[Difference] = field(default_factory=list)
@@ -91,7 +92,7 @@ def _dialect(exchange: Exchange) -> Dialect:
 
 
 class _Walk:
-    """A scenario of a recording, with the state that its steps leave for the next step."""
+    """A scenario of a recording. Each step starts from the state after the previous step."""
 
     def __init__(self) -> None:
         self._records: set[int] = {0, 1}  # possible levels in the hidden kraft.version record
@@ -125,7 +126,8 @@ class _Walk:
         self._levels, self._epoch = exchange.after, exchange.epoch_after
 
     def _possible(self, exchange: Exchange, dialect: Dialect) -> list[int]:
-        """Return kraft.version's possible levels: by its record, by an earlier step, or any."""
+        """Return the levels of kraft.version that are possible: the recorded level, a level of an
+        earlier step, or all levels."""
         if dialect.can.kraft_version != "record":
             return [0]
         hidden = exchange.cluster.raft_level > 0 or _hides_record(exchange)
@@ -159,7 +161,8 @@ class _Walk:
 
 
 def _compare(exchange: Exchange, answered: Answered) -> tuple[list[Difference], list[str]]:
-    """Return (differences, undecided points) between the recorded response and levels and ours."""
+    """Return (differences between the recorded and featurelib's response, texts about undecidable
+    differences)."""
     reply, b_reply, after = exchange.reply, answered.reply, answered.after.finalized
     if _hides_record(exchange):
         after = _but_kraft(after)
@@ -185,8 +188,8 @@ def _compare(exchange: Exchange, answered: Answered) -> tuple[list[Difference], 
 
 
 def _names_another(recorded: Reply, answered: Answered) -> bool:
-    """Return true if both responses refuse the same update by the same rule, but name different
-    nodes: the order of registration decides which."""
+    """Return true if both responses refuse the update by one rule and name different nodes. The
+    order of registration, which is not recorded, decides the node."""
 
     def same(text: str | None, other: str | None) -> bool:
         return text == other or any({text, other} <= words for words in answered.alike)
@@ -199,7 +202,7 @@ def _names_another(recorded: Reply, answered: Answered) -> bool:
 
 
 def _results(reply: Reply) -> _Results:
-    """Return the results of a reply by name, because their order is a hash map's."""
+    """Return the results of a reply sorted by feature, because a hash map decides their order."""
     if reply.results is None:
         return None
     return sorted(((r.feature, r.code, r.message) for r in reply.results), key=repr)
@@ -213,7 +216,7 @@ def _results_text(results: _Results) -> str:
 
 
 def _levels_text(levels: Levels) -> str:
-    """Return levels as `f=3, g=1..4`: the level, with the finalized minimum if it differs."""
+    """Return levels as text `f=3, g=1..4`. `1..4` is (minimum, level) if they differ."""
     parts = [
         f"{name}={level}" if low == level else f"{name}={low}..{level}"
         for name, (low, level) in sorted(levels.items())
@@ -226,14 +229,15 @@ def _but_kraft(levels: Levels) -> Levels:
 
 
 def _hides_record(exchange: Exchange) -> bool:
-    """Return true if nodes hide the record of kraft.version although the raft layer is at 0."""
+    """Return true if nodes hide the record of kraft.version, as some releases do while the raft
+    layer has level 0."""
     early = exchange.mode == "kraft" and exchange.cluster.release in HIDES_RECORD
     return early and exchange.cluster.raft_level == 0
 
 
 def _moved_by_nodes(exchange: Exchange) -> bool:
-    """Return true if, by its response, the request wrote no record, and the epoch increased at most
-    by the records of nodes that register again: unrecorded earlier requests decide that."""
+    """Return true if the request wrote no record, and registrations of nodes can explain the
+    increase of the epoch."""
     request, reply, nodes = exchange.request, exchange.reply, exchange.cluster.nodes
     good = any(result.code == 0 for result in reply.results or ())
     wrote = good or (reply.code == 0 and reply.results is None)
@@ -245,7 +249,7 @@ def _moved_by_nodes(exchange: Exchange) -> bool:
 
 
 def _moves_more(before: Levels, after: Levels) -> bool:
-    """Return true if the change of state needs more records than the request's own."""
+    """Return true if the change of state needs more records than the request writes."""
     old, new = (_level(levels, METADATA_VERSION) for levels in (before, after))
     if not old:  # the begin of a scenario
         return False
@@ -323,7 +327,7 @@ def conformance(
 def _replay(
     name: str, folder: Traversable, tables: Tables, unread: list[InputError]
 ) -> ReplayReport:
-    """Return a file's replay. Raises ConfigError (missing), InputError (damaged, empty)."""
+    """Replay one file of exchanges. Raises ConfigError (missing), InputError (damaged, empty)."""
     try:
         packed = folder.read_bytes()
     except OSError as error:
@@ -372,7 +376,7 @@ def _document(reports: dict[str, ReplayReport], unread: list[InputError]) -> Con
 
 
 def _print(reports: dict[str, ReplayReport], most: int | None) -> None:
-    """Print a row for each file, its first `most` differences, and the undecided points."""
+    """Print one row per file, the first `most` differences, and the undecided points."""
     page, differences = Page(), [d for report in reports.values() for d in report.differences]
     rows = [["FILE", "EXCHANGES", "DIFFERENCES", "UNDECIDED", "DIALECTS"]]
     for name, report in reports.items():

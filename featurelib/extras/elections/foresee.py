@@ -76,7 +76,7 @@ def is_protocol_version(text: str) -> bool:
 
 
 class Doubt(StrEnum):
-    """The reason why the effect of an election is not known."""
+    """The reason why the effect of an election is unknown."""
 
     MALFORMED = "malformed"  # the cluster's snapshot row is damaged
     NOT_ZOOKEEPER = "not_zookeeper"  # the cluster elects no controller of ZooKeeper mode
@@ -88,8 +88,8 @@ class Doubt(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElectionOutcome:
-    """The effect of one election, in the named dialects; `leaders` are the brokers whose election
-    has this effect. `version`: the znode's version (epoch) afterwards."""
+    """The effect of one election. `leaders`: the brokers whose election has this effect; `version`:
+    the znode's version (epoch) afterwards."""
 
     dialects: tuple[str, ...]
     leaders: tuple[int, ...]
@@ -101,7 +101,7 @@ class ElectionOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Foreseen:
-    """The next election under a protocol version; no outcome if there is a `doubt`."""
+    """The next election at a protocol version. With a `doubt` there are no outcomes."""
 
     protocol_version: str
     version: int | None  # the present version of `/feature`; None = no znode, or not read
@@ -112,8 +112,8 @@ class Foreseen:
 
     @property
     def settled(self) -> ElectionOutcome | None:
-        """The outcome if all possible winners write equal content, with all nodes that may stop;
-        None = the winner decides, or no broker can be elected."""
+        """The outcome if every possible winner writes the same content; None if the outcome depends
+        on the winner, or no broker can be elected."""
         ends_of = {(outcome.election.text, outcome.version) for outcome in self.outcomes}
         if len(ends_of) != 1 or not all(outcome.certain for outcome in self.outcomes):
             return None
@@ -123,8 +123,8 @@ class Foreseen:
 
 
 def expect_protocol_version(view: ClusterView, version: str, inputs: Inputs) -> None:
-    """Raise ConfigError for a cluster without inter.broker.protocol.version, for an unknown
-    version, and for one that the inventory's release does not know."""
+    """Raise ConfigError if the cluster has no inter.broker.protocol.version, or if its release does
+    not know `version`."""
     if mode_of(view) not in ("zk", ""):
         name = inputs.fleet.names.get(view.cluster_id) or view.cluster_id
         raise ConfigError(
@@ -146,12 +146,12 @@ def expect_protocol_version(view: ClusterView, version: str, inputs: Inputs) -> 
 
 
 def told_release(view: ClusterView, inputs: Inputs) -> str:
-    """Return the release that the inventory names for the cluster; "" if none."""
+    """Return the cluster's release in the inventory; "" if it has none."""
     return inputs.fleet.inventory.get(view.cluster_id, Expected()).release
 
 
 def hold_election(view: ClusterView, version: str, inputs: Inputs) -> tuple[Foreseen, ClusterView]:
-    """Return the prediction of the next election, and the view of the cluster after it."""
+    """Return (prediction of the next election, view of the cluster after the election)."""
     draft = Draft(view.rows, view.newest + 1)
     then = _keep_dialect(view, inputs)
     if not is_before(version, load(GENERATIONS[0]).election.system_from):
@@ -163,7 +163,8 @@ def hold_election(view: ClusterView, version: str, inputs: Inputs) -> tuple[Fore
 
 
 def _keep_dialect(view: ClusterView, inputs: Inputs) -> Inputs:
-    """Return the inputs with the release that the present znode shows; a later one may not."""
+    """Return inputs in which the cluster has the release that the present znode shows. The znode
+    after the election may not show it."""
     if told_release(view, inputs) or len(view.dialects) != 1:
         return inputs
     entries = [entry for entry in inputs.fleet.cluster if entry.id == view.cluster_id]
@@ -172,7 +173,7 @@ def _keep_dialect(view: ClusterView, inputs: Inputs) -> Inputs:
 
 
 def foresee_election(view: ClusterView, version: str) -> Foreseen:
-    """Return the prediction of the next election, in every dialect that the brokers may use."""
+    """Predict the next election in every dialect that the brokers may use."""
     evidence = view.evidence
     [text] = evidence.snapshots.features_node
     before = None if text is None else int(evidence.levels.epoch[0])
@@ -241,8 +242,8 @@ def _outcomes(
     brokers: Mapping[int, Features],
     silent: tuple[int, ...],
 ) -> Iterator[ElectionOutcome]:
-    """Yield the election outcomes in one dialect: one per broker if the znode does not exist,
-    because the winner creates it; else one, because every electable broker writes the same."""
+    """Yield the election outcomes in one dialect. Without a znode there is one outcome per broker,
+    otherwise one for all brokers."""
     dialect = load(name)
     anyone = elect(text, version, None, dialect)
     anew = text is None and anyone.content is not None and anyone.content.status == ENABLED
@@ -269,8 +270,8 @@ def _outcomes(
 
 
 def _write_down(draft: Draft, foreseen: Foreseen) -> None:
-    """Change the draft to the state after the election. A znode that depends on the winner, or is
-    read in several ways, stays absent or unread: its levels are unknown."""
+    """Change the draft to the state after the election. If the content of the znode is not certain,
+    the levels become unknown."""
     outcome = foreseen.settled
     if outcome is None:
         return
@@ -288,7 +289,7 @@ WORDS = tomllib.loads(_WORDS)  # texts of elections: results, reasons and doubts
 
 
 def show_election(foreseen: Foreseen, page: QuestionPage) -> None:
-    """Show the outcomes of elections, a paragraph each, after a line with their subject."""
+    """Add a heading and one paragraph per election outcome to the page."""
     page.head("the next controller election")
     if foreseen.doubt is not None:
         page.item(f"UNKNOWN: {WORDS['doubts'][foreseen.doubt]}", 2)
@@ -374,7 +375,7 @@ def _joined(names: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Election:
-    """The next election, and the verdicts after it."""
+    """The next election, and the verdicts after the election."""
 
     election: Foreseen
     what_if: WhatIf

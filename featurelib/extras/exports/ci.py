@@ -40,14 +40,14 @@ _GAP = re.compile(r"(?<!\w)\{(\w+)\}|\{\w+\}")  # after a word the text continue
 
 
 class CiForm(StrEnum):
-    """A form for CI servers, as a command names it."""
+    """The formats for CI servers, by their names on the command line."""
 
     JUNIT = "junit"
     SARIF = "sarif"
 
 
 class Case(NamedTuple):
-    """A test case of JUnit: its result ("" = passed), and the findings that explain the result."""
+    """A test case of JUnit. `end`: the result, "" = passed; `why`: the findings that explain it."""
 
     name: str
     end: str
@@ -55,12 +55,12 @@ class Case(NamedTuple):
 
 
 def render_for_ci(report: Report, form: CiForm, listed_in: str = NO_SITE.inventory) -> str:
-    """Return the report in one form for CI servers; `listed_in`: the file of the inventory."""
+    """Return the report in a format for CI servers. `listed_in`: the inventory file."""
     return render_junit(report) if form is CiForm.JUNIT else render_sarif(report, listed_in)
 
 
 def render_junit(report: Report) -> str:
-    """Return JUnit XML that fits Ant's and Jenkins' schemas. Times are 0."""
+    """Return the report as JUnit XML for Ant's and Jenkins' schemas. All durations are 0."""
     root = Element("testsuites")
     at = f"{report.run.as_of.astimezone(UTC):%Y-%m-%dT%H:%M:%S}"
     for number, cluster in enumerate(report.clusters):
@@ -90,7 +90,7 @@ def render_junit(report: Report) -> str:
 
 
 def _cases(cluster: ReportedCluster, fleet: datetime | None) -> Iterator[Case]:
-    """Yield the test cases of a cluster; `fleet`: the time of the newest line of all clusters."""
+    """Yield the test cases of a cluster. `fleet`: the time of the newest line of all clusters."""
     features = {ready.feature for ready in cluster.readiness}
     of_cluster = [finding for finding in cluster.findings if finding.feature not in features]
     verdict = Verdict.UP_TO_DATE if features else cluster.verdict
@@ -129,7 +129,7 @@ def _add_case(suite: Element, case: Case, cluster: ReportedCluster) -> None:
 
 
 def _lines(item: ReportedFinding) -> str:
-    """Return a finding as text, with a line for each part."""
+    """Return a finding as text with one line per part."""
     source = f"read from {item.line}" if item.line else ""
     muted = f"muted until {item.muted_until}: {item.muted}" if item.muted else ""
     texts = (f"{item.severity}: {item.statement}", item.action, item.command, source, muted)
@@ -137,7 +137,7 @@ def _lines(item: ReportedFinding) -> str:
 
 
 def render_sarif(report: Report, listed_in: str = NO_SITE.inventory) -> str:
-    """Return the report as a SARIF run: a rule per code, a result per finding."""
+    """Return the report as SARIF: one rule per finding code, one result per finding."""
     rules: dict[str, int] = {}
     results = [
         _result(cluster, finding, rules.setdefault(finding.code, len(rules)), listed_in)
@@ -159,13 +159,13 @@ def render_sarif(report: Report, listed_in: str = NO_SITE.inventory) -> str:
 
 
 def write_sarif(run: dict[str, Any]) -> str:
-    """Return a SARIF log that contains one run, as JSON text."""
+    """Return a SARIF log with one run as JSON text."""
     log = {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
     return msgspec.json.format(msgspec.json.encode(log), indent=1).decode() + "\n"
 
 
 def _rule(code: str) -> dict[str, Any]:
-    """Return a code's SARIF rule: text and remedy, with capitals for parts that vary."""
+    """Return the SARIF rule of a finding code: text and remedy, with placeholders in capitals."""
     rule = {"shortDescription": code_text(code), "fullDescription": code_text(code)}
     if words := wordings(load(STRICT)).get(code):  # codes of another release have no texts
         advice = way_of(Action.START_AGAIN).text  # without a release; each result has its own
@@ -199,7 +199,7 @@ def _result(
 
 
 def sarif_place(line: str) -> dict[str, Any]:
-    """Return the SARIF location of `file:line`, as URI of a local file, of a store, or relative."""
+    """Return the SARIF location for `file:line`. The file may be local, relative or a URI."""
     path, _, number = line.rpartition(":")
     scheme, is_store, path_part = path.partition("://")
     uri = f"{scheme}://{quote(path_part)}" if is_store else quote(path)

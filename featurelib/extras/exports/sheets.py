@@ -42,7 +42,7 @@ Path = tuple[str, ...]
 
 
 class Sheet(StrEnum):
-    """The parts of a report that are tables, as a command and a file name them."""
+    """The parts of a report that are tables, named as on the command line."""
 
     TODAY = "today"
     CAUSES = "causes"
@@ -59,7 +59,7 @@ class Sheet(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileRow:
-    """The range of one feature that some nodes share; null if not known."""
+    """The range of one feature that several nodes share; null = unknown."""
 
     brokers: tuple[int, ...]
     controllers: tuple[int, ...]
@@ -89,7 +89,7 @@ _NOT_SHOWN = {"key", "remedy"}  # the columns `id` and `action` have their conte
 
 
 def render_sheet(report: Report, sheet: Sheet) -> str:
-    """Return one part of the report as CSV with a header, by RFC 4180 but with plain line ends."""
+    r"""Return one part of the report as CSV with a header (RFC 4180, line ends \n)."""
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
     kind, name = (WHOLE | OF_CLUSTERS)[sheet]
@@ -116,8 +116,7 @@ def _profile_rows(profile: ReportedProfile) -> list[ProfileRow]:
 
 @cache
 def _columns(kind: type) -> tuple[Path, ...]:
-    """Return the columns of a row type, each as the path of fields to its value; a level's path
-    gives its number."""
+    """Return the columns of a row type. Each column is the path of fields to its value."""
     paths: list[Path] = []
     hints = get_type_hints(kind)
     for field in fields(kind):
@@ -135,7 +134,7 @@ def _columns(kind: type) -> tuple[Path, ...]:
 
 
 def _is_sheet(hint: Any) -> bool:
-    """Return true if a cluster has a list of this type, which then is a sheet of its own."""
+    """Return true for a type of list that becomes a table of its own."""
     tuples = [part for part in (hint, *get_args(hint)) if get_origin(part) is tuple]
     return any(is_dataclass(get_args(hint)[0]) for hint in tuples)
 
@@ -151,7 +150,7 @@ def _at(value: Any, path: Path) -> Any:
 
 
 def _text(value: Any) -> str:
-    """Return a value as the text of a cell: "" for null, several values separated by semicolons."""
+    """Return a value as the text of a CSV cell: "" for null; lists with semicolons."""
     if value is None:
         return ""
     if isinstance(value, int | float):
@@ -167,6 +166,6 @@ def _text(value: Any) -> str:
 
 
 def _harmless(text: str) -> str:
-    """Return a text as one line that no spreadsheet evaluates as a formula."""
+    """Return a text in one line that no spreadsheet evaluates as a formula."""
     safe = _LATER_FORMULA.sub(r"\1'", printable(text))
     return f"'{safe}" if safe.lstrip().startswith(FORMULA) else safe

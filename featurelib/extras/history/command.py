@@ -42,7 +42,7 @@ KEYS |= {
 
 
 class OfTables(Document):
-    """The head of a JSON document about a fleet."""
+    """The first key of a JSON document about a fleet: the source of the data."""
 
     made_from: str
 
@@ -179,7 +179,7 @@ def _stored(
     fleet: str | None = None,
     overlay: str | None = None,
 ) -> Chosen:
-    """Return the cluster from a run's tables. Raises ConfigError if no tables are named."""
+    """Return the cluster in the tables of a run. Raises ConfigError if no tables are set."""
     if cluster is None:
         raise ConfigError("No cluster is named. Add the id or name of a cluster.")
     folder = find_tables(tables)

@@ -58,8 +58,8 @@ class Why(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelOfNights:
-    """A feature with its finalized level in each of two runs. `unfit`: the nodes that do not
-    support the later level, as `broker 2`."""
+    """A feature with its finalized level in two runs. `unfit`: the nodes, such as `broker 2`, that
+    do not support the later level."""
 
     feature: str
     before: int
@@ -69,12 +69,9 @@ class LevelOfNights:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterDiff:
-    """A cluster, and its name in the inventory. `before` and `after` are its verdicts, None = not
-    judged; `critical`: the later run has a critical, unmuted finding in the cluster. An
-    `incomparable` row has a further key, `why`. `levels`: changed finalized levels that both runs
-    knew; 0 = not finalized. `ceilings`: maximum levels that fell although the level stayed, because
-    software was rolled back. `silent_since`: the time of the newest line, if no data came between
-    the runs."""
+    """The differences of one cluster. `before`, `after`: verdicts, None = not judged; `critical`:
+    the later run has an unmuted critical finding; `levels`: changed finalized levels; `ceilings`:
+    maximum levels that fell; `silent_since`: the time of the newest line, if no new data came."""
 
     cluster: str
     name: str | None
@@ -92,8 +89,8 @@ class ClusterDiff:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diff:
-    """The difference of two runs. `clusters` are those with a new, resolved or incomparable
-    finding, another verdict or level, or without new data; `same` counts the others. Rows are of
+    """The differences of two runs. `clusters`: the clusters with any difference or without new
+    data; `same`: the number of the other clusters. Findings are rows of
     featurelib.schema.FINDING."""
 
     before: int
@@ -104,7 +101,7 @@ class Diff:
     clusters: tuple[ClusterDiff, ...]
 
     def new_at_least(self, severity: Severity) -> int:
-        """Return the number of new, unmuted findings of at least this severity."""
+        """Return the number of new, unmuted findings with at least this severity."""
         bad = set(_SEVERITIES[: _SEVERITIES.index(severity) + 1])
         new = (row for cluster in self.clusters for row in cluster.new)
         return sum(row["severity"] in bad and row["muted"] is None for row in new)
@@ -117,8 +114,8 @@ def diff(
     names: Mapping[str, str] | None = None,
     part: Container[str] | None = None,
 ) -> Diff:
-    """Return the comparison of the runs `before` and `after`; `names` by cluster id. `part`: the
-    ids of the chosen clusters, None means all. Raises ConfigError for a missing run."""
+    """Compare the runs `before` and `after`. `names`: cluster id → name; `part`: ids of the chosen
+    clusters, None = all. Raises ConfigError if a run does not exist."""
     older, newer = _Night(lake, before, part), _Night(lake, after, part)
     same_judge = older.judged_by == newer.judged_by
     in_both = newer.found & older.found
@@ -159,7 +156,7 @@ def diff(
 
 
 def _differing(older: _Night, newer: _Night) -> dict[str, dict[State, list[Row]]]:
-    """Return cluster → state → findings that are new, resolved or incomparable."""
+    """Return cluster → state → findings, without unchanged findings."""
     changed: dict[str, dict[State, list[Row]]] = defaultdict(lambda: defaultdict(list))
     equal = older.judged_by == newer.judged_by
     for night, other, state in ((older, newer, State.RESOLVED), (newer, older, State.NEW)):
@@ -178,8 +175,8 @@ _Moved = tuple[tuple[LevelOfNights, ...], tuple[LevelMove, ...]]  # levels, lowe
 
 
 def _levels_moved(older: _Night, newer: _Night) -> dict[str, _Moved]:
-    """Return cluster → (changed finalized levels, lowered ceilings), of clusters that both runs
-    judged; the ceilings only if both judged alike."""
+    """Return cluster → (changed finalized levels, lowered maximum levels). Maximum levels are
+    compared only if both runs used the same rules."""
     moved: dict[str, _Moved] = {}
     (before, low), (after, high) = (
         [known_levels(side.readiness.values(), column) for column in ("finalized_level", "ceiling")]
@@ -199,14 +196,14 @@ def _levels_moved(older: _Night, newer: _Night) -> dict[str, _Moved]:
 
 
 def _order(row: Row) -> tuple[object, ...]:
-    """Return the sort key of a finding: severity, worst first, then code, node and feature."""
+    """Return the sort key of a finding: severity (worst first), code, node, feature."""
     node = -1 if row["node_id"] is None else row["node_id"]
     node_key = row["role"] or "", node, row["feature"] or ""
     return _SEVERITIES.index(row["severity"]), row["code"], *node_key, str(row["facts"])
 
 
 class _Night:
-    """A run: its findings, verdicts and levels."""
+    """The findings, verdicts and levels of one run."""
 
     def __init__(self, lake: Lake, run: int, part: Container[str] | None) -> None:
         row = lake.night(run)
@@ -225,15 +222,15 @@ class _Night:
         self.silent = {name: silent[name] for name in features if name in silent}
 
     def rows(self, keys: Set[Key]) -> Iterator[Row]:
-        """Yield the findings with these keys as whole rows, in any order."""
+        """Yield all columns of the findings with these keys, in any order."""
         if keys:
             rows = self._lake.rows(tables.FINDINGS, run=self._run, columns=FOUND)
             at = [i for i, key in enumerate(_keys(rows)) if key in keys]
             yield from map(without_blanks, rows.take(np.array(at, dtype=np.int64)).to_pylist())
 
     def why_silent(self, row: Row, *, is_new: bool) -> Why | None:
-        """Return why this run may lack a finding of the other; None = the lack is proof. `is_new`:
-        this is the earlier run, which has no target before some node supports it."""
+        """Return the reason why this run may lack a finding of the other run; None if the finding
+        is certainly absent. `is_new`: this is the earlier run."""
         cluster, feature = row["cluster"], row["feature"]
         if cluster not in self.verdicts:
             return Why.NOT_JUDGED
@@ -256,7 +253,7 @@ class _Night:
 
     @cached_property
     def unfit(self) -> defaultdict[tuple[str, str], list[str]]:
-        """The nodes that do not support a finalized level, by cluster and feature."""
+        """The nodes that do not support a finalized level, by (cluster, feature)."""
         nodes: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
         misfits = (key for key in self.found if key[1] in tagged("unfit"))
         for cluster, _, role, node_id, feature in sorted(misfits):
@@ -271,7 +268,7 @@ class _Night:
 
 
 def _silent(plans: Sequence[Row], findings: Sequence[Row]) -> dict[str, datetime]:
-    """Return cluster → time of its newest line, for clusters without data in a run."""
+    """Return cluster → time of the newest line, for clusters that sent no data for a run."""
     codes = defaultdict[str, list[tuple[str, str | None]]](list)
     for row in findings:
         if row["code"] in tagged("too_old", "unreached"):
@@ -282,5 +279,5 @@ def _silent(plans: Sequence[Row], findings: Sequence[Row]) -> dict[str, datetime
 
 
 def _keys(findings: TableRows) -> list[Key]:
-    """Return the keys that identify findings in a run; the cluster comes first."""
+    """Return the keys that identify the findings of a run."""
     return list(zip(*(findings[name].to_pylist() for name in KEY), strict=True))

@@ -54,7 +54,7 @@ def timeline_page(
 
 
 def _who_is_not_known(line: Timeline) -> str:
-    """Return the text about levels whose sender is unknown."""
+    """Return the text about levels with an unknown sender."""
     if line.journal is None:
         return "who sent them is not known: this machine has no journal that could be looked into"
     sources = "another machine's or user's journal, another tool, the making of the cluster"
@@ -103,7 +103,8 @@ def diff_page(
     width: int | None = None,
     part: FleetPart | None = None,
 ) -> Page:
-    """Return the page of `diff`; `limit` 0 means show all. `part`: the chosen clusters."""
+    """Return the page of `diff`. `limit`: maximum number of rows, 0 = all; `part`: chosen
+    clusters."""
     page, words = Page(width), FindingWords(catalogue)
     chosen = f", {clean(part.text)}" if part else ""
     page.text(f"run {diff.before} → run {diff.after}{chosen}")
@@ -123,8 +124,8 @@ def diff_page(
 
 
 def _turn(diff: ClusterDiff) -> tuple[int, int, str]:
-    """Return the sort key of a cluster: those that got worse come first. A downgraded level, a
-    level that a node does not support, and older software count like a new critical finding."""
+    """Return the sort key of a cluster. Clusters that got worse come first: new critical findings,
+    downgraded or unsupported levels, older software."""
     order = list(Severity)
     worst = min((order.index(Severity(row["severity"])) for row in diff.new), default=len(order))
     is_back = diff.ceilings or any(c.unfit or c.after < c.before for c in diff.levels)
@@ -148,7 +149,7 @@ def _cluster(cluster: ClusterDiff, words: FindingWords, limit: int, page: Page) 
 
 
 def _level_moves(cluster: ClusterDiff, catalogue: Catalogue, page: Page) -> None:
-    """Show the changed levels and lowered ceilings of a cluster."""
+    """Add the changed levels and lowered maximum levels of a cluster to the page."""
     for moved in cluster.levels:
         ends = (level_text(catalogue, moved.feature, at) for at in (moved.before, moved.after))
         down = ", WENT DOWN" if moved.after < moved.before else ""

@@ -37,7 +37,7 @@ Ranges = Mapping[str, Ends]
 
 
 class RangeMove(NamedTuple):
-    """A change of a feature's supported range; None if not listed."""
+    """A change of a feature's supported range; None = the feature is not listed."""
 
     feature: str
     before: Ends | None
@@ -45,7 +45,7 @@ class RangeMove(NamedTuple):
 
 
 class RangeRow(TypedDict):
-    """The columns of silver.node_advertisement that a timeline needs."""
+    """The columns of silver.node_advertisement that the timeline reads."""
 
     observed_at: datetime
     line_id: int
@@ -59,8 +59,8 @@ class RangeRow(TypedDict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RangeChange:
-    """The nodes whose ranges changed equally between two times. `registered`: their registrations
-    changed, not their responses. `first`: the nodes are new."""
+    """The nodes whose ranges changed in the same way between two times. `registered`: the
+    registrations changed, not the responses; `first`: the nodes are new."""
 
     since: datetime
     until: datetime
@@ -72,20 +72,20 @@ class RangeChange:
 
     @property
     def who(self) -> str:
-        """The nodes as text: `brokers 2-3` or `registration of broker 2`."""
+        """The nodes as text: `brokers 2-3`, or `registration of broker 2`."""
         return "registration of " * self.registered + nodes(self.role, self.node_ids)
 
     @property
     def shrank(self) -> tuple[str, ...]:
-        """The features whose maximum fell on these nodes, or that they no longer support."""
+        """The features whose maximum decreased on these nodes, or that the nodes no longer list."""
         moves = ((name, old, new) for name, old, new in self.changes if old)
         return tuple(name for name, old, new in moves if new is None or new[1] < old[1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentLevel:
-    """The sender of a finalized level, from a journal. `at`, `feature`: the change; `entry`: the
-    journal's. `approved_by` is "" if no approval was needed or recorded."""
+    """The sender of a finalized level, from a journal. `at`, `feature`: of the change; `entry`: the
+    number in the journal; `approved_by`: "" if not recorded."""
 
     at: datetime
     feature: str
@@ -98,8 +98,8 @@ class SentLevel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """The history of a cluster, oldest first. `sent`: senders of levels, from `journal`, a file of
-    this machine; None if there is no journal."""
+    """The history of a cluster, oldest change first. `sent`: the senders of levels; `journal`: the
+    file that records them, None without journal."""
 
     cluster_id: str
     ranges: tuple[RangeChange, ...]
@@ -110,7 +110,7 @@ class Timeline:
 
     @property
     def regressions(self) -> int:
-        """The number of regressions."""
+        """The number of regressions in the history."""
         shrank = sum(1 for change in self.ranges if change.shrank)
         return shrank + sum(1 for move in self.levels if move.went_down) + len(self.epochs)
 
@@ -118,7 +118,7 @@ class Timeline:
 def timeline(
     cluster_id: str, advertised: Iterable[RangeRow], finalized: Iterable[LevelRow]
 ) -> Timeline:
-    """Return the timeline of one cluster from rows of both histories."""
+    """Return the timeline of a cluster, from the rows of both history tables."""
     levels = list(finalized)
     return Timeline(
         cluster_id=cluster_id,
@@ -129,8 +129,8 @@ def timeline(
 
 
 def read_timeline(lake: Lake, cluster_id: str, run: int | None = None) -> Timeline:
-    """Return the timeline of a cluster up to a run. Raises ConfigError for an unknown cluster,
-    NoEvidenceError for one without data."""
+    """Read the timeline of a cluster up to a run. Raises ConfigError (unknown cluster),
+    NoEvidenceError (no data)."""
     advertised = lake.history(tables.NODE_ADVERTISEMENT, [cluster_id], run).to_pylist()
     finalized = lake.history(tables.FINALIZED_FEATURES, [cluster_id], run).to_pylist()
     if not advertised and not finalized:
@@ -143,8 +143,8 @@ def read_timeline(lake: Lake, cluster_id: str, run: int | None = None) -> Timeli
 
 
 def find_senders(levels: Sequence[LevelChange], entries: Sequence[JournalEntry]) -> list[SentLevel]:
-    """Return the sender of each level: the last request that set the level, sent between the last
-    reading with another level and the first with this one. `entries`: the cluster's."""
+    """Return the sender of each level: the last request for it between the collections before and
+    after the change. `entries`: the journal entries of the cluster."""
     senders, since = [], dict[str, tuple[datetime, datetime]]()  # times of the last two readings
     for change in levels:
         for name, _, level in change.changes:
@@ -178,8 +178,7 @@ _Saying = tuple[datetime, int, int]  # (time, epoch, line) of a response
 
 
 def _range_changes(rows: Iterable[RangeRow]) -> Iterator[RangeChange]:
-    """Yield the changed responses of nodes, and the registrations that differ from them: below
-    protocol version 2.7 a broker registers no features, whatever its software supports."""
+    """Yield changed responses of nodes, and registrations that differ from responses."""
     sayings = sorted(_sayings(rows).items())
     answers = [(key, ranges) for key, ranges in sayings if key[0] not in (LOG, REGISTRATION)]
     changes = [change for key, ranges in answers for change in _of_node(*key, ranges)]
@@ -193,8 +192,8 @@ def _range_changes(rows: Iterable[RangeRow]) -> Iterator[RangeChange]:
 def _registered(
     sayings: Sequence[tuple[_Who, Mapping[_Saying, Ranges]]], answering: Set[_Who]
 ) -> Iterator[tuple[RangeChange, bool]]:
-    """Yield changed registrations of brokers, and true for the first log record about a broker that
-    also responds itself."""
+    """Yield (changed registration of a broker, is first). `is first`: the first log record about a
+    broker that also responds."""
     for (role, node_id), of_node in sayings:
         # The log does not show whether a broker or a controller registered.
         if role == REGISTRATION or (role == LOG and (CONTROLLER, node_id) not in answering):
@@ -204,7 +203,7 @@ def _registered(
 
 
 def _sayings(rows: Iterable[RangeRow]) -> dict[_Who, dict[_Saying, dict[str, Ends]]]:
-    """Return (source, node) → time, epoch and line → ranges."""
+    """Return (source, node) → (time, epoch, line) → ranges."""
     sayings: dict[_Who, dict[_Saying, dict[str, Ends]]] = defaultdict(dict)
     for row in rows:
         role = row["role"]
@@ -239,15 +238,15 @@ def _of_node(
 
 
 def _is_partial(before: Ranges, ranges: Ranges) -> bool:
-    """Return true if a response lacks features only because it was requested below ApiVersions v4,
-    which leaves out features whose minimum is 0 (KIP-1022, KAFKA-17011)."""
+    """Return true if a response lacks features only because ApiVersions below v4 omits features
+    with minimum 0 (KAFKA-17011)."""
     left_out = [name for name in before if name not in ranges]
     common = {name: ends for name, ends in before.items() if name in ranges}
     return bool(left_out) and common == dict(ranges) and all(before[n][0] == 0 for n in left_out)
 
 
 def _together(changes: Iterable[RangeChange]) -> Iterator[RangeChange]:
-    """Yield changes by time; consecutive equal changes of several nodes are joined."""
+    """Yield the changes sorted by time. Consecutive equal changes of several nodes are joined."""
     ordered = sorted(changes, key=lambda c: (c.since, *_series(c), c.node_ids))
     rows: list[RangeChange] = []
     for change in ordered:
@@ -261,7 +260,8 @@ def _together(changes: Iterable[RangeChange]) -> Iterator[RangeChange]:
 
 
 def _is_alike(other: RangeChange, change: RangeChange, rows: Sequence[RangeChange]) -> bool:
-    """Return true if a change belongs to an earlier row: its nodes did not change since."""
+    """Return true if a change can be joined with an earlier one: both are equal, and the nodes did
+    not change in between."""
     kinds = {(_series(c), c.changes, c.first) for c in (other, change)}
     if len(kinds) > 1:
         return False
@@ -270,5 +270,5 @@ def _is_alike(other: RangeChange, change: RangeChange, rows: Sequence[RangeChang
 
 
 def _series(change: RangeChange) -> tuple[bool, str]:
-    """Return the source of a change: registrations or responses, and the role."""
+    """Return (is a registration, role) of a change."""
     return change.registered, change.role

@@ -117,7 +117,8 @@ def print_levels(
 
 
 def write_level(software: ReleaseCatalogue, name: str, level: int) -> str:
-    """Return a level with its name: `metadata.version=25 (4.0-IV3)`, `group.version=1`."""
+    """Return a level with its name, such as `metadata.version=25 (4.0-IV3)` or
+    `group.version=1`."""
     name_text = f" ({software.names[level]})" if name == METADATA_VERSION else ""
     return f"{name}={level}{name_text}"
 
@@ -147,7 +148,7 @@ def _expect_known(software: ReleaseCatalogue, name: str, level: int) -> None:
 
 
 def parse_features(texts: list[str]) -> dict[str, int]:
-    """Return name → level from texts `NAME=LEVEL`. Raises ConfigError if invalid or repeated."""
+    """Return name → level from texts `NAME=LEVEL`. Raises ConfigError (invalid or repeated)."""
     pairs = read_pairs(
         "--feature",
         texts,
@@ -174,7 +175,7 @@ class InitialLevelsDocument(OfSoftware):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Formatting:
-    """The options and settings that `kafka-storage.sh format` takes."""
+    """The options of `kafka-storage.sh format` that change levels."""
 
     dynamic_quorum: bool = False
     unstable: bool = False

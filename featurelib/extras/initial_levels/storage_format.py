@@ -23,7 +23,7 @@ DYNAMIC, STATIC = 1, 0  # kraft.version of a dynamic and of a static quorum (KIP
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormatRequest:
-    """The arguments and settings of kafka-storage format."""
+    """The arguments and settings of kafka-storage.sh format."""
 
     release_version: str | None = None
     features: Mapping[str, int] = field(default_factory=dict)
@@ -36,7 +36,7 @@ class FormatRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormatRefusal:
-    """A reason why format refuses: its stable code, and the tool's message."""
+    """A reason why kafka-storage.sh format refuses: a stable code and the tool's message."""
 
     code: str
     text: str
@@ -44,19 +44,19 @@ class FormatRefusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Initial:
-    """The levels of a new cluster, or why there are none. Not listed = level 0."""
+    """The levels of a new cluster, or why format refuses. Unlisted features have level 0."""
 
     levels: dict[str, int]  # metadata.version first, then levels above 0 by feature name
     refusals: tuple[FormatRefusal, ...]  # refusals in the tool's order; the tool prints the first
 
     @property
     def records(self) -> dict[str, int]:
-        """The levels written as FeatureLevelRecords; kraft.version is the quorum's own record."""
+        """The levels that format writes as FeatureLevelRecords: all except kraft.version."""
         return {name: level for name, level in self.levels.items() if name != KRAFT_VERSION}
 
 
 def initial_levels(software: ReleaseCatalogue, request: FormatRequest) -> Initial:
-    """Return the levels that kafka-storage format of `software` writes, or its refusals."""
+    """Return the levels that kafka-storage.sh format of `software` writes, or its refusals."""
     # A vendor build uses the tool of the release it is based on.
     tools = (tool for tool in _TOOLS if software.based_on in tool.releases)
     tool = next(tools, _TOOLS[-1])
@@ -105,8 +105,8 @@ _Asked = tuple[str, bool, dict[str, object]]  # code, true if it refuses, values
 
 
 class _Format:
-    """A format request to one tool. Without a valid metadata.version, checks that need a version
-    are skipped; the refusal of the version comes first anyway."""
+    """A format request to one release's tool. If the metadata.version is invalid, checks that need
+    it are skipped."""
 
     def __init__(self, software: ReleaseCatalogue, request: FormatRequest, tool: _Tool) -> None:
         self.software, self.request, self.tool = software, request, tool
@@ -126,7 +126,7 @@ class _Format:
         self.is_unstable = self.version is not None and self.version not in usable
 
     def questions(self) -> Iterator[_Asked]:
-        """Yield (code, true if it refuses, values) for every check of the tool, in order."""
+        """Yield (code, is refused, values for the message) for each check, in order."""
         software, request, version = self.software, self.request, self.version
         text, level = request.release_version, request.features.get(METADATA_VERSION)
         dynamic, features = request.dynamic_quorum, bool(request.features)
@@ -167,12 +167,12 @@ class _Format:
             yield "migration", version < int(least), {**named}
 
     def written(self) -> dict[str, int]:
-        """Return the levels above 0 that format writes: metadata.version, then by name."""
+        """Return the levels above 0 that format writes; metadata.version comes first."""
         names = (METADATA_VERSION, *self.others)
         return {name: self.proposed[name] for name in names if self.proposed[name]}
 
     def _chosen_version(self) -> int | None:
-        """Return the requested metadata.version, or the tool's default; None if unknown."""
+        """Return the requested or default metadata.version; None if unknown."""
         software, request = self.software, self.request
         if request.release_version is not None:
             return software.level_of(request.release_version, unstable=self.names_unstable)
@@ -183,8 +183,8 @@ class _Format:
         return software.newest_unstable if testing else software.newest_stable
 
     def _old_name(self) -> str | None:
-        """Return a version before KRaft in full, such as 2.8-IV1 for 2.8.2; None means another
-        text."""
+        """Return the full name of a version before KRaft, such as 2.8-IV1 for 2.8.2; None for
+        another text."""
         text = self.request.release_version
         if text is None or self.version is not None:
             return None
@@ -193,7 +193,7 @@ class _Format:
         return next((n for n in reversed(names) if n == short or n.startswith(f"{short}-")), None)
 
     def _proposed(self) -> dict[str, int]:
-        """Return feature → requested level, or else the default level (Formatter)."""
+        """Return feature → requested level, or default level if none is requested (Formatter)."""
         software = self.software
         levels = {} if self.version is None else {METADATA_VERSION: self.version}
         has_release = self.request.release_version is not None
@@ -225,7 +225,7 @@ class _Format:
 
 
 def choose_software(catalogue: Catalogue, text: str) -> ReleaseCatalogue:
-    """Return the catalogue of a version's release. Raises ConfigError for an unknown one."""
+    """Return the catalogue of a version's release. Raises ConfigError if it is unknown."""
     release = catalogue.release_named(text)
     if release is None:
         releases = ", ".join(software.release for software in catalogue.releases)
@@ -245,6 +245,6 @@ def choose_software(catalogue: Catalogue, text: str) -> ReleaseCatalogue:
 
 
 def _is_older(text: str, release: str) -> bool:
-    """Return true if a version such as 2.8 or 3.2.1 comes before a release such as 3.3."""
+    """Return true if a version such as 2.8 or 3.2.1 is older than a release such as 3.3."""
     parts, pairs = ([int(n) for n in re.findall("[0-9]+", name)[:2]] for name in (text, release))
     return re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,4})+", text) is not None and parts < pairs

@@ -28,14 +28,14 @@ _KEYS = ("id", "name", "managed_by", "managed_as", "bootstrap", "brokers")
 
 
 class FoundEntry(NamedTuple):
-    """A listed cluster: its entry, whose id may be empty, and notes for its owner."""
+    """A cluster to add to the inventory: its entry (id may be ""), and notes for the owner."""
 
     entry: FleetEntry
     notes: tuple[str, ...] = ()
 
     @property
     def toml(self) -> str:
-        """The entry as TOML for the inventory; without an id as comments."""
+        """The entry as TOML for the inventory. An entry without id is commented out."""
         rows = [f"# {note}" for note in self.notes] + ["[[cluster]]"]
         for key in _KEYS:
             value = getattr(self.entry, key)
@@ -47,13 +47,13 @@ class FoundEntry(NamedTuple):
 
     @property
     def keys(self) -> dict[str, Any]:
-        """The entry by the keys of the inventory."""
+        """The entry as a dict with the keys of the inventory."""
         values = msgspec.to_builtins(self.entry)
         return {key: values[key] for key in _KEYS if values[key] or key == "id"}
 
 
 def new_ones(entries: Iterable[FoundEntry], inventory: Fleet) -> list[FoundEntry]:
-    """Return the entries that are not in the inventory, neither by id nor by their managed_as."""
+    """Return the entries that the inventory lacks, compared by id and by managed_as."""
     ids = {entry.id for entry in inventory.cluster}
     managed = (entry for entry in inventory.cluster if entry.managed_as)
     names = {(entry.managed_by.casefold(), entry.managed_as) for entry in managed}
@@ -65,7 +65,7 @@ def new_ones(entries: Iterable[FoundEntry], inventory: Fleet) -> list[FoundEntry
 
 
 def of_strimzi(clusters: Iterable[StrimziCluster]) -> Iterator[FoundEntry]:
-    """Yield an entry for each Strimzi cluster, with its easiest listener."""
+    """Yield an inventory entry per Strimzi cluster, with its easiest listener."""
     known = [*clusters]
     names = Counter(cluster.name for cluster in known)
     for cluster in known:
@@ -139,7 +139,7 @@ class _MskNode(msgspec.Struct, frozen=True):
 
 
 class _Answer(msgspec.Struct, frozen=True):
-    """The output of an aws command; `aws kafka describe-cluster-v2` has a single cluster."""
+    """The output of `aws kafka list-clusters-v2`, `describe-cluster-v2` or `list-nodes`."""
 
     clusters: list[_MskCluster] | None = msgspec.field(default=None, name="ClusterInfoList")
     cluster: _MskCluster | None = msgspec.field(default=None, name="ClusterInfo")
@@ -147,8 +147,8 @@ class _Answer(msgspec.Struct, frozen=True):
 
 
 def of_msk(texts: Iterable[tuple[str, str]]) -> tuple[list[FoundEntry], list[str]]:
-    """Return entries from outputs of the two aws commands, as (file name, text), and notes about
-    what was left out. Raises LandingError for another text."""
+    """Return (entries, notes about omitted clusters) from the outputs of aws commands, given as
+    (file name, text). Raises LandingError."""
     clusters, nodes = list[_MskCluster](), list[_MskNode]()
     for source, text in texts:
         try:
@@ -181,7 +181,7 @@ def _strange(source: str, actual: str) -> LandingError:
 
 
 def _owner(node: _MskNode, clusters: Sequence[_MskCluster]) -> _MskCluster | None:
-    """Return the cluster whose name and number are in the node's ARN, or name in its address."""
+    """Return the cluster of a node, found by the node's ARN or its address; None if unknown."""
     hosts = node.broker.endpoints or () if node.broker else ()
     names = {host.split(".")[1] for host in hosts if host.count(".") > 1}
     by_arn = [c for c in clusters if c.cluster_arn.partition("/")[2] in (node.arn or "")]
@@ -215,7 +215,7 @@ def _of_msk(cluster: _MskCluster, brokers: Sequence[_Broker]) -> FoundEntry:
 
 
 def _way(cluster: _MskCluster) -> tuple[int, str]:
-    """Return port and protocol of the cluster's listener that is easiest to use."""
+    """Return (port, protocol) of the listener that is easiest to use."""
     provisioned = cluster.provisioned or _Provisioned()
     clients = provisioned.client_authentication or _Clients()
     sasl = clients.sasl or _Sasl()
@@ -236,7 +236,7 @@ def _way(cluster: _MskCluster) -> tuple[int, str]:
 
 
 def _value(value: object) -> str:
-    """Return a text, a number or a list of them as TOML in one printable line."""
+    """Return a text, number or list as TOML in one printable line."""
     if isinstance(value, tuple):
         return f"[{', '.join(map(_value, value))}]"
     return toml_text(value) if isinstance(value, str) else str(value)

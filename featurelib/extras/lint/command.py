@@ -99,7 +99,7 @@ def lint(
 
 
 class _Evidence:
-    """The data of the clusters that files declare; each cluster is read once."""
+    """The data of the clusters that files declare. Each cluster is read once."""
 
     def __init__(self, chosen: Chosen) -> None:
         self._chosen, self._known = chosen, dict[str | None, KnownCluster]()
@@ -108,12 +108,12 @@ class _Evidence:
 
     @property
     def names(self) -> list[str]:
-        """The names of the clusters whose evidence was read."""
+        """The names of the clusters whose data was read."""
         return [entry.source.name for entry in self._known.values() if entry.source is not None]
 
     def of(self, scope: Scope) -> KnownCluster:
-        """Return the cluster of a scope with its data: the cluster in the options, or Strimzi's
-        cluster of this name. Raises BackendError, ConfigError."""
+        """Return the cluster of a scope with its data: the cluster in the options, or the Strimzi
+        cluster with this name. Raises BackendError, ConfigError."""
         options = self._chosen.wanted
         if not self.is_named:
             return self._unknown
@@ -127,7 +127,7 @@ class _Evidence:
         return self._known[cluster]
 
     def _read(self, cluster: str | None, scope: Scope) -> KnownCluster:
-        """Return a cluster with its data, which may be missing if options name several clusters."""
+        """Read the data of a cluster. It may be missing if the options name several clusters."""
         options = replace(self._chosen.wanted, cluster=cluster)
         try:
             if cluster is None and options.tables is not None:

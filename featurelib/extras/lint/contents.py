@@ -22,7 +22,7 @@ EXPECTED = "expected Strimzi resources, properties, an inventory or values of Ka
 def read_change(
     files: list[str], before: str | None, revision: str | None
 ) -> tuple[list[str], Declared, Declared]:
-    """Return the files to judge, their declarations, and the declarations before the change."""
+    """Return (files to check, their settings after the change, their settings before)."""
     with needing("lint needs pyyaml", "lint"):
         from featurelib.extras.lint.readers import read_file
     declared, then, unread = Declared(), Declared(), set[str]()
@@ -31,7 +31,7 @@ def read_change(
         raise ConfigError("--before: expected one FILE, and no --before-revision beside it.")
 
     def read_old(name: str) -> bytes | None:
-        """Return the content of a file before the change; None = the file did not exist."""
+        """Return the old content of a file; None if the file did not exist."""
         if before is not None:
             is_given = name in files_given
             return content_of(before if is_given else name, declared.faults if is_given else [])
@@ -63,8 +63,7 @@ def read_change(
 
 
 def with_chart(file: str) -> tuple[str, str]:
-    """Return the file to judge (the values for a Chart.yaml), and the path of the Chart.yaml next
-    to values, which the change may delete."""
+    """Return (file to check, its Chart.yaml). Chart.yaml itself stands for its values.yaml."""
     chart, values = Path(file).with_name(CHART), Path(file).with_name(VALUES)
     file = str(values) if Path(file).name == CHART and values.is_file() else file
     is_values = re.fullmatch(r"values.*\.ya?ml", Path(file).name) is not None
@@ -72,8 +71,8 @@ def with_chart(file: str) -> tuple[str, str]:
 
 
 def expand(names: Sequence[str], revision: str | None, unmatched: list[str]) -> Iterator[str]:
-    """Yield the files that names and globs stand for, also files that the change deletes; add globs
-    without a file to `unmatched`."""
+    """Yield the files that names and glob patterns match, including deleted files. `unmatched`:
+    gets patterns without file."""
     for name in names:
         if not _GLOB.search(name) or Path(name).exists():
             yield name
@@ -88,7 +87,7 @@ def expand(names: Sequence[str], revision: str | None, unmatched: list[str]) -> 
 
 
 def content_of(file: str, faults: list[Fault]) -> bytes | None:
-    """Return the content of a file; None = unreadable, with a fault added to `faults`."""
+    """Return the content of a file; None if it is unreadable, with an entry in `faults`."""
     try:
         return read_limited(Path(file))
     except OSError as error:
@@ -99,7 +98,7 @@ def content_of(file: str, faults: list[Fault]) -> bytes | None:
 
 
 def old_content(file: str, revision: str) -> bytes | None:
-    """Return the content of a file at a Git revision; None = no such file. Raises ConfigError."""
+    """Return a file's content at a Git revision; None if it did not exist. Raises ConfigError."""
     folder = next(parent for parent in Path(file).absolute().parents if parent.is_dir())
     name = Path(file).absolute().relative_to(folder).as_posix()
     base = _base(folder, revision)
@@ -110,8 +109,7 @@ def old_content(file: str, revision: str) -> bytes | None:
 
 
 def _base(folder: Path, revision: str) -> str:
-    """Return the commit at which a change branched off: later commits of the other branch are not a
-    part of the change. Raises ConfigError."""
+    """Return the commit from which the change branched off `revision`. Raises ConfigError."""
     commit = git(folder, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
     is_new = revision == "HEAD" and git(folder, "rev-parse", "--git-dir") is not None
     if commit is None and is_new:  # before the first commit, compare with the empty tree
@@ -126,7 +124,7 @@ def _base(folder: Path, revision: str) -> str:
 
 
 def _renamed_from(folder: Path, name: str, base: str) -> str | None:
-    """Return the path of a file before it was renamed; None = the file is new."""
+    """Return the old path of a renamed file; None if the file is new."""
     prefix = (git(folder, "rev-parse", "--show-prefix") or b"").decode().rstrip("\n")
     renames = git(folder, "diff", "--name-status", "-M", "-z", "--diff-filter=R", base) or b""
     paths = renames.decode(errors="replace").split("\0")  # the format: R100, old, new, R097, …
@@ -135,7 +133,7 @@ def _renamed_from(folder: Path, name: str, base: str) -> str | None:
 
 
 def git(folder: Path, *words: str) -> bytes | None:
-    """Return git's output in a folder; None = git failed. Raises ConfigError without git."""
+    """Run git in a folder; return its output, None if it failed. Raises ConfigError without git."""
     try:
         command = ["git", "-C", str(folder), *words]
         done = subprocess.run(command, capture_output=True, timeout=GIT_SECONDS, check=False)

@@ -47,8 +47,8 @@ _TEMPLATE_LINE = re.compile(r"^[ \t]*(?:\{\{.*\}\}|\{%.*%\}|\{#.*#\}|<%.*%>)[ \t
 
 
 class Setting(NamedTuple):
-    """A value in a file, with its line; null is "". A mapping or list has the line where it begins,
-    and `parts` by key or position."""
+    """A value in a file, with its line. A mapping or list has its first line, and `parts` by key or
+    position; null has the value ""."""
 
     value: str
     file: str
@@ -59,22 +59,22 @@ class Setting(NamedTuple):
 
     @property
     def is_known(self) -> bool:
-        """False if a template provides the value."""
+        """False if only a template provides the value."""
         return TEMPLATE not in self.value
 
     def __bool__(self) -> bool:
-        """Return false for MISSING, which has no line."""
+        """Return false for MISSING."""
         return self.line > 0
 
     def at(self, *path: str) -> Setting:
-        """Return the part at a path of keys; MISSING = there is no such part."""
+        """Return the part at a path of keys; MISSING if it does not exist."""
         part = self
         for key in path:
             part = part.parts.get(key, MISSING)
         return part
 
     def leaf(self, *path: str) -> Setting | None:
-        """Return the value at a path of keys; None = missing or empty."""
+        """Return the value at a path of keys; None if it is missing or empty."""
         return part if (part := self.at(*path)).value else None
 
 
@@ -83,7 +83,7 @@ MISSING = Setting("", "", 0)
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The settings of a cluster, or of one kind of its nodes, with their first line."""
+    """The settings of a cluster, or of one type of its nodes, in a file."""
 
     kind: str
     name: str
@@ -93,44 +93,44 @@ class Scope:
     settings: dict[str, Setting] = field(default_factory=dict)
 
     def known(self, key: str) -> str | None:
-        """Return the value of a setting; None = not set, or provided by a template."""
+        """Return the text of a setting; None if it is not set, or set by a template."""
         setting = self.settings.get(key)
         return setting.value if setting is not None and setting.is_known else None
 
     def number(self, key: str, parts: int = 2) -> Number | None:
-        """Return the version in a setting as numbers; None = unknown."""
+        """Return the version in a setting as numbers, such as (4, 1); None if unknown."""
         return number_of(self.known(key), parts)
 
     def count(self, key: str) -> int | None:
-        """Return the number in a setting; None = unknown."""
+        """Return the number in a setting; None if unknown."""
         return int(text) if (text := self.known(key) or "").isdecimal() else None
 
     def names(self, key: str) -> set[str]:
-        """Return the names in a list; of listeners the part before the colon; empty = unknown."""
+        """Return the names in a list setting, without `:…`; empty if unknown."""
         parts = (self.known(key) or "").split(",")
         return {part.strip().partition(":")[0] for part in parts} - {""}
 
     @property
     def role(self) -> str:
-        """The role of the nodes in the scope: broker, controller, both, or unknown."""
+        """The role of the nodes in the scope: broker, controller, both or unknown."""
         roles = sorted(self.names(ROLES) & MEMBERS.keys())
         return "both" if len(roles) > 1 else roles[0] if roles else self.node or "unknown"
 
     @property
     def voters(self) -> set[int] | None:
-        """The node ids in controller.quorum.voters; None = unreadable."""
+        """The node ids in controller.quorum.voters; None if unreadable."""
         is_read = all(node.isdecimal() and host for node, host in self.entries)
         return {int(node) for node, _ in self.entries} if is_read else None
 
     @property
     def entries(self) -> list[tuple[str, str]]:
-        """The id and the host of each entry in controller.quorum.voters."""
+        """The (id, host) of each entry in controller.quorum.voters."""
         pairs = (part.strip().partition("@") for part in (self.known(VOTERS) or "").split(","))
         return [(node, at.partition(":")[0]) for node, _, at in pairs]
 
     @property
     def mode(self) -> str:
-        """The system that stores the metadata: zookeeper, migrating, kraft, or unknown."""
+        """The system that stores the metadata: zookeeper, migrating, kraft or unknown."""
         keys, migration = self.settings.keys(), (self.known(MIGRATION) or "").lower()
         is_broker = self.known(ROLES) == "broker"  # a pure broker no longer reads ZooKeeper
         in_migration = self.known(MIGRATES) == "true" and not is_broker
@@ -145,20 +145,20 @@ class Scope:
 
     @property
     def node_ids(self) -> list[str]:
-        """The known node ids in the scope; [] if they may be of several kinds of nodes."""
+        """The node ids in the scope; [] if they may belong to several types of nodes."""
         ids = [self.known(key) or "" for key in self.settings if key.startswith(NODE_ID)]
         is_clear = len({*ids}) == 1 or self.kind == "ansible"
         return [*filter(None, ids)] if is_clear else []
 
     @property
     def log_dirs(self) -> list[str]:
-        """The known log folders; the folder with the metadata comes first."""
+        """The log folders in the scope; the metadata folder comes first."""
         texts = [self.known(key) or "" for key in LOG_DIRS if key in self.settings]
         return [part.strip().rstrip("/") or part for text in texts for part in text.split(",")]
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """A file, or a part of a file, that cannot be judged, with advice."""
+    """A file, or part of a file, that cannot be checked, with advice."""
 
     file: str
     line: int
@@ -167,7 +167,7 @@ class Fault(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declared:
-    """The scopes in files, by place and name; faults; and files without Kafka settings. `charts`:
+    """The scopes that files declare, the faults, and the files without Kafka settings. `charts`:
     files with values of bitnami's chart."""
 
     scopes: dict[tuple[str, str, str], Scope] = field(default_factory=dict)
@@ -177,26 +177,25 @@ class Declared:
     charts: set[str] = field(default_factory=set)
 
     def scope(self, path: str, new: Scope) -> Scope:
-        """Return the scope with the kind and name of `new` at this place, or `new` itself."""
+        """Return the scope with the place, type and name of `new`; add `new` if missing."""
         return self.scopes.setdefault((new.kind, path, new.name), new)
 
 
 def number_of(text: str | None, parts: int = 2) -> Number | None:
-    """Return a version as numbers, (4, 1) for 4.1, 4.1.2 or 4.1-IV0; None = another text."""
+    """Return a version as numbers, (4, 1) for 4.1, 4.1.2 or 4.1-IV0; None for another text."""
     match = _RELEASE.match(text or "")
     return tuple(map(int, match[0].split(".")[:parts])) if match else None
 
 
 def mask(text: str) -> str:
-    """Return a text with TEMPLATE in place of template expressions; line numbers stay. Without the
-    lines of branches the text ends in a comment with TEMPLATE."""
+    """Return a text in which TEMPLATE replaces template expressions. Line numbers stay the same."""
     without, branches = _TEMPLATE_LINE.subn("", text)
     without += f"\n# {TEMPLATE}" * bool(branches)
     return _TEMPLATES.sub(lambda match: TEMPLATE + "\n" * match[0].count("\n"), without)
 
 
 def read_properties(text: str) -> Iterator[tuple[str, str, int]]:
-    """Yield (key, value, line from 1) of a Java properties file."""
+    """Yield (key, value, line number) from a Java properties file."""
     lines = enumerate(text.splitlines(), start=1)
     for number, raw in lines:
         line = raw.strip()

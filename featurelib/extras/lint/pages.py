@@ -26,14 +26,14 @@ _SPECIAL = re.compile(r"[\\`*_\[\]|#~]")
 
 
 class LintForm(StrEnum):
-    """A form of the output of `featurelib lint`."""
+    """The output formats of `featurelib lint`."""
 
     TEXT = "text"
     SARIF = "sarif"
     MARKDOWN = "markdown"
 
     def render(self, document: LintDocument) -> str:
-        """Return the document in this form."""
+        """Return the document in this format."""
         return {"text": render_text, "markdown": render_markdown}.get(self, render_sarif)(document)
 
 
@@ -50,7 +50,7 @@ class LintDocument(Document):
 
     @property
     def summary(self) -> str:
-        """The number of findings by severity: `1 critical, 2 warnings`."""
+        """The number of findings by severity, as text `1 critical, 2 warnings`."""
         numbers = Counter(finding.severity for finding in self.findings)
         counts = [(numbers[severity], severity) for severity in Severity if numbers[severity]]
         parts = [count(n, noun) if noun in COUNTED else f"{n} {noun}" for n, noun in counts]
@@ -59,7 +59,7 @@ class LintDocument(Document):
 
     @property
     def basis(self) -> str:
-        """The sentences about judged files, the comparison, and files that were not judged."""
+        """The sentences about the checked files, the compared revision, and the skipped files."""
         change = f"the change since {self.before}" if self.before else "the files as they are"
         evidence = f"the evidence of {', '.join(self.clusters)}" if self.clusters else "no evidence"
         text = f"Judged: {change} ({count(len(self.files), 'file')}), with {evidence}."
@@ -73,7 +73,7 @@ class LintDocument(Document):
 
 
 def render_text(document: LintDocument) -> str:
-    """Return the lint findings as text for a terminal, worst first."""
+    """Return the lint findings as text for a terminal, worst finding first."""
     page = Page()
     for finding in document.findings:
         location = clean_place(f"{finding.file}:{finding.line}")
@@ -87,7 +87,7 @@ def render_text(document: LintDocument) -> str:
 
 
 def render_markdown(document: LintDocument) -> str:
-    """Return the lint findings as one comment for a pull request."""
+    """Return the lint findings as Markdown for a comment on a pull request."""
     rows = ["| severity | place | finding | what to do |", "|---|---|---|---|"]
     for finding in document.findings:
         text = f"{finding.message} {finding.consequence}".strip()
@@ -106,13 +106,13 @@ def render_markdown(document: LintDocument) -> str:
 
 
 def escape(text: str) -> str:
-    """Return a text escaped for Markdown: no markup, no HTML, no mention of a user."""
+    """Return a text escaped for Markdown: without markup, HTML and mentions of users."""
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return _SPECIAL.sub(r"\\\g<0>", text).replace("@", "@\u200b")
 
 
 def render_sarif(document: LintDocument) -> str:
-    """Return the lint findings as one SARIF run; each fault is a result, too."""
+    """Return the lint findings and the faults as SARIF with one run."""
     titles = {code: rule.title for code, rule in rules().items()}
     titles[NOT_JUDGED] = "A file could not be judged"
     sarif_rules = [

@@ -115,7 +115,7 @@ def patch(
 def read_moves(
     path: str, step: int | None, inventory: Fleet
 ) -> Iterator[tuple[FleetEntry, list[Move]]]:
-    """Yield each cluster with its moves in a plan or in one step of waves. Raises ConfigError."""
+    """Yield (cluster, level changes) from a plan or a step of waves. Raises ConfigError."""
     text = sys.stdin.read() if path == "-" else read_file("patch", Path(path))
     try:
         document = msgspec.json.decode(text)
@@ -144,7 +144,7 @@ def read_moves(
 
 def edit_level(resource: Scope, level: str) -> dict[int, str]:
     """Return line number → new text that sets a level in a Kafka resource. Raises ConfigError if
-    the line does not contain the level itself."""
+    the level is not in the line."""
     is_there = of.METADATA in resource.settings
     setting = resource.settings[of.METADATA if is_there else of.VERSION]
     name = "metadataVersion" if is_there else "version"
@@ -165,7 +165,7 @@ def edit_level(resource: Scope, level: str) -> dict[int, str]:
 
 
 def write_diff(file: str, edits: dict[int, str]) -> str:
-    """Return changed lines of a file as a unified diff, with the path in the repository."""
+    """Return the changed lines of a file as a unified diff with paths of the repository."""
     from featurelib.extras.lint.readers import read_file
 
     before = _lines(file)

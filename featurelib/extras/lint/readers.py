@@ -37,8 +37,8 @@ _RANGE = re.compile(r"\[(\d+|[A-Za-z]):(\d+|[A-Za-z])(?::(\d+))?\]")
 
 
 def read_file(content: bytes, file: str, into: Declared, chart: bytes | None = None) -> None:
-    """Add the declarations in a file to `into`; parts that cannot be read become faults. `chart`:
-    the content of the Chart.yaml next to the file."""
+    """Add the settings in a file to `into`. Unreadable parts become faults. `chart`: the content of
+    the Chart.yaml in its folder."""
     faults = len(into.faults)
     try:
         masked = of.mask(content.decode("utf-8"))
@@ -69,7 +69,8 @@ def _read_properties(content: str, file: str, into: Declared) -> bool:
 
 
 def _read_yaml(content: str, chart: str, file: str, into: Declared) -> bool:
-    """Add the settings in all YAML documents; return false if no document is about Kafka."""
+    """Add the settings of all YAML documents to `into`. Return false if Kafka settings are
+    missing."""
     if group := _INI.search(content):
         line = content.count("\n", 0, group.start()) + 1
         message = "expected YAML, found an inventory in INI form. Write it as YAML: "
@@ -92,7 +93,7 @@ def _read_yaml(content: str, chart: str, file: str, into: Declared) -> bool:
 
 
 def _read_resource(root: Setting, file: str, into: Declared) -> bool:
-    """Add a Strimzi resource; return false if the resource does not decide levels."""
+    """Add a Strimzi resource to `into`. Return false if the resource cannot decide levels."""
     api, kind = root.at("apiVersion").value, root.at("kind").value
     if kind not in ("Kafka", "KafkaNodePool"):
         return False
@@ -120,7 +121,7 @@ def _read_resource(root: Setting, file: str, into: Declared) -> bool:
 
 
 def _read_pool(scope: Scope, root: Setting) -> None:
-    """Add the controllers and brokers of a node pool to those of its cluster."""
+    """Add the nodes of a node pool to the scope of its cluster."""
     roles, replicas = root.at("spec", "roles").parts.values(), root.leaf("spec", "replicas")
     name = root.leaf("metadata", "name") or replicas
     if replicas is None or name is None:
@@ -140,7 +141,7 @@ def _read_pool(scope: Scope, root: Setting) -> None:
 
 
 class _Item(NamedTuple):
-    """A setting and the kind of nodes to which it applies; "" = all nodes."""
+    """A setting, and the type of nodes to which it applies; "" = all nodes."""
 
     key: str
     setting: Setting
@@ -148,7 +149,8 @@ class _Item(NamedTuple):
 
 
 def _read_values(root: Setting, file: str, into: Declared, charts: list[Setting]) -> bool:
-    """Add settings of values, an inventory or a compose file; return false if there are none."""
+    """Add the settings of Helm values, an Ansible inventory or a compose file to `into`. Return
+    false without such settings."""
     for path in ROWS["bitnami"]["texts"]:
         if text := (helm := root.at(*path.split("."))).leaf("values"):
             documents = read_documents("\n" * (text.line - 1) + text.value, file, into)
@@ -174,7 +176,7 @@ def _read_values(root: Setting, file: str, into: Declared, charts: list[Setting]
 def _items_of(
     root: Setting, title: str, into: Declared, charts: list[Setting]
 ) -> tuple[str, list[_Item]]:
-    """Return the kind of values, and their settings; the chart's settings have priority."""
+    """Return (type of values, settings). Settings in the file have priority over the chart's."""
     items = [item for chart in charts for item in _walk(chart, "", "")]
     items += _walk(root, "", root.at("metadata", "name").value)
     settings = {item.key: item.setting for item in items}
@@ -194,7 +196,7 @@ def _items_of(
 
 
 def _merge(low: Setting, high: Setting) -> Setting:
-    """Return values as Helm merges them: those of `high` have priority."""
+    """Return two trees of values merged as Helm does. Values in `high` have priority."""
     if not (low.parts and high.parts):
         return high
     parts = {key: _merge(low.at(key), part) for key, part in high.parts.items()}
@@ -202,7 +204,7 @@ def _merge(low: Setting, high: Setting) -> Setting:
 
 
 def _parameters(rows: Setting) -> Iterator[Setting]:
-    """Yield values for parameters such as {name: controller.replicaCount, value: 5}."""
+    """Yield the values that parameters set, such as {name: controller.replicaCount, value: 5}."""
     for row in rows.parts.values():
         part = row.at("value")
         for key in reversed(row.at("name").value.split(".")):
@@ -211,7 +213,7 @@ def _parameters(rows: Setting) -> Iterator[Setting]:
 
 
 def _walk(root: Setting, component: str, path: str) -> Iterator[_Item]:
-    """Yield the settings below a part of a file; `path` distinguishes nodes."""
+    """Yield the settings below a part of a file. `path` tells nodes apart."""
     yield from _versions(root)
     for key, part in root.parts.items():
         name = part.at("name").value
@@ -233,7 +235,7 @@ def _walk(root: Setting, component: str, path: str) -> Iterator[_Item]:
 
 
 def _named(name: str, setting: Setting, path: str = "") -> dict[str, Setting]:
-    """Return the setting under Kafka's name if it is watched or an id; otherwise {}."""
+    """Return {Kafka's name: setting} if lint uses the setting; otherwise {}."""
     variable = _ENVIRONMENT.fullmatch(name)
     name = variable[1].lower().replace("_", ".") if variable else name
     name = of.ALIASES.get(name, name)
@@ -244,7 +246,7 @@ def _named(name: str, setting: Setting, path: str = "") -> dict[str, Setting]:
 
 
 def _versions(part: Setting, image: str = "") -> Iterator[_Item]:
-    """Yield the versions of image and chart in a mapping; `image`: the image's default name."""
+    """Yield the versions of image and chart in a mapping. `image`: the default image name."""
     tag, digest, release = part.leaf("tag"), part.leaf("digest"), part.leaf("appVersion")
     if (image := part.at("repository").value or image) and (version_at := tag or digest):
         yield from _image(f"{image}{':' if tag else '@'}{version_at.value}", version_at)
@@ -265,7 +267,7 @@ def _versions(part: Setting, image: str = "") -> Iterator[_Item]:
 
 
 def _image(name: str, at: Setting) -> Iterator[_Item]:
-    """Yield the version of a Kafka image; a tag that is no release is kept unchanged."""
+    """Yield the version of a Kafka image. A tag that is no release is kept as it is."""
     parts = _IMAGE.fullmatch(name.strip())
     for row in ROWS["image"] if parts else ():
         if parts and (match := re.fullmatch(row["name"], parts["name"])):
@@ -278,7 +280,7 @@ def _image(name: str, at: Setting) -> Iterator[_Item]:
 
 
 def _version(version: Setting, vendor: str) -> Iterator[_Item]:
-    """Yield a Kafka version; for Confluent Platform the Kafka release in it."""
+    """Yield a Kafka version. For Confluent Platform, yield the Kafka release that it contains."""
     if vendor:
         yield _Item(of.VENDOR, version._replace(value=f"{vendor} {version.value}"))
         major, minor = of.number_of(version.value) or (0, 0)
@@ -291,8 +293,8 @@ def _version(version: Setting, vendor: str) -> Iterator[_Item]:
 
 
 def _ansible(root: Setting, settings: Mapping[str, Setting]) -> Iterator[_Item]:
-    """Yield the version, the quorum and the node ids as cp-ansible sets them: node_id, or the
-    position in the group. The list of voters always has the position."""
+    """Yield version, quorum and node ids as cp-ansible sets them. A node id is node_id, or the
+    host's position in its group."""
     for path in ((), ("vars",), ("all", "vars")):
         if version := root.leaf(*path, "confluent_package_version"):
             yield from _version(version, "Confluent Platform")
@@ -324,8 +326,7 @@ def _ansible(root: Setting, settings: Mapping[str, Setting]) -> Iterator[_Item]:
 
 
 def _hosts(group: Setting, groups: dict[str, Setting]) -> Iterator[tuple[str, Setting]]:
-    """Yield (host, its variables) for a group and its groups, which `groups` may also have. Groups
-    in `groups` are read once, and removed."""
+    """Yield (host, variables) of a group and its child groups; remove these from `groups`."""
     for key, part in group.at("hosts").parts.items():
         yield from ((host, part) for host in _expand(key))
     for name, child in group.at("children").parts.items():
@@ -334,7 +335,7 @@ def _hosts(group: Setting, groups: dict[str, Setting]) -> Iterator[tuple[str, Se
 
 
 def _expand(name: str) -> Iterator[str]:
-    """Yield the host names in a range such as c[01:03] or c[a:c]; both ends are included."""
+    """Yield the host names in a range such as c[01:03] or c[a:c], including both ends."""
     if (match := _RANGE.search(name)) is None:
         yield name
         return
@@ -349,8 +350,8 @@ def _expand(name: str) -> Iterator[str]:
 
 
 class _ChartFacts(dict[str, str]):
-    """The facts about a chart's values. Any other key is the value at that path: "set" for an empty
-    value, a mapping or a list."""
+    """The facts about a chart's values. An unlisted key is read as a path in the values; the fact
+    "set" stands for an empty value, mapping or list."""
 
     values_of_chart: Setting
 
@@ -360,7 +361,7 @@ class _ChartFacts(dict[str, str]):
 
 
 def _bitnami(values: Setting, settings: dict[str, Setting]) -> Iterator[_Item]:
-    """Yield the version and settings that rows derive from a bitnami chart's values."""
+    """Yield the version and the settings that bitnami's chart derives from values."""
     for item in _versions(values.at("image"), "kafka"):
         settings[item.key] = item.setting
         yield item

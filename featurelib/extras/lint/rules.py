@@ -34,7 +34,7 @@ Conditions = dict[str, str | list[str]]
 
 
 class LintCase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The severity and texts of a lint rule under some conditions."""
+    """The severity and the texts of a lint rule under some conditions."""
 
     conditions: Conditions = msgspec.field(name="when", default_factory=dict)
     severity: Severity
@@ -44,7 +44,7 @@ class LintCase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class LintRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A lint rule. `at`: settings; the finding has the line of the first existing setting."""
+    """A lint rule. `at`: settings; the first one in the file gives the line of the finding."""
 
     title: str
     at: list[str]
@@ -54,7 +54,7 @@ class LintRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class LintFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """The finding of a rule at a line of a file."""
+    """The finding of a lint rule at a line of a file."""
 
     code: str
     severity: Severity
@@ -69,7 +69,7 @@ class LintFinding(msgspec.Struct, frozen=True, kw_only=True):
 
 @cache
 def rules() -> dict[str, LintRule]:
-    """Return the rules by code, in the order of the file."""
+    """Return the lint rules by code, in their order in rules.toml."""
     plain = {code: row for code, row in ROWS.items() if code not in TABLES}
     return msgspec.convert(plain, dict[str, LintRule])
 
@@ -95,15 +95,15 @@ def find(change: FileChange) -> Iterator[LintFinding]:
 
 
 def holds(conditions: Conditions, facts: Mapping[str, str]) -> bool:
-    """Return true if every condition allows its fact's word. A condition is a word, a list of
-    words, or a list of excluded words that begins with "not"."""
+    """Return true if every condition allows its fact. A condition is a word, a list of words, or a
+    list of excluded words that begins with "not"."""
     pairs = ((name, [it] if isinstance(it, str) else it) for name, it in conditions.items())
     return all((facts[name] in words) is (words[0] != "not") for name, words in pairs)
 
 
 def _place(change: FileChange, keys: Sequence[str]) -> Setting:
-    """Return the first of these settings, preferably a changed one; if there is none, the start of
-    the scope."""
+    """Return the setting to point at: the first changed one of `keys`, else the first one, else the
+    start of the scope."""
     scope, before = change.after, change.before.settings
     pairs = [(at, *pair) for at in keys for pair in scope.settings.items()]
     places = [it for at, key, it in pairs if at in (key.split(" ")[0], "" if it.is_known else ANY)]
@@ -123,9 +123,9 @@ Words = dict[str, str]
 
 
 def words_of(change: FileChange) -> tuple[Words, Words]:
-    """Return the facts that rules compare, and the values for their texts. A setting's name is the
-    fact how the setting changed, `value NAME` its value. In texts the name has _ for other
-    characters than letters and digits; NAME_before is the earlier value."""
+    """Return (facts that rules compare, values for their texts). The fact NAME tells how a setting
+    changed, the fact `value NAME` its value. In texts the name has _ for special characters;
+    NAME_before is the old value."""
     source = change.cluster.source
     facts = {"kind": change.after.kind, "evidence": NO_YES[source is not None]}
     texts = {"name": change.after.name, "cluster": quote(source.name) if source else "CLUSTER"}
@@ -180,8 +180,8 @@ def _software(change: FileChange) -> tuple[Words, Words]:
 
 
 def _form(change: FileChange) -> str:
-    """Return the form of a version: full, short (4.1), candidate (4.1.0-rc1), or newer than every
-    known patch release."""
+    """Return the form of a version as a word: full, short (4.1), candidate (4.1.0-rc1), or newer
+    than every known patch release."""
     text = change.after.known(of.VERSION) or ""
     numbers, newest = of.number_of(text, 3) or (), of.ROWS["patches"].get(release_line(text))
     if _CANDIDATE.search(text) or len(numbers) < 3:
@@ -191,7 +191,7 @@ def _form(change: FileChange) -> str:
 
 
 def era_of(number: of.Number | None) -> str:
-    """Return the word for a release's abilities, such as ZooKeeper mode."""
+    """Return the word for a release's era, such as ZooKeeper mode."""
     eras = (era for first, era in ERAS.items() if number and number < first)
     return next(eras, "4" if number else "unknown")
 
@@ -215,7 +215,7 @@ def _levels(change: FileChange) -> tuple[Words, Words]:
     request = "stale" if stale else "blocked" if reasons and not is_raised else "free"
 
     def fits(level: int | None) -> str:
-        """Return how the file's software supports a metadata.version: fits, above, below."""
+        """Return how the file's software supports a level: fits, above, below or unknown."""
         if level is None or software is None:
             return "unknown"
         levels = software.known_levels(METADATA_VERSION, unstable=now.known(of.UNSTABLE) == "true")
@@ -280,8 +280,8 @@ def _quorum(change: FileChange) -> tuple[Words, Words]:
 
 
 def _kraft(change: FileChange) -> str:
-    """Return the kraft.version of the cluster, or of a cluster that a chart makes. A static quorum
-    (controller.quorum.voters) starts with kraft.version 0, a dynamic quorum with 1."""
+    """Return the kraft.version of the cluster, or of a new cluster by its settings: 0 with
+    controller.quorum.voters, 1 with a dynamic quorum."""
     is_kraft, then = change.cluster.kraft, change.before
     value = then.known(of.KRAFT) if is_kraft is None else str(is_kraft)
     is_old = (then.number(of.VERSION) or of.DYNAMIC_FROM) < of.DYNAMIC_FROM
@@ -339,8 +339,8 @@ def _nodes(change: FileChange) -> tuple[Words, Words]:
 
 
 def _members(change: FileChange, role: str) -> str:
-    """Return how the number of controllers or brokers changed; `moved` = to other node pools,
-    `dropped` = some of their pools no longer exist."""
+    """Return the change of the number of controllers or brokers as a word. `moved`: to other node
+    pools; `dropped`: some pools no longer exist."""
     key, pools = of.MEMBERS[role]
     new_count, old_count = change.after.names(pools), change.before.names(pools)
     remaining = set[str]().union(*(change.after.names(names) for _, names in of.MEMBERS.values()))
@@ -350,7 +350,7 @@ def _members(change: FileChange, role: str) -> str:
 
 
 def _listener(scope: Scope) -> str:
-    """Return the first fault of a node's listeners that prevents its start."""
+    """Return the first fault of a node's listeners that prevents its start, as a word."""
     listeners, names = scope.names(of.LISTENERS), scope.names(of.CONTROLLER_LISTENERS)
     mapped, between = scope.names(of.PROTOCOLS), scope.names(of.BETWEEN_BROKERS)
     role, has = scope.role, names & listeners
@@ -366,6 +366,6 @@ def _listener(scope: Scope) -> str:
 
 
 def _first(reasons: Sequence[str]) -> str:
-    """Return distinct reasons as text: the first reasons, and the number of others."""
+    """Return the first distinct reasons as text, and the number of the other reasons."""
     known = list(dict.fromkeys(reasons))
     return " ".join([*known[:MOST], *[f"And {len(known) - MOST} more."] * (len(known) > MOST)])

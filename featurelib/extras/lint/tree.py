@@ -22,7 +22,7 @@ _START = re.compile(r"^---(?=\s|$)", re.MULTILINE)
 
 
 def read_documents(content: str, file: str, into: Declared) -> Iterator[Setting]:
-    """Yield the tree of settings of each YAML document in a file."""
+    """Yield the tree of settings of each YAML document in a text."""
     starts = [0, *(match.start() for match in _START.finditer(content)), len(content)]
     for start, end in pairwise(starts):
         above = content.count("\n", 0, start)
@@ -43,14 +43,14 @@ def read_documents(content: str, file: str, into: Declared) -> Iterator[Setting]
 
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]
-    """A YAML loader that returns settings; each node is converted once, also with aliases."""
+    """A YAML loader that returns settings. A node with aliases is converted once."""
 
     def __init__(self, content: str, file: str, twice: str) -> None:
         super().__init__(content)
         self._file, self._twice, self._made = file, twice, dict[int, Setting]()
 
     def construct_object(self, node: Node, deep: bool = False) -> Setting:
-        """Return the setting for a YAML node. Raises RecursionError for an anchor within itself."""
+        """Return the setting for a YAML node. Raises RecursionError for a recursive anchor."""
         if id(node) not in self._made:
             self._made[id(node)] = self._make(node)
         return self._made[id(node)]

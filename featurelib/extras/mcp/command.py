@@ -40,7 +40,7 @@ INSTRUCTIONS = resources.files(__package__).joinpath("instructions.txt").read_te
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableTools:
-    """The tools of the server; its fields name the tables, inventory, settings and overlay."""
+    """The tools of the MCP server. The fields are its tables, inventory, settings and overlay."""
 
     tables: str
     fleet_file: str | None = None
@@ -206,7 +206,7 @@ def mcp(
 
 
 def make_server(tools: TableTools) -> MCPServer:
-    """Return a server with the public methods of `tools`. Raises ConfigError without the SDK."""
+    """Return an MCP server with the methods of `tools`. Raises ConfigError without the SDK."""
     with needing("the package mcp is missing", "mcp"):
         from mcp.server import MCPServer
         from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase
@@ -226,7 +226,7 @@ def make_server(tools: TableTools) -> MCPServer:
 
 
 def _one_at_a_time(tool: Callable[..., Any], lock: threading.Lock) -> Callable[..., Any]:
-    """Return `tool` with one call at a time; errors become messages for the assistant."""
+    """Return `tool` limited to one call at a time. Errors become messages for the assistant."""
     from mcp.server.mcpserver.exceptions import ToolError
 
     @functools.wraps(tool)
@@ -242,7 +242,7 @@ def _one_at_a_time(tool: Callable[..., Any], lock: threading.Lock) -> Callable[.
                 raise ToolError(_OPTION.sub(name_argument, text)) from error
 
     def name_argument(option: re.Match[str]) -> str:
-        """Return the name of a tool's argument for an option of the command line."""
+        """Return the tool's argument that corresponds to an option of the command line."""
         name = option["name"].replace("-", "_")
         names = [argument for argument in (name, f"{name}s") if argument in tool.__annotations__]
         return f"`{names[0]}`" if names else option[0]

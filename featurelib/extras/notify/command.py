@@ -42,8 +42,8 @@ class NotifiedItem(JsonPart):
 
 
 class Notification(JsonPart):
-    """The message about one owner to one address. `state`: dry_run = it would be sent now; waits =
-    the address got a message about this owner today."""
+    """The message about one owner to one address. `state`: dry_run = it would be sent now, waits =
+    a message was already sent today."""
 
     address: str
     state: State
@@ -111,7 +111,7 @@ def notify(
 
 
 def expect_owners(targets: Targets, night: NightTables, file: str) -> None:
-    """Print a warning for each owner in the targets file that no cluster has."""
+    """Print a warning for each owner in the targets file without any cluster."""
     for target in targets.target:
         for owner in sorted({*target.owner} - {*night.asked().fleet.owners, ""}):
             prefix = f"{file}: target {target.name!r}: owner {clean(owner)!r}"
@@ -121,8 +121,8 @@ def expect_owners(targets: Targets, night: NightTables, file: str) -> None:
 def due(
     night: NightTables, targets: Targets, history: History, sender: MessageSender | None
 ) -> Iterator[tuple[Message, NotifyTarget, str]]:
-    """Yield each message with new items, its target and its address. Resolved items are added to
-    the history. `sender` recognises equal addresses behind references."""
+    """Yield (message, target, address) for each message with new items. Records resolved items in
+    the history. `sender`: needed to find equal addresses."""
     fleet, report, root = night.asked().fleet, night.report, f" --tables {quote(night.lake.root)}"
     local = {f" --fleet {quote(night.listed_in)}": "", f" show {report.run.out}/": " show "}
     local[root] = root * ("://" in root)
@@ -159,7 +159,7 @@ def send_due(
     sender: MessageSender | None,
     now: datetime,
 ) -> Iterator[Notification]:
-    """Send each due message, and yield its outcome; without a sender nothing is sent."""
+    """Send each due message and yield its outcome. Without a sender no message is sent."""
     for message, target, address in due(night, targets, history, sender):
         newest, is_urgent = history.of(address, message.owner).newest, any(message.items.values())
         state: State = "dry_run"
@@ -177,7 +177,7 @@ def send_due(
 
 
 def print_messages(notifications: list[Notification]) -> None:
-    """Print the messages of a dry run, else a line for each message; failures on standard error."""
+    """Print the messages of a dry run, or a line per message; failures on standard error."""
     for message in notifications:
         receiver = f"{message.address}: {message.subject}"
         if message.state == "failed":

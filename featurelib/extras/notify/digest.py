@@ -28,8 +28,7 @@ Items = dict[Key, bool]  # item → true if it is critical
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """A message to one owner; `owner` "" means clusters without an owner. `sections`: (heading,
-    paragraphs)."""
+    """A message to one owner; "" = clusters without owner. `sections`: (heading, paragraphs)."""
 
     owner: str
     subject: str
@@ -44,7 +43,7 @@ class Message:
 
 
 def items_of(report: Report) -> dict[int, Items]:
-    """Return the items of each task, by its position in `report.today`."""
+    """Return the items of each task in `report.today`, by its position."""
     return {index: dict(_items(task, report)) for index, task in enumerate(report.today)}
 
 
@@ -75,7 +74,7 @@ def open_items(report: Report) -> Items:
 
 
 def resolved_of(sent: Mapping[Key, bool], report: Report) -> Items:
-    """Return the sent items that the report no longer has."""
+    """Return the sent items that the report no longer contains."""
     still_open = open_items(report)
     return {key: critical for key, critical in sent.items() if key not in still_open}
 
@@ -83,9 +82,9 @@ def resolved_of(sent: Mapping[Key, bool], report: Report) -> Items:
 def write_message(
     report: Report, owner: str, sent: Items, link: str, local: Mapping[str, str]
 ) -> Message:
-    """Return the message about items of `report` that are not in `sent`, or were not critical
-    there. `report`: on the clusters of `owner`; `link`: its address. `local`: parts of commands
-    that name files of this machine, with their replacements."""
+    """Return the message about the new items of `report`, the report on the owner's clusters. New:
+    not in `sent`, or not critical there. `link`: the URL of the report; `local`: replacements for
+    options with local files."""
     items = open_items(report)
     new = {key: grave for key, grave in items.items() if key not in sent or grave > sent[key]}
     keys = frozenset(cluster for cluster, _ in new)

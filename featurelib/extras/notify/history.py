@@ -41,7 +41,7 @@ class Sent:
 
 
 class History:
-    """The table of sent messages; `write` writes the rows that were added."""
+    """The table of sent messages. `add` collects rows; `write` saves them."""
 
     def __init__(self, lake: Lake, run: int, now: datetime) -> None:
         self._lake, self._run, self._now = lake, run, now
@@ -55,11 +55,11 @@ class History:
             self._remember(row)
 
     def of(self, target: str, owner: str) -> Sent:
-        """Return the items that were sent to a target about an owner and are still open."""
+        """Return the open items that a target received about an owner."""
         return self._sent.setdefault((target, owner), Sent({}))
 
     def add(self, target: str, owner: str, items: Items, *, resolved: bool = False) -> None:
-        """Add rows that items were sent now or, with `resolved`, that they are resolved."""
+        """Add one row per item: sent now or, with `resolved`, resolved."""
         for (cluster, item), critical in items.items():
             row = {"run": self._run, "sent_at": self._now, "target": target, "owner": owner}
             row |= {"cluster": cluster, "item": item, "critical": critical, "resolved": resolved}
@@ -74,7 +74,8 @@ class History:
             sent.items[key], sent.newest = row["critical"], row["sent_at"]
 
     def write(self) -> None:
-        """Append added rows in a commit, to a new table if needed. Raises SurroundingsError."""
+        """Append the added rows in one commit; create the table if needed. Raises
+        SurroundingsError."""
         import pyarrow as pa
         from deltalake import DeltaTable, write_deltalake
 
@@ -97,7 +98,8 @@ class History:
 
 
 def alone(lake: Lake, run: int) -> AbstractContextManager[object]:
-    """Let one process at a time send, for tables on this machine. Raises BusyError."""
+    """Lock the sending of messages, so that one process on this machine sends at a time. Raises
+    BusyError."""
     from featurelib.spark.hold import HoldingRun, Lease
 
     path, me = lake.place(NOTIFICATION), HoldingRun.this("featurelib notify", run)

@@ -36,7 +36,7 @@ SEE = 'The page "Send messages to owners" of the docs shows the file.'
 
 
 class Smtp(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The mail server: `[smtp]` of the targets file."""
+    """The mail server in the targets file, `[smtp]`."""
 
     host: str
     sender: str = msgspec.field(name="from")
@@ -47,7 +47,7 @@ class Smtp(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class NotifyTarget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A `[[target]]`: a webhook or mail addresses, and the owners whose messages it gets."""
+    """A `[[target]]` of the targets file: a webhook or mail addresses, and the owners."""
 
     name: str
     owner: tuple[str, ...] = ()  # empty: all owners without a target of their own
@@ -59,27 +59,27 @@ class NotifyTarget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     @property
     def addresses(self) -> dict[str, str]:
-        """The name of each address in the history → the address, or where its secret is."""
+        """The addresses of the target: name → address, or place of the secret URL."""
         if self.mail:
             return {f"{self.name} {address}": address for address in self.mail}
         return {self.name: self.slack or self.teams or self.webhook}
 
 
 class Targets(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The content of a targets file. `report`: the address of the nightly's pages, for a link."""
+    """The content of a targets file. `report`: the base URL of the nightly's pages."""
 
     target: tuple[NotifyTarget, ...]
     smtp: Smtp | None = None
     report: str = ""
 
     def of(self, owner: str) -> list[NotifyTarget]:
-        """Return the targets for an owner: those that name the owner, else those without owners."""
+        """Return the targets that name the owner, otherwise the targets without owners."""
         by_name = [target for target in self.target if owner in target.owner]
         return by_name or [target for target in self.target if not target.owner]
 
 
 def parse_targets(text: str, source: str) -> Targets:
-    """Return the content of a targets file. Raises ConfigError, which shows no secret."""
+    """Parse a targets file. Raises ConfigError, whose message contains no secret."""
     try:
         targets = msgspec.toml.decode(text, type=Targets)
     except msgspec.MsgspecError as error:
@@ -120,15 +120,15 @@ def _faults(targets: Targets) -> Iterator[str]:
 
 
 class MessageSender:
-    """A sender of messages to the targets of a file; `timeout`: seconds."""
+    """A sender of messages to the targets of a file. `timeout`: seconds per message."""
 
     def __init__(self, targets: Targets, timeout: float) -> None:
         self._smtp, self._timeout = targets.smtp, timeout
         self._down = dict[str, str]()  # webhook ("" means the mail server) → why it failed
 
     def send(self, message: Message, target: NotifyTarget, address: str) -> None:
-        """Send a message to one address of a target. Raises UnreachableError, CredentialsError. An
-        unreachable target is not tried again."""
+        """Send a message to one address of a target. Raises UnreachableError, CredentialsError.
+        After an UnreachableError the target gets no more messages."""
         host = "" if target.mail else target.name
         if (reason := self._down.get(host)) is not None:
             raise UnreachableError(reason)
@@ -142,7 +142,7 @@ class MessageSender:
             raise
 
     def place_of(self, target: NotifyTarget, address: str) -> str:
-        """Return the identity of an address: the URL of its webhook, or the mail address."""
+        """Return the identity of an address: the URL of the webhook, or the mail address."""
         try:
             return address.casefold() if target.mail else _secret(address, target.name)
         except CredentialsError:
@@ -217,11 +217,11 @@ class MessageSender:
 
 
 class _RefusedMessageError(Exception):
-    """The error that a server refused one message; it may accept another."""
+    """An error because a server refused one message. Other messages may succeed."""
 
 
 def _secret(reference: str, key: str) -> str:
-    """Return the secret behind a reference env:NAME or file:PATH. Raises CredentialsError."""
+    """Return the secret of a reference env:NAME or file:PATH. Raises CredentialsError."""
     try:
         return Credentials(Security(oauth_token=reference), key).token(0) or ""
     except CredentialsError as error:
@@ -229,8 +229,7 @@ def _secret(reference: str, key: str) -> str:
 
 
 def without(secrets: list[str], text: str) -> str:
-    """Return `text` with secrets replaced: a server may repeat a part of its URL. A short secret
-    of letters is replaced as a whole word only, so that `close` does not cut `closed`."""
+    """Return `text` without secrets. A short secret of letters is replaced as a whole word only."""
     for secret in sorted(filter(None, secrets), key=len, reverse=True):
         edge = r"\b" * (secret.isalpha() and len(secret) < SHORTEST_TOKEN)
         text = re.sub(f"{edge}{re.escape(secret)}{edge}", HIDDEN, text)
@@ -238,8 +237,8 @@ def without(secrets: list[str], text: str) -> str:
 
 
 def _within(seconds: float, work: Callable[[], None]) -> None:
-    """Run `work`, but raise UnreachableError after `seconds`: a socket's timeout is per read, and a
-    server can send one byte at a time."""
+    """Run `work`; raise UnreachableError after `seconds`. A socket's own timeout covers only a
+    single read."""
     errors = list[Exception]()
 
     def run() -> None:
@@ -258,13 +257,13 @@ def _within(seconds: float, work: Callable[[], None]) -> None:
 
 
 def _slack(message: Message) -> dict[str, Any]:
-    """Return a message for Slack, and servers that accept its webhooks; markup is off."""
+    """Return a message for Slack or a compatible webhook, without markup."""
     text = html.escape(f"{message.subject}\n\n{message.text}", quote=False)
     return {"text": text, "mrkdwn": False}
 
 
 def _teams(message: Message) -> dict[str, Any]:
-    """Return a message for a Teams workflow: a card of plain text."""
+    """Return a message for a Teams workflow: a card with plain text."""
     titles = {message.subject, *(title.upper() for title, _ in message.sections)}
     runs = [
         {"type": "TextRun", "text": line, "weight": "Bolder" if line in titles else "Default"}
@@ -281,7 +280,7 @@ def _teams(message: Message) -> dict[str, Any]:
 
 
 def document_of(message: Message) -> dict[str, Any]:
-    """Return a message as a JSON object: the body for a webhook, and a part of `notify --json`."""
+    """Return a message as JSON object, for a webhook and for `notify --json`."""
     items = [
         {"cluster": cluster, "item": item, "critical": critical}
         for (cluster, item), critical in message.items.items()

@@ -91,7 +91,7 @@ def what_if(
 
 
 def mark_muted(answer: WhatIf, source: Source) -> WhatIf:
-    """Return an answer of `what-if` with its muted findings marked."""
+    """Return an answer of `what-if` in which muted findings are marked."""
     new, resolved = (
         tuple(row | as_json(over_row(source.muted, row)) for row in rows)
         for rows in (answer.new, answer.resolved)
@@ -100,7 +100,7 @@ def mark_muted(answer: WhatIf, source: Source) -> WhatIf:
 
 
 def turn_row(change: FeatureDiff) -> Row:
-    """Return the table row of one feature: its verdict and levels before and after."""
+    """Return the table row of a feature: verdict and levels before and after the change."""
     row: Row = {"feature": change.feature}
     for moment, side in (("before", change.before), ("after", change.after)):
         row |= {f"{key}_{moment}": (side or {}).get(key) for key in VERDICT}
@@ -150,7 +150,7 @@ def can_roll(cluster: AnyCluster, to: str, journal: str | None = None) -> Answer
 
 def _levels_sent(cluster: str, named: str | None) -> Iterator[tuple[str, int, int]]:
     """Yield (feature, level, time in microseconds) of each level that the journal shows as
-    finalized: before each request and, unless it was rejected, after it."""
+    finalized, before or after a request."""
     path = journal_path(named)
     if not path.is_file():
         return
@@ -176,7 +176,7 @@ def _finalize(finalize: list[str] = []) -> dict[str, str]:  # noqa: B006
 
 
 def _releases(option: str, texts: list[str]) -> dict[int, str]:
-    """Return node id → release from texts `ID=RELEASE`. Raises ConfigError if invalid."""
+    """Return node id → release from texts `ID=RELEASE`. Raises ConfigError."""
     expected, node = "ID=RELEASE, as 7=4.1.2", re.compile("0|[1-9][0-9]{0,9}")
     pairs = read_pairs(
         option, texts, expected, fits=lambda id_, _: bool(node.fullmatch(id_)) and int(id_) < 2**31

@@ -30,7 +30,8 @@ _NO_LISTENER = dict.fromkeys(
 
 
 class Draft:
-    """A snapshot row of one cluster with assumed changes; `at`: their time, microseconds."""
+    """A snapshot row of a cluster to which changes are applied. `at`: the time of the changes,
+    microseconds."""
 
     def __init__(self, row: TableRows, at: int) -> None:
         self._row, self._at = open_row(row), at
@@ -48,7 +49,7 @@ class Draft:
         [self._scalars] = self._parts["scalars"]
 
     def row(self) -> TableRows:
-        """Return the changed row of featurelib.schema.SNAPSHOT; its `state` is empty."""
+        """Return the changed row of featurelib.schema.SNAPSHOT. The column `state` is empty."""
         parts = dict(self._parts)
         for lists, part in _LISTS.items():
             parts[lists] = [r | {"size": len(r["entries"])} for r in parts[lists]]
@@ -63,7 +64,7 @@ class Draft:
         return write_rows([self._row])
 
     def run(self, node_id: int, role: Role, ranges: Ranges) -> None:
-        """Let a node in one role run software that supports `ranges`, and register it."""
+        """Change a node in one role to software with the supported `ranges`, and register it."""
         profile = self._map("profiles", {name: ranges[name] for name in sorted(ranges)})
         answered = dict.fromkeys(("partial_at", "partial_line", "failed_at", "failed_line"), 0)
         # The supported requests in the row identify the old software.
@@ -78,7 +79,7 @@ class Draft:
             operated["status_version"] = NOTHING
 
     def stop(self, node_id: int, role: Role) -> None:
-        """Stop a node in one role; its registration stays."""
+        """Stop a node in one role. Its registration stays."""
         error = self._row.text_code("it would not start")
         for r in self._of("listeners", node_id, role):
             r |= {"failed_at": self._at, "error": error, "scraped": NOTHING}
@@ -93,7 +94,7 @@ class Draft:
             self._fence(node_id, FENCED)
 
     def add(self, node_id: int, ranges: Ranges) -> None:
-        """Add a broker that is registered and responds."""
+        """Add a registered, responding broker."""
         if self._scalars["zookeeper"] or self._scalars["log_end"] > 0:
             self._add_registration(node_id)
         for r in self._parts["members"]:
@@ -124,7 +125,7 @@ class Draft:
             self._row.features_node = _written(self._row.features_node, levels)
 
     def elect(self, text: str, version: int, content: ZnodeContent) -> None:
-        """Set `/feature` to the content that a new controller writes and every broker has read."""
+        """Set `/feature` to the content that a new controller writes. Every broker has read it."""
         self._row.features_node = text
         new = {"version": version, "at": self._at, "line": 0}
         self._scalars |= {f"features_node_{name}": value for name, value in new.items()}
@@ -142,25 +143,26 @@ class Draft:
         self.register_features(on=is_on)
 
     def register_features(self, *, on: bool) -> None:
-        """Register every broker's supported features in ZooKeeper mode, or none if the protocol
-        version is old."""
+        """Register the supported features of every broker in ZooKeeper mode. `on` false: register
+        no features, as with an old protocol version."""
         for r in self._parts["registrations"]:
             software = self._software(r)
             r["profile"] = software if on else NOTHING
 
     def depose(self) -> None:
-        """Remove the active controller from the row."""
+        """Remove the active controller."""
         self._scalars["controller"] = NOTHING
 
     def _newest(self, registered: Record) -> int:
-        """Return a broker's newest profile, from its registration or its responses."""
+        """Return the number of a broker's newest range map, from its registration or responses."""
         listeners = self._of("listeners", registered["node_id"], registered["role"])
         profiles = [(r[f"{kind}_at"], r[kind]) for r in listeners for kind in _ANSWERS]
         profiles.append((registered["at"], registered["profile"]))
         return int(max(((number >= 0, at, number) for at, number in profiles))[2])
 
     def _software(self, registered: Record) -> int:
-        """Return the profile of a broker's software; the registration's becomes a response."""
+        """Return the number of the range map of a broker's software. If only the registration has
+        it, add it as a response."""
         node_key, profile = (registered["node_id"], registered["role"]), int(registered["profile"])
         listeners = self._of("listeners", *node_key)
         if profile >= 0 and not any(r[kind] >= 0 for r in listeners for kind in _ANSWERS):
@@ -169,7 +171,7 @@ class Draft:
         return profile if profile >= 0 else self._newest(registered)
 
     def _map(self, lists: str, ends: Ranges) -> int:
-        """Return the position of a range or level map; a new map is added."""
+        """Return the position of a range map or level map; add the map if it is new."""
         entries = [(name, low, high) for name, (low, high) in ends.items()]
         maps = [r["entries"] for r in self._parts[lists]]
         if entries not in maps:
@@ -178,12 +180,12 @@ class Draft:
         return maps.index(entries)
 
     def _of(self, part: str, node_id: int, role: int) -> list[Record]:
-        """Return the records of a part about a node in one role."""
+        """Return the records in a part of the row about a node in one role."""
         node_key = node_id, role
         return [r for r in self._parts[part] if (r["node_id"], r["role"]) == node_key]
 
     def _add(self, part: str, **values: int) -> Record:
-        """Add a record to a part; fields that `values` leaves out are 0."""
+        """Add a record to a part of the row. Fields not in `values` are 0."""
         self._parts[part].append(dict.fromkeys(LAYOUT[part].names or (), 0) | values)
         return self._parts[part][-1]
 
@@ -203,7 +205,7 @@ class Draft:
 
 
 def _written(text: str, levels: Mapping[str, int]) -> str:
-    """Return the text of `/feature` with these levels, in the form of a controller."""
+    """Return the text of `/feature` with these levels, as a controller writes it."""
     readings = [decode(text, generation) for generation in Generation]
     good = next((reading for reading in readings if reading.reading is ZnodeReading.ACCEPTED), None)
     if good is None:

@@ -37,8 +37,8 @@ def what_if_page(
     width: int | None = None,
     cause: Callable[[QuestionPage], None] | None = None,
 ) -> Page:
-    """Return the page of `what-if` with differences side by side. `change`: in words; `cause` shows
-    the nodes behind it."""
+    """Return the page of `what-if`, which lists the differences. `change`: the change as text;
+    `cause`: adds the nodes behind it."""
     page = QuestionPage(source, width)
 
     def is_critical(rows: Iterable[Row]) -> bool:
@@ -71,8 +71,7 @@ def what_if_page(
 
 
 def _differences(answer: WhatIf, page: QuestionPage) -> None:
-    """Show findings that the change adds or removes, and all critical ones; muted findings come
-    last."""
+    """Add the new, the resolved and the critical findings to the page; muted findings come last."""
     heads = "findings that are new", "critical as before", "findings that are gone"
     for title, rows in zip(heads, (answer.new, answer.critical, answer.resolved), strict=True):
         if rows:
@@ -86,7 +85,7 @@ def _differences(answer: WhatIf, page: QuestionPage) -> None:
 
 
 def show_refused(refused: Sequence[Refused], page: Page, indent: int = 0) -> None:
-    """Show the refused nodes, grouped by equal messages."""
+    """Add the refused nodes to the page. Nodes with equal messages are grouped."""
     groups: dict[tuple[str, str, str, tuple[str, ...]], list[Refused]] = {}
     for node in refused:
         key = (node.role.text, node.entry, node.message, node.features)
@@ -124,7 +123,8 @@ def _turns(answer: WhatIf, page: QuestionPage) -> None:
 
 
 def _state(change: FeatureDiff, row: Row | None, page: QuestionPage) -> str:
-    """Return a feature's state: `READY 21 (3.9-IV0) → 29 (4.2-IV1)`, `BLOCKED at 1, ceiling 2`."""
+    """Return the state of a feature as text: `READY 21 (3.9-IV0) → 29 (4.2-IV1)`, `BLOCKED at 1,
+    ceiling 2`."""
     if row is None:
         return "not listed"
     names = ("finalized_level", "target", "ceiling")
@@ -136,7 +136,7 @@ def _state(change: FeatureDiff, row: Row | None, page: QuestionPage) -> str:
 
 
 def _findings(rows: Iterable[Row], page: QuestionPage) -> None:
-    """Show a line per finding, worst first; equal sentences once, with their number."""
+    """Add one line per finding to the page, worst first. Equal sentences appear once."""
     texts: dict[str, int] = {}
     for row in sorted(rows, key=lambda row: [*Severity].index(Severity(row["severity"]))):
         message = page.words.of(row).statement
@@ -147,7 +147,7 @@ def _findings(rows: Iterable[Row], page: QuestionPage) -> None:
 
 
 def roll_page(roll: Roll, source: Source, width: int | None = None) -> Page:
-    """Return the page of `can-roll`: registration, first steps, and rollback."""
+    """Return the page of `can-roll`: registration of the release, first steps, and rollback."""
     page = QuestionPage(source, width)
     page.text(f"{clean(source.name)}: software of {roll.release} {_may_join(roll)}")
     empty = "nothing" if roll.levels_known else "not known"
@@ -185,7 +185,7 @@ def _may_join(roll: Roll) -> str:
 
 
 def _replays(roll: Roll, page: QuestionPage) -> Iterator[str]:
-    """Yield paragraphs about levels that stop a starting controller, and the conditions."""
+    """Yield paragraphs about levels that stop a starting controller, and conditions."""
     for replay in roll.replays:
         level = level_text(page.catalogue, replay.feature, replay.level)
         text = _PROOFS[replay.proof].format(level=f"{clean(replay.feature)} {level}")
@@ -220,7 +220,7 @@ def _misfits(roll: Roll, page: QuestionPage) -> None:
 
 
 def _consequences(roll: Roll, page: QuestionPage) -> None:
-    """Show what happens to refused nodes; if none is refused, the audit's findings."""
+    """Add the consequences for refused nodes to the page; without any, the findings."""
     if roll.refused:
         page.head("what would become of its nodes")
         show_refused(roll.refused, page, 2)
@@ -234,7 +234,7 @@ def _consequences(roll: Roll, page: QuestionPage) -> None:
 
 
 def _new(roll: Roll, page: QuestionPage) -> dict[str, None]:
-    """Return the findings that are new once all running nodes have the release."""
+    """Return the texts of the findings that appear once all running nodes have the release."""
     rows: list[Any] = [row for row in roll.then.new if row["severity"] in ("critical", "warning")]
     return dict.fromkeys(page.words.of(row).statement for row in rows)
 

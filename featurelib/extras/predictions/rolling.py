@@ -47,7 +47,7 @@ Levels = Mapping[str, int]
 
 
 class ReplayProof(StrEnum):
-    """The source that shows a level which a starting controller may replay."""
+    """The source for a level that a starting controller may replay."""
 
     LOG = "metadata log"
     BOOTSTRAP = "bootstrap checkpoint"
@@ -57,8 +57,8 @@ class ReplayProof(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Misfit:
-    """A finalized level that the release does not support; `supported` None = the release lacks the
-    feature."""
+    """A finalized level that the release does not support. `supported`: None if the release lacks
+    the feature."""
 
     feature: str
     level: int
@@ -67,7 +67,8 @@ class Misfit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replayed(Misfit):
-    """An unsupported level that a start may replay; `seen`: last seen, in µs."""
+    """An unsupported level that a starting controller may replay. `seen`: the last time it was
+    seen, microseconds."""
 
     proof: ReplayProof
     seen: int
@@ -75,7 +76,7 @@ class Replayed(Misfit):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class First:
-    """The steps before the rolling upgrade: an intent as text, and its steps or refusals."""
+    """The steps before a rolling upgrade: the intent as text, and the steps or refusals."""
 
     intent: str
     steps: tuple[Step, ...]
@@ -141,17 +142,17 @@ class Roll:
 
     @property
     def may_join(self) -> bool:
-        """True if production software can register now; false if no level is known."""
+        """True if production software of the release can register; false if levels are unknown."""
         return not (self.misfits or self.refused) and (self.levels_known or bool(self.levels))
 
     @property
     def off(self) -> tuple[int, ...]:
-        """The nodes that do not run; the prediction leaves them unchanged."""
+        """The stopped nodes. The prediction does not change them."""
         return self.then.off
 
     @property
     def silent(self) -> tuple[int, ...]:
-        """The nodes that did not respond; the prediction leaves them unchanged."""
+        """The nodes that did not respond. The prediction does not change them."""
         return self.then.silent
 
 
@@ -208,27 +209,27 @@ FORMATS_FOR_ITSELF_FROM = (4, 4)
 
 
 def is_for_itself(software: ReleaseCatalogue) -> bool:
-    """Return true if the tool of `software` formats for its release and later only."""
+    """Return true if kafka-storage.sh of `software` formats only for its own and later releases."""
     return release_number(software.based_on) >= FORMATS_FOR_ITSELF_FROM
 
 
 def format_with(releases: Iterable[ReleaseCatalogue]) -> ReleaseCatalogue | None:
-    """Return the release whose tool must format new storage for nodes of any of `releases`; None =
-    any tool does, because none formats only for its own release and later."""
+    """Return the release whose kafka-storage.sh must format storage for all `releases`; None if any
+    of them can."""
     ordered = sorted(releases, key=lambda software: release_number(software.based_on))
     same_vendor = not ordered or ordered[0].based_on == ordered[-1].based_on
     return None if same_vendor or not is_for_itself(ordered[-1]) else ordered[0]
 
 
 def _moved(first: Iterable[First]) -> dict[str, int]:
-    """Return feature → level that the first steps set."""
+    """Return feature → level after the first steps."""
     steps = (step for part in first for step in part.steps)
     return {move.feature: move.to_level for step in steps for move in step.updates}
 
 
 def _levels(view: ClusterView, mode: str) -> dict[str, int]:
     """Return the finalized levels. A KRaft cluster without metadata.version has the level that
-    Kafka assumes; without any source nothing is known."""
+    Kafka assumes."""
     levels = {name: level for name, (_, level) in view.cluster.finalized.items() if level}
     if mode != "zk" and (view.is_trusted or levels):
         return {METADATA_VERSION: SILENT_METADATA_VERSION} | levels
@@ -236,7 +237,7 @@ def _levels(view: ClusterView, mode: str) -> dict[str, int]:
 
 
 def _running(cluster: Cluster, catalogue: Catalogue) -> set[str]:
-    """Return the releases of running nodes, or of all nodes if none runs; "" if unknown."""
+    """Return the releases of the running nodes, or of all nodes if none runs; "" = unknown."""
     live = [node for node in cluster.nodes if node.running] or cluster.nodes
     return {catalogue.release_named(node.release) or "" for node in live}
 
@@ -271,7 +272,7 @@ def _replays(
 def _proven_levels(
     state: ClusterState, cluster: Cluster, journal: Iterable[tuple[str, int, int]], release: str
 ) -> Iterator[tuple[str, int, ReplayProof, int]]:
-    """Yield (feature, level, source, time) of each level that a log may still have."""
+    """Yield (feature, level, source, time) of levels that the metadata log may contain."""
     log, least = state.log, _proven_from(cluster, state)
     proofs = {key: proof for key, proof in _earlier(state, journal).items() if proof[1] >= least}
     for offset, name, level in log.replayed:
@@ -307,7 +308,7 @@ def _runs_without(state: ClusterState, cluster: Cluster, name: str, level: int, 
 
 
 def _is_alone(cluster: Cluster, state: ClusterState) -> bool:
-    """Return true if only one controller is known, and it is the only voter."""
+    """Return true if the cluster has one known controller, which is the only voter."""
     return len(state.quorum.voters) == 1 and _controllers(cluster) == {*state.quorum.voters}
 
 
@@ -316,8 +317,8 @@ def _controllers(cluster: Cluster) -> set[int]:
 
 
 def _proven_from(cluster: Cluster, state: ClusterState) -> int:
-    """Return the time of the snapshot from which the only controller's log is fully known; 0 =
-    unknown, or several controllers."""
+    """Return the time from which the only controller's log is completely known; 0 if unknown, or
+    with several controllers."""
     is_proven = _is_alone(cluster, state) and state.log.snapshot_end and is_complete(state)
     return state.log.snapshot_at if is_proven else 0
 
@@ -325,7 +326,7 @@ def _proven_from(cluster: Cluster, state: ClusterState) -> int:
 def _earlier(
     state: ClusterState, journal: Iterable[tuple[str, int, int]]
 ) -> dict[tuple[str, int], tuple[ReplayProof, int]]:
-    """Return (feature, level) → newest source and time, of levels seen or in a journal."""
+    """Return (feature, level) → (source, newest time) in earlier data or a journal."""
     proofs = dict[tuple[str, int], tuple[ReplayProof, int]]()
     for entry, at in state.levels_seen.items():
         name, _, level_text = entry.rpartition(" ")
@@ -340,14 +341,14 @@ READS_BOOTSTRAP = frozenset({"4.0"})  # read at each start; not by 4.0.1 (KAFKA-
 
 
 def _is_dumped(cluster: Cluster, state: ClusterState) -> bool:
-    """Return true if the newest data is a dump with all that the only controller replays."""
+    """Return true if the newest data is a complete dump of the only controller's log."""
     return bool(_proven_from(cluster, state)) and state.log.at >= state.observed_at
 
 
 def _conditions(
     cluster: Cluster, state: ClusterState, levels: Levels, release: str, running: set[str]
 ) -> Iterator[str]:
-    """Yield the conditions of a start that the data cannot show, as sentences."""
+    """Yield the conditions for a start that the data cannot prove, as sentences."""
     number = release_number(release)
     numbers = [release_number(r) for r in running if r]
     if number < max(numbers, default=number) and not _is_dumped(cluster, state):
@@ -380,7 +381,7 @@ def _conditions(
 def _misfits(
     levels: Levels, release: str, mode: str, catalogue: Catalogue
 ) -> tuple[tuple[Misfit, ...], tuple[str, ...]]:
-    """Return unsupported levels, and the features of them that unstable levels would support."""
+    """Return (unsupported levels, features that unstable levels would support)."""
     software = software_of_release(release, mode, catalogue)
     names, unstable = sorted(levels), list[str]()  # ZooKeeper mode lists no feature in production
     if mode != "zk":
@@ -393,7 +394,7 @@ def _misfits(
 def _first(
     view: ClusterView, misfits: tuple[Misfit, ...], release: str, catalogue: Catalogue
 ) -> Iterator[First]:
-    """Yield the downgrades, then the upgrades, that are necessary before the new software."""
+    """Yield the downgrades, then the upgrades, that must come before the new software."""
     low = {
         misfit.feature: str(misfit.supported[0])
         for misfit in misfits
@@ -414,8 +415,8 @@ def _first(
 
 
 def _way_back(levels: Levels, release: str, running: set[str], catalogue: Catalogue) -> WayBack:
-    """Return the rollback to the releases `running` after all nodes have `release` and `levels` are
-    finalized, 0 if not (KIP-778, Downgrades)."""
+    """Return the possible rollback to the releases `running`, after all nodes run `release` with
+    these finalized levels (KIP-778, Downgrades)."""
     software, before = catalogue.of(release), running - {release}
     known = _known(levels, catalogue)
     brings = {
@@ -454,5 +455,5 @@ def _level_or_none(level: np.int32) -> int | None:
 
 
 def _known(levels: Levels, catalogue: Catalogue) -> dict[str, int]:
-    """Return the finalized levels of Kafka's own features."""
+    """Return the finalized levels of features that Kafka defines."""
     return {name: level for name, level in levels.items() if level and name in catalogue.features}

@@ -32,8 +32,8 @@ KEY = ("code", "role", "node_id", "feature", "level")  # columns that identify a
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """A refused node: the controllers' dialect, the outcome, the features, and Kafka's messages.
-    `entry`: refused, stops or ignored."""
+    """A refused node. `dialect`: the controllers'; `entry`: refused, stops or ignored; `message`:
+    Kafka's."""
 
     role: Role
     node_id: int
@@ -46,7 +46,7 @@ class Refused:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
     """The assumed changes. `nodes`, `added`: node id → release; `release`: of all other running
-    nodes; `finalized`: feature → level, 0 if not finalized."""
+    nodes; `finalized`: feature → level, 0 = not finalized."""
 
     nodes: Mapping[int, str] = field(default_factory=dict)
     removed: tuple[int, ...] = ()
@@ -56,7 +56,7 @@ class Changes:
 
     @property
     def text(self) -> str:
-        """The assumed change as a clause after `if`."""
+        """The assumed changes as a clause that follows `if`."""
         parts = [f"node {node} runs {release}" for node, release in self.nodes.items()]
         parts += [f"node {node} is gone" for node in self.removed]
         parts += [f"broker {node} of {release} comes" for node, release in self.added.items()]
@@ -69,7 +69,7 @@ class Changes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeatureDiff:
-    """A feature before and after the change, as rows of featurelib.schema; None if unknown."""
+    """A feature before and after the change, as rows of featurelib.schema; None = unknown."""
 
     feature: str
     before: Row | None
@@ -78,7 +78,7 @@ class FeatureDiff:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """The verdict and phase of a cluster, and releases that can register, from its plan row."""
+    """The verdict and phase of a cluster, and the releases that can register."""
 
     verdict: str
     phase: str
@@ -88,10 +88,9 @@ class Standing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhatIf:
-    """The differences. `turns`: features with another row; `unchanged` counts the others. `new` and
-    `resolved`: findings; no finding is resolved because its node cannot register. `critical`:
-    findings that stay. `refused`: nodes that cannot register, or would exit. `off`: stopped nodes.
-    `silent`: nodes without a response. `runs`: running nodes to be removed."""
+    """The differences that a change makes. `turns`: changed features, `unchanged`: the number of
+    others; `new`, `resolved`, `critical`: findings; `refused`: nodes that cannot register; `off`:
+    stopped nodes; `silent`: nodes without response; `runs`: removed nodes that still run."""
 
     before: ClusterView
     after: ClusterView
@@ -160,8 +159,8 @@ def what_if(view: ClusterView, changes: Changes, inputs: Inputs) -> WhatIf:
 def compare(
     before: ClusterView, after: ClusterView, stay: Set[tuple[str, int]] = frozenset()
 ) -> WhatIf:
-    """Return the differences between two views. `stay`: (role, node id) whose findings count as
-    open although the second view lacks them."""
+    """Compare two views of a cluster. `stay`: (role, node id) of nodes whose findings stay open
+    although `after` lacks them."""
     was, now = ({row["feature"]: row for row in e.judged.readiness.to_pylist()}
                 for e in (before, after))  # fmt: skip
     features = sorted(was.keys() | now.keys())
@@ -190,8 +189,7 @@ def compare(
 
 
 def _readers(cluster: Cluster, halves: Sequence[Node], changes: Changes) -> list[Node]:
-    """Return the unchanged controllers if a level changes: each reads the level, and stops if it
-    does not support it."""
+    """Return the controllers that must read a changed level, and stop if they do not support it."""
     if not changes.finalized:
         return []
     touched = {*changes.removed, *(node.node_id for node in halves)}
@@ -200,21 +198,20 @@ def _readers(cluster: Cluster, halves: Sequence[Node], changes: Changes) -> list
 
 
 def _running(view: ClusterView, removed: Sequence[int]) -> tuple[int, ...]:
-    """Return the nodes in `removed` that run: they respond, or Kafka sees them."""
+    """Return the nodes in `removed` that still run."""
     node = view.evidence.subjects
     running = node.node_id[node.answers | node.live | node.unregistered].tolist()
     return tuple(node_id for node_id in removed if node_id in running)
 
 
 def _findings(view: ClusterView) -> dict[tuple[object, ...], Row]:
-    """Return findings by the values of KEY, which identify them."""
+    """Return the findings by the values of KEY, which identify a finding."""
     rows = map(without_blanks, view.judged.findings.to_pylist())
     return {tuple(row[name] for name in KEY): row for row in rows}
 
 
 def _drafted(view: ClusterView, changes: Changes) -> tuple[Draft, Cluster]:
-    """Return the changed evidence (removed nodes, other levels), later than all other; and the
-    cluster with those levels, for nodes that register."""
+    """Return (draft with removed nodes and changed levels, cluster with these levels)."""
     draft = Draft(without_nodes(view.rows, changes.removed), view.newest + 1)
     if changes.finalized:
         draft.finalize(changes.finalized)
@@ -226,8 +223,8 @@ def _drafted(view: ClusterView, changes: Changes) -> tuple[Draft, Cluster]:
 def _wanted(
     view: ClusterView, changes: Changes, inputs: Inputs
 ) -> tuple[list[Node], tuple[int, ...], tuple[int, ...]]:
-    """Return the nodes (by role) that get other software, the nodes that Kafka reports as stopped,
-    and the nodes that only did not respond."""
+    """Return (nodes that get other software, ids of nodes that Kafka reports as stopped, ids of
+    nodes that did not respond)."""
     options = {node_id: ("--node", text) for node_id, text in changes.nodes.items()}
     stopped, silent = set[int](), set[int]()
     nodes = [node for node in view.cluster.nodes if node.node_id not in changes.removed]
@@ -250,7 +247,7 @@ def _wanted(
 
 
 def _then(view: ClusterView, changes: Changes, halves: Sequence[Node], inputs: Inputs) -> Inputs:
-    """Return the inputs with the inventory as its owner would write it after the change."""
+    """Return the inputs with the inventory that fits the changed cluster."""
     entry = next((e for e in inputs.fleet.cluster if e.id == view.cluster_id), None)
     if entry is None:
         return inputs
@@ -266,7 +263,7 @@ def _then(view: ClusterView, changes: Changes, halves: Sequence[Node], inputs: I
 
 
 def with_entry(inputs: Inputs, entry: Entry, **changes: object) -> Inputs:
-    """Return the inputs with changed values in a cluster's inventory entry."""
+    """Return the inputs with some values of a cluster's inventory entry replaced."""
     rest_of = tuple(e for e in inputs.fleet.cluster if e is not entry)
     new = msgspec.structs.replace(entry, **changes)
     return replace(inputs, fleet=msgspec.structs.replace(inputs.fleet, cluster=(*rest_of, new)))
@@ -301,7 +298,7 @@ def _expect_nodes(view: ClusterView, changes: Changes) -> None:
 
 
 def release_of(text: str, view: ClusterView, catalogue: Catalogue, option: str) -> str:
-    """Return the release of a version in the mode of the cluster. Raises ConfigError."""
+    """Return the release of a version. Raises ConfigError if the cluster's mode lacks it."""
     with_zk, kind = zookeeper_releases(), "with ZooKeeper mode"
     if mode_of(view) == "zk":
         name, known, hint = (
@@ -323,14 +320,14 @@ def release_of(text: str, view: ClusterView, catalogue: Catalogue, option: str) 
 
 
 def software_of_release(release: str, mode: str, catalogue: Catalogue) -> Features:
-    """Return the ranges of a release's production software; in ZooKeeper mode none."""
+    """Return the ranges of a release's production software; {} in ZooKeeper mode."""
     if mode == "zk":
         return {}
     return dict(sorted(catalogue.of(release).ranges().items()))
 
 
 def with_release(node: Node, release: str, mode: str, catalogue: Catalogue) -> Node:
-    """Return a node as it starts with production software of a release."""
+    """Return a node restarted with production software of a release."""
     supported = software_of_release(release, mode, catalogue)
     return replace(node, release=release, supported=supported, running=True, fenced=False)
 
@@ -363,7 +360,7 @@ def refusals_of(
 def _entries(
     cluster: Cluster, node: Node, dialect: Dialect, tables: Tables
 ) -> Iterator[tuple[Admission, tuple[Unfit, ...], str]]:
-    """Yield (outcome, features, messages) for each reason against a starting node."""
+    """Yield (outcome, features, messages) for each reason why a starting node fails."""
     if node.role is Role.CONTROLLER:
         single = replace(cluster, nodes=(replace(node, running=True),))
         for stop in stopped(single, dialect, tables):

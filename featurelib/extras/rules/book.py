@@ -46,7 +46,7 @@ UNRECORDED: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """A row of a dialect's table with its id and position."""
+    """A row of a dialect: id, rule, and position. `at_door`: a check of the whole request."""
 
     id: str
     dialect: str
@@ -57,7 +57,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RulebookEntry:
-    """A rule, its texts, and every row of a dialect that applies it."""
+    """A rule with its texts, and the rows of all dialects that apply it."""
 
     rule: Rule
     wording: FindingRow
@@ -70,7 +70,7 @@ class RulebookEntry:
 
     @property
     def groups(self) -> tuple[tuple[Question, ...], ...]:
-        """The rows of the rule, grouped by equal content, in the order of the first."""
+        """The rows of the rule, grouped by equal content."""
         by_rule: dict[RuleRow, list[Question]] = {}
         for question in self.questions:
             by_rule.setdefault(question.row, []).append(question)
@@ -79,7 +79,7 @@ class RulebookEntry:
 
 @cache
 def questions(dialect: str) -> tuple[Question, ...]:
-    """Return every row of a dialect, checks of whole requests first. Raises as `load` does."""
+    """Return every row of a dialect, request checks first. Raises KeyError, ValueError."""
     table, codes, asked_rows = load(dialect), Counter[str](), []
     for at_door, rows in ((True, table.request_checks), (False, table.rules)):
         for position, row in enumerate(rows, start=1):
@@ -92,8 +92,7 @@ def questions(dialect: str) -> tuple[Question, ...]:
 
 
 def describe(row: RuleRow) -> str:
-    """Return a row's scope and nodes as `where sets, asks live_brokers`, and why an audit skips
-    it."""
+    """Return a row as text: `where sets, asks live_brokers`, and why an audit skips it."""
     parts = []
     if row.where:
         parts.append(f"where {' and '.join(scope.name for scope in row.where)}")
@@ -110,7 +109,7 @@ def describe(row: RuleRow) -> str:
 
 @cache
 def rulebook() -> dict[str, RulebookEntry]:
-    """Return every rule by name, in the order of rules.py."""
+    """Return every rule by name, in the order of core/rules.py."""
     rows = [question for dialect in DIALECTS for question in questions(dialect)]
     return {
         name: RulebookEntry(
@@ -173,7 +172,7 @@ def rules(name: str | None = None, dialects: bool = False, as_json: bool = False
 
 
 def _entry(name: str, book: dict[str, RulebookEntry]) -> RulebookEntry:
-    """Return the rule of that name. Raises ConfigError with the valid names."""
+    """Return the rule with this name. Raises ConfigError that lists valid names."""
     if name in book:
         return book[name]
     detail = f"there is no such name. {nearest(name, book, 1)} `featurelib rules` lists them all."
@@ -206,7 +205,7 @@ def _brief(entry: RulebookEntry) -> dict[str, object]:
 
 
 def _asked_in(entry: RulebookEntry) -> str:
-    """Return the text that names the dialects with the rule."""
+    """Return the text that names the dialects of the rule."""
     if not entry.dialects:
         return "asked of no update: nodes that belong to a cluster are judged by it"
     return f"asked in {' '.join(entry.dialects)}"
@@ -281,7 +280,8 @@ def _show(entry: RulebookEntry, page: Page) -> None:
 
 
 def _where_asked(group: tuple[Question, ...]) -> str:
-    """Return where a rule applies: `kraft-3.3 as 3, kraft-3.5 as 3: asks local_controller`."""
+    """Return the rows of a rule as text: `kraft-3.3 as 3, kraft-3.5 as 3: asks
+    local_controller`."""
     door = " at the door" if group[0].at_door else ""
     places = ", ".join(
         f"{question.dialect} as {question.position}".replace(" ", TOGETHER) for question in group

@@ -52,12 +52,12 @@ Keys = dict[str, object]  # the keys of a landing line
 
 
 def open_embedded(entry: Entry, catalogue: Catalogue) -> Backend:
-    """Return the backend of the cluster in `entry.file`. Raises ConfigError without one."""
+    """Return the backend of the sandbox cluster in `entry.file`. Raises ConfigError."""
     return EmbeddedBackend(open_file(entry.file, catalogue))
 
 
 def open_file(file: str, catalogue: Catalogue) -> EmbeddedCluster:
-    """Return the sandbox cluster in a file. Raises ConfigError if the file does not exist."""
+    """Open the sandbox cluster in a file. Raises ConfigError if the file does not exist."""
     if not Path(file).is_file():
         raise ConfigError(
             f"{file}: There is no such file. Make a sandbox cluster: featurelib sandbox make {file}"
@@ -76,7 +76,7 @@ class EmbeddedBackend:
         return self._cluster.path
 
     def describe(self, say: Say) -> tuple[bytes, ...]:
-        """Return landing lines about every node. Raises UnreachableError if none runs."""
+        """Return landing lines about every node. Raises UnreachableError if no node runs."""
         nodes = sorted(self._cluster.cluster.nodes, key=lambda n: (n.node_id, -n.role))
         if self._cluster.mode == "zk":  # an unregistered broker is not visible
             nodes = [node for node in nodes if node.registered]
@@ -92,11 +92,12 @@ class EmbeddedBackend:
         )
 
     def abilities(self) -> Abilities:
-        """Return the guarantees by mode: in ZooKeeper mode a request to validate is applied."""
+        """Return the guarantees of the cluster's mode. In ZooKeeper mode a request to validate
+        would be applied."""
         return Abilities(mode=self._cluster.mode, validate_only=self._cluster.mode != "zk")
 
     def recipient(self) -> Recipient:
-        """Return the active controller as the recipient. Raises UnreachableError without one."""
+        """Return the active controller. Raises UnreachableError if there is none."""
         active = self._cluster.cluster.active
         if active == NOBODY:
             raise UnreachableError(
@@ -106,7 +107,7 @@ class EmbeddedBackend:
         return Recipient(role="controller", node=active, address=self.where, leader=active)
 
     def passed(self, sent: Recipient | None, features: Collection[str]) -> Passed | NotPassed:
-        """Return the proof that no request is pending: each is applied at once, or never."""
+        """Return the proof that no request is pending. The sandbox applies each request at once."""
         return Passed(how="the file holds every request that was carried out")
 
     def update(self, step: Step, *, validate_only: bool = False, last_check: Check = None) -> Reply:
@@ -126,9 +127,7 @@ class EmbeddedBackend:
         self._cluster.close()
 
     def _answers(self, nodes: list[Node]) -> Iterator[tuple[str, Keys]]:
-        """Yield (kind, keys) of landing lines: every listener's ApiVersions response or failure;
-        the members by one running node of each role, and the configuration of running nodes; or the
-        znodes."""
+        """Yield (kind, fields) of the landing lines that a collector would write."""
         cluster, running = self._cluster, [node for node in nodes if node.running]
         states = {node.node_id: cluster.seen_by(node.node_id) for node in running}
         spoken = {node_id: cluster.dialect(state) for node_id, state in states.items()}
@@ -170,7 +169,7 @@ def _address(node: Node) -> dict[str, object]:
 
 
 def _since(node: Node, release: tuple[int, int]) -> bool:
-    """Return true if a node has this release, a later one, or an unknown one."""
+    """Return true if a node has this or a later release, or if its release is unknown."""
     number = release_number(node.release)
     return len(number) < 2 or number >= release
 
@@ -197,7 +196,7 @@ def api_versions(state: EmbeddedState, node: Node, dialect: Dialect) -> Keys:
 
 
 def _finalized(state: EmbeddedState, node: Node, dialect: Dialect) -> tuple[dict[str, Range], int]:
-    """Return the finalized levels that a node knows, and its epoch; -1 if it knows none."""
+    """Return (finalized levels, epoch) that a node reports; epoch -1 if it reports none."""
     if dialect.mode != "zk":
         if node.role is Role.BROKER:
             return state.cluster.finalized, state.epoch
@@ -210,7 +209,7 @@ def _finalized(state: EmbeddedState, node: Node, dialect: Dialect) -> tuple[dict
 
 
 def _members(state: EmbeddedState, node: Node, dialect: Dialect, cluster_id: str) -> Keys:
-    """Return a node's newest DescribeCluster response, with fenced brokers if it can."""
+    """Return the DescribeCluster response of a node in its newest version."""
     of_controllers = node.role is Role.CONTROLLER
     if of_controllers and not _since(node, CONTROLLERS_DESCRIBE):
         return {"why": wire.NOT_OFFERED.format("DescribeCluster")}
@@ -254,7 +253,7 @@ def _members(state: EmbeddedState, node: Node, dialect: Dialect, cluster_id: str
 
 
 def _quorum(state: EmbeddedState, node: Node) -> Keys:
-    """Return a node's DescribeQuorum response in KRaft mode."""
+    """Return the DescribeQuorum response of a node in KRaft mode."""
     newer, nodes = _since(node, NAMES_DIRECTORIES), state.cluster.nodes
     voters = [node for node in nodes if node.voter]
     ids = {voter.node_id for voter in voters}
@@ -296,8 +295,7 @@ def _quorum(state: EmbeddedState, node: Node) -> Keys:
 
 
 def _configs(state: EmbeddedState, node: Node) -> Keys:
-    """Return a node's DescribeConfigs response in KRaft mode: its own configuration, and a broker's
-    also the default of all brokers, which is never set here."""
+    """Return the DescribeConfigs response of a node in KRaft mode."""
     if node.role is Role.CONTROLLER and not _since(node, CONTROLLERS_DESCRIBE):
         return {"why": wire.NOT_OFFERED.format("DescribeConfigs")}
     names = [str(node.node_id)] + ([wire.BROKER_DEFAULT] if node.role is Role.BROKER else [])
@@ -315,7 +313,7 @@ def _configs(state: EmbeddedState, node: Node) -> Keys:
 
 
 def _configured(state: EmbeddedState, node: Node) -> Iterator[wire.Configuration]:
-    """Yield the configuration of a node, by key; other keys have Kafka's default."""
+    """Yield the configuration of a node. Other keys have Kafka's default."""
     nodes, dynamic = state.cluster.nodes, state.cluster.raft_level > 0
     voters = [node for node in nodes if node.voter]
     roles_of_node = {n.role for n in nodes if n.node_id == node.node_id}
@@ -343,7 +341,7 @@ def _configured(state: EmbeddedState, node: Node) -> Iterator[wire.Configuration
 
 
 def _znodes(state: EmbeddedState, cluster_id: str) -> Iterator[Keys]:
-    """Yield every znode that a collector reads; none of them was deleted and created again."""
+    """Yield every znode that a collector reads."""
     cluster, text = state.cluster, state.text
     # ZooKeeper's reader shows invalid UTF-8 in this way, too.
     stored = text and text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
@@ -370,7 +368,7 @@ def _znodes(state: EmbeddedState, cluster_id: str) -> Iterator[Keys]:
 
 
 class Made(NamedTuple):
-    """The content of a new sandbox file."""
+    """The content of a new sandbox file: mode, cluster id, cluster."""
 
     mode: str  # the cluster's mode: kraft or zk
     cluster_id: str
@@ -378,8 +376,8 @@ class Made(NamedTuple):
 
 
 def formatted(own: ReleaseCatalogue, metadata: str | None, brokers: int, controllers: int) -> Made:
-    """Return a KRaft cluster as kafka-storage.sh format of `own` creates it. `metadata`: the
-    release version, None means newest. Raises ConfigError."""
+    """Return a new KRaft cluster, as kafka-storage.sh format of release `own` creates it.
+    `metadata`: the release version, None = newest. Raises ConfigError."""
     initial = initial_levels(own, FormatRequest(release_version=metadata))
     if initial.refusals:
         words = "; ".join(refusal.text for refusal in initial.refusals)
@@ -408,8 +406,8 @@ def formatted(own: ReleaseCatalogue, metadata: str | None, brokers: int, control
 
 
 def captured(path: str, lines: Iterable[bytes], catalogue: Catalogue) -> Made:
-    """Return a sandbox copy of the cluster in landing lines; `path`: their file or folder. Raises
-    ConfigError, LandingError and NoEvidenceError."""
+    """Return a sandbox copy of a recorded cluster. `path`: the file or folder of the landing lines.
+    Raises ConfigError, LandingError, NoEvidenceError."""
     advice = "Keep the lines of one of them in a file of their own."
     if Path(path).is_dir():
         advice = f"Name the file or the sub-folder of one of them: --capture {Path(path) / 'NAME'}."

@@ -70,13 +70,13 @@ class EmbeddedState:
 
     @property
     def text(self) -> str | None:
-        """The content of `/feature` as text, invalid UTF-8 as surrogates; None without a znode."""
+        """The text of `/feature`, with surrogates for invalid UTF-8; None without znode."""
         return None if self.node is None else self.node.decode("utf-8", "surrogateescape")
 
     def answer(
         self, request: Request, dialect: Dialect, tables: Tables
     ) -> tuple[Answered, EmbeddedState]:
-        """Return the active controller's response, and the state before any node has read it."""
+        """Return (the active controller's response, the state before any node reads it)."""
         nobody = self.cluster.active == NOBODY
         sent = replace(request, to_active=False) if nobody else request
         answered = answer(self.cluster, sent, dialect, tables)
@@ -96,8 +96,7 @@ class EmbeddedState:
         return replace(self, node=replace(empty, status=status, levels=rows).text.encode())
 
     def read_by(self, node: Node) -> tuple[DecodedNode, Generation] | None:
-        """Return the znode as a broker reads it, and the broker's generation; None if there is no
-        znode."""
+        """Return (the znode as a broker reads it, the broker's generation); None without znode."""
         if self.text is None:
             return None
         release = node.release or self.cluster.release
@@ -106,14 +105,14 @@ class EmbeddedState:
 
 
 class Updated(NamedTuple):
-    """The controller's response, and the nodes that stopped over the finalized levels."""
+    """The controller's response, and the nodes that stop because of the new levels."""
 
     answered: Answered
     stopped: tuple[Stopped, ...] = ()
 
 
 class EmbeddedCluster:
-    """A sandbox cluster in one file. An empty or missing file becomes a cluster in `mode`."""
+    """A sandbox cluster in one file. `mode`: used if the file is empty or missing."""
 
     def __init__(
         self, path: str, tables: Tables, *, mode: str = "kraft", cluster_id: str = "embedded"
@@ -130,21 +129,21 @@ class EmbeddedCluster:
         self.close()
 
     def close(self) -> None:
-        """Close the file; all states are already on the disk."""
+        """Close the file. All states are on the disk before."""
         self._file.close()
 
     @property
     def state(self) -> EmbeddedState:
-        """The newest state. Raises InputError if the file has none."""
+        """The newest state. Raises InputError if the file has no state."""
         return self._newest()[1]
 
     @property
     def cluster(self) -> Cluster:
-        """The present cluster. Raises InputError as `state` does."""
+        """The newest state of the cluster. Raises InputError if the file has no state."""
         return self.state.cluster
 
     def dialect(self, state: EmbeddedState | None = None) -> Dialect:
-        """Return the dialect of the active controller in a state, by its release."""
+        """Return the dialect of the active controller in `state`; default: the newest state."""
         release = (state or self.state).cluster.release
         try:
             return load(generation_of(release, self.mode))
@@ -154,13 +153,12 @@ class EmbeddedCluster:
             ) from error
 
     def seen_by(self, node_id: int) -> EmbeddedState:
-        """Return the newest state that a process has read; a held process reads an older one."""
+        """Return the newest state that a node has read. A held node reads an older state."""
         delayed = self._file.held.get(node_id)
         return self.state if delayed is None else self._at(delayed.position)
 
     def put(self, cluster: Cluster, epoch: int = 0) -> None:
-        """Set the state to `cluster`: a new or copied one; in ZooKeeper mode with a `/feature`
-        znode of its levels."""
+        """Set the state to `cluster`; in ZooKeeper mode also write the `/feature` znode."""
         state = EmbeddedState(cluster=cluster, epoch=epoch, features_at=epoch)
         dialect = self.dialect(state)
         if dialect.mode == "zk" and not cluster.node_missing:
@@ -175,7 +173,7 @@ class EmbeddedCluster:
             self._append("put", state)
 
     def update_features(self, request: Request) -> Updated:
-        """Send a request to the active controller, and let every node apply the result."""
+        """Send a request to the active controller, and let every node read the result."""
         with self._file.transaction():
             position, before = self._newest()
             answered, after = before.answer(request, self.dialect(before), self._tables)
@@ -186,8 +184,8 @@ class EmbeddedCluster:
         return Updated(answered, stops)
 
     def unregister(self, node_id: int, role: Role = Role.BROKER) -> None:
-        """Remove the registration of a node half (UnregisterBroker; KIP-1312, UnregisterController,
-        for controllers that are no voters). Raises InputError."""
+        """Remove the registration of a broker, or of a controller that is no voter (KIP-1312).
+        Raises InputError."""
         with self._file.transaction():
             state = self.state
             cluster = state.cluster
@@ -219,7 +217,7 @@ class EmbeddedCluster:
     def _meet(
         self, position: int, before: EmbeddedState, after: EmbeddedState
     ) -> tuple[EmbeddedState, tuple[Stopped, ...]]:
-        """Let nodes that are not held read `after`; return the new state, and stopped nodes."""
+        """Let all nodes that are not held read `after`. Return (new state, stopped nodes)."""
         delayed, dialect = self._file.held, self.dialect(after)
         behind = [held_node.position for held_node in delayed.values() if not held_node.for_good]
         began = self._at(min(behind)) if behind else before
@@ -236,7 +234,7 @@ class EmbeddedCluster:
         return replace(after, cluster=cluster), tuple(stops)
 
     def _append(self, cause: str, state: EmbeddedState, *, moves: bool = False) -> None:
-        """Append the next state. `moves`: a KRaft log record, which raises the epoch."""
+        """Append the next state. `moves`: it is a KRaft log record, which raises the epoch."""
         if moves and self.mode == "kraft":
             state = replace(state, epoch=state.epoch + 1)
         self._file.append(cause, msgspec.json.encode(state))
@@ -253,8 +251,8 @@ _STATE = msgspec.json.Decoder(EmbeddedState)
 
 
 def end(cluster: Cluster, ids: Collection[int], dialect: Dialect) -> Cluster:
-    """Return the cluster after some processes ended. A ZooKeeper registration ends with its
-    session; in KRaft mode the broker becomes fenced."""
+    """Return the cluster after some processes ended. In ZooKeeper mode their registrations end; in
+    KRaft mode brokers become fenced."""
 
     def ended(node: Node) -> Node:
         if node.node_id not in ids:
@@ -278,7 +276,7 @@ _Reaction = tuple[list[Stopped], set[int], set[int]]
 def _replay(
     before: EmbeddedState, after: EmbeddedState, seeing: list[Node], by: Dialect, tables: Tables
 ) -> _Reaction:
-    """Return the reaction of KRaft nodes that replay a change."""
+    """Return the reaction of KRaft nodes that read a change of the metadata log."""
     cluster = replace(after.cluster, nodes=tuple(seeing), finalized=before.cluster.finalized)
     proposed, moment = after.cluster.finalized, Moment.AFTER_UPDATE
     stops = stopped(cluster, by, tables, moment=moment, proposed=proposed)
@@ -289,7 +287,7 @@ def _replay(
 def _watch(
     before: EmbeddedState, after: EmbeddedState, seeing: Iterable[Node], by: Dialect, tables: Tables
 ) -> _Reaction:
-    """Return the reaction of ZooKeeper-mode brokers that read the znode, by generation."""
+    """Return the reaction of ZooKeeper-mode brokers that read the changed znode."""
     stops: list[Stopped] = []
     keep: set[int] = set()
     groups: dict[Generation, tuple[DecodedNode, list[Node]]] = {}
@@ -312,7 +310,7 @@ def _watch(
 
 
 def _ask_again(before: Cluster, after: Cluster, dialect: Dialect, tables: Tables) -> Cluster:
-    """Return the cluster after controllers that were refused as too early register again."""
+    """Return the cluster after controllers that registered too early try again."""
 
     def asked(node: Node) -> Node:
         if node.role is not Role.CONTROLLER or node.registered or not node.running:
@@ -324,7 +322,7 @@ def _ask_again(before: Cluster, after: Cluster, dialect: Dialect, tables: Tables
 
 
 class Held(NamedTuple):
-    """The position at which a reader is held, `for_good` or until it is released."""
+    """A node that stops reading at a position. `for_good`: until it is released explicitly."""
 
     position: int
     for_good: bool
@@ -352,7 +350,7 @@ class StateFile:
             opening.pop_all()
 
     def _open(self, facts: dict[str, str]) -> dict[str, str]:
-        """Return the description in the file; create the tables if there are none."""
+        """Return the description in the file. An empty file gets the tables and `facts`."""
         tables = {row[0] for row in self._db.execute("SELECT tbl_name FROM sqlite_master")}
         if not tables:
             for statement in _SCHEMA:
@@ -377,13 +375,12 @@ class StateFile:
         return InputError(f"{self.path} {fault}: {actual}. A landing file needs --capture.")
 
     def close(self) -> None:
-        """Close the file; appended states are already on the disk."""
+        """Close the file. All states are on the disk before."""
         self._db.close()
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Commit the whole block or nothing. Raises UnreachableError while another process has the
-        file."""
+        """Run the block as a transaction. Raises UnreachableError if the file is in use."""
         try:
             self._db.execute("BEGIN IMMEDIATE")
         except sqlite3.OperationalError as error:
@@ -397,7 +394,7 @@ class StateFile:
             raise
 
     def read(self, position: int | None = None) -> tuple[int, bytes]:
-        """Return a position and the state there; by default the newest. Raises InputError."""
+        """Return (position, state at this position); default: the newest. Raises InputError."""
         row = self._db.execute(
             "SELECT position, content FROM state WHERE ? IS NULL OR position = ? "
             "ORDER BY position DESC LIMIT 1",
@@ -408,17 +405,17 @@ class StateFile:
         return int(row[0]), bytes(row[1])
 
     def append(self, cause: str, content: bytes) -> None:
-        """Append the next state, with its cause."""
+        """Append the next state with its cause."""
         self._db.execute("INSERT INTO state (what, content) VALUES (?, ?)", (cause, content))
 
     @property
     def held(self) -> dict[int, Held]:
-        """The held readers: id → position."""
+        """The held nodes: node id → position."""
         rows = self._db.execute("SELECT reader, position, for_good FROM held")
         return {reader: Held(position, bool(for_good)) for reader, position, for_good in rows}
 
     def hold(self, readers: Iterable[int], position: int, *, for_good: bool = False) -> None:
-        """Hold readers at `position`; those already held stay where they are."""
+        """Hold nodes at `position`. Nodes that are already held keep their position."""
         self._db.executemany(
             "INSERT INTO held VALUES (?, ?, ?) ON CONFLICT (reader) "
             "DO UPDATE SET for_good = max(for_good, excluded.for_good)",
@@ -426,7 +423,7 @@ class StateFile:
         )
 
     def let_go(self, readers: Iterable[int], *, held_for_good: bool = False) -> None:
-        """Release readers to the newest state; those held for good only if `held_for_good`."""
+        """Release held nodes. `held_for_good`: also those that were held for good."""
         self._db.executemany(
             "DELETE FROM held WHERE reader = ? AND for_good <= ?",
             [(reader, held_for_good) for reader in readers],

@@ -18,7 +18,7 @@ from featurelib.source import Wanted
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sandbox(Live):
-    """A cluster in a file that responds like Kafka's controllers: to learn, and to try plans."""
+    """A cluster in a file that responds like Kafka's controllers, to try plans."""
 
     def unregister(self, node_id: int) -> None:
         """Remove a broker, as `kafka-cluster.sh unregister --id` does. Raises InputError."""

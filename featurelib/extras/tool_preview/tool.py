@@ -57,7 +57,7 @@ _TIMEOUT_MS = 60_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCommand:
-    """A kafka-features.sh command that changes levels, without addresses."""
+    """A kafka-features.sh command that changes levels, without program and addresses."""
 
     does: str  # the tool's action: upgrade, downgrade or disable
     release_version: str | None = None
@@ -79,8 +79,8 @@ class ToolCommand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRun:
-    """The result of one release's tool. `dialects`: those with this result; () = the tool ends
-    before any request. `moves`: levels that differ afterwards, requested or not."""
+    """The result of one release's tool. `dialects`: those with this result, () = the tool sends no
+    request; `moves`: all levels that change."""
 
     release: str
     dialects: tuple[str, ...]
@@ -105,7 +105,7 @@ class ToolRun:
 
     @property
     def joins_no_more(self) -> tuple[str, ...]:
-        """The releases whose software can register now, but no longer afterwards."""
+        """The releases whose software can register now and not afterwards."""
         return self.ahead.joins_no_more if self.ahead else ()
 
     @property
@@ -114,12 +114,12 @@ class ToolRun:
 
 
 class _EndedError(Exception):
-    """The error with which the tool ends; its text is for standard error."""
+    """An error that ends the tool. Its text goes to standard error."""
 
 
 def read_command(text: str) -> ToolCommand:
-    """Return a parsed command line, with or without program and addresses. Raises ConfigError for a
-    command that changes nothing, and for an unknown option."""
+    """Parse a command line, with or without program and addresses. Raises ConfigError if it changes
+    nothing or has an unknown option."""
     try:
         words = shlex.split(text)
     except ValueError as error:
@@ -178,11 +178,11 @@ class Tool:
     catalogue: Catalogue = field(repr=False)
 
     def has(self, since: str) -> bool:
-        """Return true if the tool has the options that the release `since` introduced."""
+        """Return true if the tool has the options of release `since`."""
         return release_number(self.own.based_on) >= release_number(since)
 
     def run(self, command: ToolCommand, cluster: Cluster, own: Dialect) -> ToolRun:
-        """Return the result of a command on a cluster whose controllers have the dialect `own`."""
+        """Run a command on a cluster whose controllers have the dialect `own`."""
         warnings = [_DEPRECATED] if command.metadata and self.has(_RELEASES_FROM) else []
         try:
             updates = self.updates(command)
@@ -224,7 +224,7 @@ class Tool:
         )
 
     def updates(self, command: ToolCommand) -> tuple[Update, ...]:
-        """Return the updates that the tool sends, by name. Raises _EndedError with its message."""
+        """Return the updates that the tool sends, sorted by name. Raises _EndedError."""
         down = UpgradeType.UNSAFE_DOWNGRADE if command.unsafe else UpgradeType.SAFE_DOWNGRADE
         kind = UpgradeType.UPGRADE if command.does == _UPGRADE else down
         levels: dict[str, int] = {}
@@ -253,7 +253,8 @@ class Tool:
             yield (text, 0) if command.does == _DISABLE else _named(text)
 
     def _version(self, text: str) -> int:
-        """Return a text's metadata.version (MetadataVersion.fromVersionString), or raise."""
+        """Return the metadata.version of a text (MetadataVersion.fromVersionString). Raises
+        _EndedError."""
         level = self.own.level_of(text)
         if level is not None:
             return level
@@ -281,7 +282,7 @@ def _named(text: str) -> tuple[str, int]:
 def _line(
     command: ToolCommand, update: Update, answered: Answered, *, is_dry: bool
 ) -> tuple[bool, str]:
-    """Return true if an update was accepted, and the tool's line about it."""
+    """Return (is accepted, the tool's line) for one update."""
     code, message = answered.reply.of(update.feature)
     of, verb = update.feature, command.does
     level = "" if verb == _DISABLE else f" to {update.level}"
@@ -292,7 +293,7 @@ def _line(
 
 
 def _moves(before: Cluster, after: Cluster, command: ToolCommand) -> tuple[Move, ...]:
-    """Return the levels that differ, each as a move of the command's upgrade type."""
+    """Return the levels that differ, as moves of the command's upgrade type."""
     down = UpgradeType.UNSAFE_DOWNGRADE if command.unsafe else UpgradeType.SAFE_DOWNGRADE
     names = sorted(before.finalized.keys() | after.finalized.keys())
     levels = ((name, before.level(name), after.level(name)) for name in names)
@@ -309,8 +310,7 @@ def _moves(before: Cluster, after: Cluster, command: ToolCommand) -> tuple[Move,
 
 
 def tool_of(release: str | None, view: ClusterView, catalogue: Catalogue) -> Tool:
-    """Return the tool of a release; by default that of the active controller. Raises ConfigError
-    for a release whose tool cannot name a feature."""
+    """Return the tool of a release; default: the active controller's. Raises ConfigError."""
     text = view.releases[0] if release is None else release
     tools = {own.release: Tool(own=own, catalogue=catalogue) for own in catalogue.releases}
     known = [release for release, tool in tools.items() if tool.has(FIRST)]
@@ -325,9 +325,8 @@ def tool_of(release: str | None, view: ClusterView, catalogue: Catalogue) -> Too
 def run_tool(
     view: ClusterView, command: ToolCommand, release: str | None, inputs: Inputs
 ) -> tuple[ToolRun, ...]:
-    """Return the results of a command: one for each different response of a possible active
-    controller, likeliest first. Raises ConfigError for an unknown tool or option, NoEvidenceError
-    without trustworthy finalized levels."""
+    """Run a command with each possible active controller; return the distinct results, likeliest
+    first. Raises ConfigError; NoEvidenceError without trusted levels."""
     catalogue = inputs.catalogue
     tool = tool_of(release, view, catalogue)
     if command.release_version is not None and not tool.has(_RELEASES_FROM):
@@ -359,7 +358,7 @@ def _distinct(runs: Sequence[ToolRun]) -> Iterator[ToolRun]:
 
 
 def _looked_ahead(run: ToolRun, view: ClusterView, catalogue: Catalogue) -> ToolRun:
-    """Return the result with the effects of its moves, like a plan of one request."""
+    """Return the result with the effects of its moves (side effects, downgrades)."""
     steps = (Step(updates=run.moves, timeout_ms=_TIMEOUT_MS),)
     if not run.moves:
         return run
@@ -379,7 +378,7 @@ def _looked_ahead(run: ToolRun, view: ClusterView, catalogue: Catalogue) -> Tool
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolPreview:
-    """The possible results of the tool, likeliest first, and the verdicts after the first."""
+    """The possible results of the tool, likeliest first, and the verdicts after the likeliest."""
 
     runs: tuple[ToolRun, ...]
     what_if: WhatIf
@@ -418,7 +417,7 @@ def kafka_features(
 
 
 def show_tool_run(run: ToolRun, page: QuestionPage) -> None:
-    """Show the tool's output and its effects."""
+    """Add the tool's output and its effects to the page."""
     by = f", asked of {judges_line(run.dialects)}" if run.dialects else ", before it asks anybody"
     page.head(f"kafka-features.sh {run.release}{by}, would print")
     for line in (*run.stdout, *run.stderr):

@@ -44,8 +44,8 @@ KEYS[Watched] = row_of("mode started at error until ready nodes features missing
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ClusterReading(Answer[Watched]):
-    """A result for one watched cluster. `position`: its number among the watched clusters; `name`:
-    the cluster's name for people; `line`: a summary."""
+    """The result for one watched cluster. `position`: its number among the watched clusters;
+    `line`: a summary."""
 
     position: int
     name: str
@@ -54,7 +54,7 @@ class ClusterReading(Answer[Watched]):
 
 @dataclass(slots=True, kw_only=True)
 class Readings(Iterator[ClusterReading]):
-    """The readings of `watch`. `newest`: position of a cluster → its newest reading."""
+    """The successive results of `watch`. `newest`: number of the cluster → its newest result."""
 
     chosen: Sequence[Chosen]
     until: Sequence[str]
@@ -70,7 +70,7 @@ class Readings(Iterator[ClusterReading]):
         return next(self._readings)
 
     def close(self) -> None:
-        """End the watch."""
+        """Stop watching."""
         self._readings.close()
 
     @property
@@ -82,13 +82,13 @@ class Readings(Iterator[ClusterReading]):
 
     @property
     def is_seen(self) -> bool:
-        """True if the newest reading of every cluster reached it."""
+        """True if every cluster responded to its newest query."""
         errors = [reading.value.error for reading in self.newest.values()]
         return len(errors) == len(self.chosen) and not any(errors)
 
     @property
     def exit_code(self) -> int:
-        """The exit code: 0 READY, or nothing was waited for; 1 not yet; 5 not seen."""
+        """The exit code: 0 = READY, or no level is awaited; 1 = not READY; 5 = no response."""
         if not self.is_seen:
             return BackendError.exit_code
         return int(bool(self.until) and not self.is_ready)
@@ -169,8 +169,8 @@ def _keep_reading(
     over: Event,
     queue: SimpleQueue[_Found],
 ) -> None:
-    """Read one cluster until `over` is set. A failed reading is a result, too; an error that
-    repeating cannot fix ends the readings."""
+    """Query a cluster repeatedly until `over` is set, and put each result into `queue`. An error
+    that cannot disappear ends the loop."""
     watching, made_from = Watch(texts, chosen.catalogue), ""
     try:
         entry = chosen.reached().entry
@@ -213,8 +213,8 @@ def _answer(
 
 
 def _next(watched: Watched, source: Source | None) -> tuple[str, Sequence[LeftOver]]:
-    """Return the command that plans the awaited levels ("" means featurelib finalizes none of
-    them), and the levels that an owner finalizes."""
+    """Return (command that plans the awaited levels, "" = none; levels that the cluster's owner
+    finalizes)."""
     goals = [goal for goal in watched.features if goal.wanted is not None]
     levels = {goal.feature: str(goal.wanted) for goal in goals}
     if source is None or not watched.ready or not levels:
@@ -229,7 +229,7 @@ def _next(watched: Watched, source: Source | None) -> tuple[str, Sequence[LeftOv
 
 
 def follow(readings: Readings, *, as_json: bool) -> int:
-    """Print each reading with news until its reader ends; return the exit code."""
+    """Print each changed result until the watch ends; return the exit code."""
     before: dict[int, Watched] = {}
     screen = None if as_json or not Screen.is_there() else Screen()
     for reading in readings:
@@ -250,7 +250,7 @@ def follow(readings: Readings, *, as_json: bool) -> int:
 
 
 def _page(newest: Mapping[int, ClusterReading]) -> Page:
-    """Return the screen of `watch`: one cluster in full, or a few lines for each of several."""
+    """Return the page of `watch`: one cluster in full, or a few lines per cluster."""
     if len(newest) == 1:
         [reading] = newest.values()
         return reading.page(None)

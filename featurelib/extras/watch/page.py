@@ -23,8 +23,8 @@ def watch_page(
     catalogue: Catalogue,
     width: int | None = None,
 ) -> Page:
-    """Return the page of a watched cluster. `command`: the next one, "" if none. `left_over`: moves
-    of the owner. Only commands may be wider than `width`, because they are copied."""
+    """Return the page of a watched cluster. `command`: the next command, "" = none; `left_over`:
+    the owner's level changes."""
     page = Page(width, parts=True)
     header = [
         paint(clean(name), "bold"),
@@ -59,7 +59,7 @@ def watch_page(
 
 
 def watch_line(watched: Watched, name: str, catalogue: Catalogue) -> str:
-    """Return a watched cluster's state as one line for a log."""
+    """Return the state of a watched cluster as one line for a log."""
     parts = [] if watched.ready is None else ["READY" if watched.ready else "not READY yet"]
     if watched.error is not None:
         parts.append(f"nothing answers: {clean(watched.error, 400)}")
@@ -88,7 +88,7 @@ def _halves(now: Sequence[NodeNow]) -> str:
 
 
 def _watched_nodes(watched: Watched, catalogue: Catalogue) -> Iterator[tuple[str, ...]]:
-    """Yield a row for each group of equal nodes, with the time of their last change."""
+    """Yield one table row per group of equal nodes, with the time of their last change."""
     groups: dict[tuple[str, ...], list[NodeNow]] = {}
     for node in watched.nodes:
         state = f"{node.state}, active controller" if node.is_active else node.state
@@ -104,7 +104,7 @@ def _watched_nodes(watched: Watched, catalogue: Catalogue) -> Iterator[tuple[str
 def _watched_features(
     features: Sequence[FeatureNow], catalogue: Catalogue
 ) -> Iterator[tuple[str, ...]]:
-    """Yield rows of features that are finalized, possible or awaited."""
+    """Yield one table row per feature that is finalized, possible or awaited."""
     for feature in features:
         if feature.finalized or feature.finalized is None or feature.possible or feature.wanted:
             levels = [

@@ -30,7 +30,7 @@ GONE = "no_longer_listed"
 
 
 class NodeState(StrEnum):
-    """The state of a node in the newest query."""
+    """The state of a node at the newest query."""
 
     RUNNING = "running"
     FENCED = "running, fenced"
@@ -40,8 +40,8 @@ class NodeState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeNow:
-    """A half of a process in `watch`. `release`: at its last response; `since`: when its state was
-    first seen; `lacks`: awaited levels that it does not support, if it responds."""
+    """A node in one role. `release`: at its last response; `since`: start of its state; `lacks`:
+    unsupported awaited levels."""
 
     role: str
     node_id: int
@@ -54,8 +54,8 @@ class NodeNow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeatureNow:
-    """A feature in `watch`. `finalized` is None if there is no trustworthy source; `possible`: the
-    level that can be finalized now, None if none; `wanted`: the awaited level, else its ceiling."""
+    """A feature. `finalized`: None without trusted source; `possible`: the level that can be
+    finalized now; `wanted`: the awaited level, or the maximum level."""
 
     feature: str
     finalized: int | None
@@ -66,9 +66,9 @@ class FeatureNow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watched:
-    """A reading of one cluster at `at`; the first was at `started`. `until`: the awaited levels,
-    and `ready`: whether all could be finalized now or are; both None if none is awaited.
-    `error`: why the reading failed; the nodes are then the previous ones."""
+    """The state of one cluster at `at`; `started`: the first query. `until`: awaited levels;
+    `ready`: true if all can be finalized or are; `error`: why the query failed, with the previous
+    nodes."""
 
     cluster_id: str
     mode: str
@@ -83,16 +83,16 @@ class Watched:
 
     @property
     def answered(self) -> bool:
-        """True if the cluster responded in this reading or an earlier one."""
+        """True if the cluster responded to this or an earlier query."""
         return bool(self.mode)
 
     def is_news(self, before: Watched | None) -> bool:
-        """Return true if the reading differs from the one `before`, apart from its time."""
+        """Return true if the state differs from `before`, ignoring the time."""
         return before is None or replace(self, at=before.at) != before
 
 
 class Watch:
-    """The readings of one cluster. `until`: FEATURE=LEVEL texts, or a release for all."""
+    """The repeated queries of one cluster. `until`: texts FEATURE=LEVEL, or a release."""
 
     def __init__(self, until: Sequence[str], catalogue: Catalogue) -> None:
         self._texts, self._catalogue = until, catalogue
@@ -100,7 +100,7 @@ class Watch:
         self._last: Watched | None = None
 
     def see(self, view: ClusterView) -> Watched:
-        """Return the state after a new reading. Raises ConfigError for unknown `until` names."""
+        """Return the state after a new query. Raises ConfigError for unknown names in `until`."""
         at = moment(view.newest)
         assert at is not None  # every reading has a time
         if self._texts and self._until is None:
@@ -126,7 +126,7 @@ class Watch:
         return self._last
 
     def lose(self, error: str, at: datetime, cluster_id: str) -> Watched:
-        """Return the watched state after a reading in which no node responded."""
+        """Return the state after a query to which no node responded."""
         last = self._last
         nodes = () if last is None else last.nodes
         silent = (replace(n, state=NodeState.SILENT, is_active=False, lacks={}) for n in nodes)
@@ -145,7 +145,7 @@ class Watch:
         return self._last
 
     def _judged(self, view: ClusterView, goal: Mapping[str, int]) -> tuple[bool, Sequence[Reason]]:
-        """Return (ready, reasons): ready if all goal levels are finalized or can be planned."""
+        """Return (ready, reasons). Ready: all levels of `goal` are finalized or can be planned."""
         if self._until is None:
             intent = Intent(command=Command.UPGRADE_ALL)
         elif goal:
@@ -180,8 +180,8 @@ class Watch:
             yield self._since(now, at)
 
     def _gone(self, view: ClusterView, at: datetime) -> Iterator[NodeNow]:
-        """Yield brokers that left the list and may be restarting. Yield nothing if a list includes
-        fenced brokers (DescribeCluster version 2 and above)."""
+        """Yield brokers that left the node list and may be restarting. Skipped if the list includes
+        fenced brokers."""
         lists, subjects = view.evidence.snapshots["members"], view.evidence.subjects
         shows_all = (lists.field("role") == Role.BROKER) & (lists.field("fenced_shown") > 0)
         if self._last is None or shows_all.any():
@@ -193,7 +193,7 @@ class Watch:
                 yield self._since(lost, at)
 
     def _since(self, node: NodeNow, at: datetime) -> NodeNow:
-        """Return the node with the time at which its present state was first seen."""
+        """Return the node with the time at which its present state began."""
         node_key = node.role, node.node_id
         nodes = () if self._last is None else self._last.nodes
         before = next((node for node in nodes if (node.role, node.node_id) == node_key), None)
@@ -230,8 +230,8 @@ def _features(view: ClusterView, until: Mapping[str, int] | None) -> Iterator[Fe
 
 
 def _missing(refusals: Sequence[Reason], nodes: Sequence[NodeNow]) -> Iterator[Reason]:
-    """Yield reasons that the rows of nodes do not show already (silent, or lacking a level). A
-    controller's own reason is only shown if there is no other."""
+    """Yield the reasons that the nodes' rows do not show. The controller's own reason is used only
+    if there is no other."""
     silent = {
         f"{n.role} {n.node_id}" for n in nodes if n.state in (NodeState.SILENT, NodeState.GONE)
     }
@@ -252,8 +252,8 @@ def _no_longer_listed(node: NodeNow) -> Reason:
 
 
 def read_target(texts: Sequence[str], view: ClusterView, catalogue: Catalogue) -> dict[str, int]:
-    """Return the awaited levels, feature → level above 0: of each `FEATURE=LEVEL`, and the defaults
-    of a release. Raises ConfigError for unknown names, and for a feature named twice."""
+    """Return feature → awaited level from texts FEATURE=LEVEL or a release. Raises ConfigError
+    (unknown or repeated name)."""
     levels: dict[str, int] = {}
     for text in texts:
         name, sign, level = text.partition("=")
@@ -265,7 +265,7 @@ def read_target(texts: Sequence[str], view: ClusterView, catalogue: Catalogue) -
 
 
 def _level(name: str, text: str, view: ClusterView, catalogue: Catalogue) -> int:
-    """Return the level that a text means for a feature, independent of the controllers' release."""
+    """Return the level that a text means for a feature, for any release of the controllers."""
     number = catalogue.of(ANY).level_of(text) if name == METADATA_VERSION else None
     level = named_level(view, name, text if number is None else str(number), catalogue)
     if not level:
@@ -281,7 +281,7 @@ def _level(name: str, text: str, view: ClusterView, catalogue: Catalogue) -> int
 
 
 def _of(text: str, catalogue: Catalogue) -> dict[str, int]:
-    """Return the default levels of a release, without opt-in levels."""
+    """Return feature → default level of a release, without opt-in levels."""
     own = catalogue.of(catalogue.release_named(text) or ANY)
     version = own.level_of(text)
     if version is None:

@@ -20,7 +20,7 @@ from featurelib.tables import FEATURE_READINESS, FINDINGS
 
 
 class WorkState(StrEnum):
-    """The state of a cluster's work in a step."""
+    """The state of a cluster's changes in a step."""
 
     AT_LEVEL = "at its level"
     BEHIND = "not at its level"
@@ -29,7 +29,7 @@ class WorkState(StrEnum):
 
 
 class StepState(StrEnum):
-    """The state of a step of the waves."""
+    """The state of a step in the waves."""
 
     DONE = "done"
     SOAKING = "soaking"
@@ -38,9 +38,8 @@ class StepState(StrEnum):
 
 
 class WaveGate(StrEnum):
-    """The permission to continue: all is `done`, a step is `open`, or work must wait: until a soak
-    ends (`soaking`), a person has checked the obstacles (`closed`), or data is collected
-    (`unknown`)."""
+    """The permission to continue: `open`, or wait for a soak (`soaking`), a person (`closed`) or
+    data (`unknown`)."""
 
     DONE = "done"
     OPEN = "open"
@@ -51,15 +50,15 @@ class WaveGate(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaveNight:
-    """The result of one run: the finalized level of each feature of each cluster, None if not
-    known; and the clusters with a critical, unmuted finding."""
+    """The state of the fleet in one run: the finalized levels of each cluster (None = unknown), and
+    the clusters with an unmuted critical finding."""
 
     as_of: datetime
     levels: Mapping[str, Mapping[str, int | None]]
     critical: frozenset[str]
 
     def state(self, work: WaveWork) -> WorkState:
-        """Return the state of a cluster's work in this run."""
+        """Return the state of a cluster's changes in this run."""
         known = self.levels.get(work.cluster, {})
         levels = [(known.get(move.feature), move.to_level) for move in work.moves]
         if work.cluster in self.critical:
@@ -71,7 +70,7 @@ class WaveNight:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaveWait:
-    """A cluster that keeps a gate closed, and why."""
+    """A cluster that keeps a gate closed, with the reason."""
 
     cluster: str
     name: str
@@ -80,7 +79,7 @@ class WaveWait:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextWork:
-    """The work to do now in a cluster; `held`: its obstacles in this run, null = none."""
+    """The next changes in a cluster. `held`: the obstacles, null = none."""
 
     work: WaveWork
     held: WaveHeld | None
@@ -112,10 +111,9 @@ class StepStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaveStatus:
-    """The progress of a plan of waves in a run, and the permission to continue (`gate`). `nights`:
-    the number of runs after the plan's. `strangers`: clusters that the plan lacks, none if it is
-    about a part of the fleet; `unlocked`: held clusters that could be in a ring now. A new plan
-    includes both."""
+    """The progress of a wave plan in a run. `gate`: the permission to continue; `nights`: the
+    number of later runs; `strangers`: clusters not in the plan; `unlocked`: held clusters that can
+    now be in a ring."""
 
     target: str
     run: int
@@ -128,14 +126,14 @@ class WaveStatus:
 
 
 def nights_since(lake: Lake, first: int, last: int) -> Iterator[WaveNight]:
-    """Yield the runs from `last` back to `first`, each read when needed."""
+    """Yield the runs from `last` back to `first`, each read on demand."""
     for run in lake.runs["run"].to_pylist():
         if first <= run <= last:
             yield _read_night(lake, run)
 
 
 def _read_night(lake: Lake, run: int) -> WaveNight:
-    """Read the levels and the health of a run from the tables."""
+    """Read the levels and critical findings of a run from the tables."""
     readiness = lake.rows(
         FEATURE_READINESS, run=run, columns=["cluster", "feature", "verdict", "finalized_level"]
     )
@@ -149,8 +147,7 @@ def _read_night(lake: Lake, run: int) -> WaveNight:
 
 
 def critical_nights(lake: Lake, first: int, last: int) -> set[tuple[int, str]]:
-    """Return the runs from `first` to `last` and their clusters with a critical, unmuted
-    finding."""
+    """Return (run, cluster) of each unmuted critical finding from `first` to `last`."""
     critical = ("severity", "=", Severity.CRITICAL.value), ("muted", "is null", None)
     span = ("run", ">=", first), ("run", "<=", last)
     rows = lake.read(FINDINGS, [*span, *critical], ["run", "cluster"]).to_pylist()
@@ -160,7 +157,7 @@ def critical_nights(lake: Lake, first: int, last: int) -> set[tuple[int, str]]:
 def waves_status(
     plan: WavePlan, run: int, nights: Iterable[WaveNight], tonight: Standings, *, later: int = 0
 ) -> WaveStatus:
-    """Return the progress of a plan; `nights` from `run` back, at least one; `later`: the number of
+    """Return the progress of a plan. `nights`: the runs from `run` back; `later`: the number of
     runs after the plan's."""
     looked = iter(nights)
     now = next(looked)
@@ -215,7 +212,7 @@ def waves_status(
 
 
 def _gate(steps: Sequence[StepStatus]) -> WaveGate:
-    """Return the gate of the open step, if there is one."""
+    """Return the gate of the first open step."""
     reasons = {n.held.why if n.held else None for step in steps for n in step.next}
     if not reasons:
         is_done = all(step.state is StepState.DONE for step in steps)
@@ -228,7 +225,7 @@ def _gate(steps: Sequence[StepStatus]) -> WaveGate:
 def _healthy_since(
     plan: WavePlan, now: WaveNight, before: Iterator[WaveNight]
 ) -> list[datetime | None]:
-    """Return the time since which each step is at its level and healthy; None if not healthy."""
+    """Return, per step, the time since which it is at its level and healthy; None otherwise."""
     since: list[datetime | None] = []
     for step in plan.steps:
         is_there = all(now.state(work) is WorkState.AT_LEVEL for work in step.works)
@@ -247,7 +244,7 @@ def _healthy_since(
 def _next_of(
     batches: Sequence[Sequence[WaveWork]], states: Sequence[WorkState], held: Mapping[str, WaveHeld]
 ) -> tuple[NextWork, ...]:
-    """Return the works of the first batch that is not at its level."""
+    """Return the changes of the first batch that is not at its level."""
     state_of = iter(states)
     for batch in batches:
         open_works = [work for work in batch if next(state_of) is not WorkState.AT_LEVEL]

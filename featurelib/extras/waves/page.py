@@ -59,8 +59,8 @@ def waves_page(
     ways: str = "",
     width: int | None = None,
 ) -> Page:
-    """Return a plan of waves for review; `limit`: clusters of each step and reason, 0 means all;
-    `path`: where it was written, None means nowhere; `ways`: options that commands need."""
+    """Return a wave plan as a page. `limit`: clusters per step, 0 = all; `path`: the plan's file,
+    None = not written; `ways`: options for commands."""
     page, steps = Page(width), plan.steps
     in_rings = sum(len(ring.clusters) for ring in plan.rings)
     least = sum((step.span for step in steps[:-1]), timedelta())
@@ -101,7 +101,7 @@ def waves_page(
 
 
 def _names(label: str, names: Sequence[str], limit: int, page: Page) -> None:
-    """Add 'LABEL, N clusters: names', or nothing if there are none."""
+    """Add 'LABEL, N clusters: names' to the page; nothing if `names` is empty."""
     if names:
         page.item(f"{label}, {count(len(names), 'cluster')}: {some(names, limit or len(names))}")
 
@@ -119,7 +119,7 @@ def _target_text(plan: WavePlan, catalogue: Catalogue) -> str:
 
 
 def _wave_step(step: WaveStep, number: int, catalogue: Catalogue, limit: int, page: Page) -> None:
-    """Show a step: its gate, and the works of each batch."""
+    """Add a step to the page: its gate, and the clusters of each batch."""
     kind = "each can be downgraded" if step.way_back else "NO DOWNGRADE"
     since = f", since {clean(step.soak_why, 400)}" if step.soak_why else ""
     page.item(f"Step {number}, {kind}; soaks {say_span(step.span)}{since}", 2)
@@ -134,7 +134,7 @@ def _wave_step(step: WaveStep, number: int, catalogue: Catalogue, limit: int, pa
 
 
 def _wave_work(work: WaveWork, catalogue: Catalogue, page: Page) -> None:
-    """Show a cluster, its moves, and the commands."""
+    """Add a cluster with its changes and commands to the page."""
     page.item(_wave_who(work.name, work.owner, work.contact), 4)
     if work.note:
         page.item(clean(work.note, 2000), 6)
@@ -157,7 +157,7 @@ def _wave_who(name: str, owner: str | None, contact: str | None) -> str:
 
 
 def _wave_return(move: WaveMove, catalogue: Catalogue) -> str:
-    """Return the first level that cannot be downgraded; empty if none."""
+    """Return a text about the first level that cannot be downgraded; "" if all can."""
     if move.way_back:
         return ""
     if move.no_return is None:
@@ -166,8 +166,7 @@ def _wave_return(move: WaveMove, catalogue: Catalogue) -> str:
 
 
 def _wave_held(blocked: Sequence[WaveHeld], limit: int, page: Page) -> None:
-    """Show the clusters that one reason keeps out of all rings, and what unlocks each; equal ones
-    show the first one's command."""
+    """Add the clusters that one reason keeps out of all rings, with the fixes, to the page."""
     page.line()
     page.item(f"Held, {_WHY[blocked[0].why]}: {count(len(blocked), 'cluster')}")
     same: dict[object, list[WaveHeld]] = {}
@@ -184,7 +183,7 @@ def _wave_held(blocked: Sequence[WaveHeld], limit: int, page: Page) -> None:
 
 
 def _wave_unlocks(held: WaveHeld, page: Page, indent: int) -> None:
-    """Print the obstacles. A common action follows its last obstacle, with one command for each."""
+    """Add the obstacles with their fixes to the page. Obstacles with a common fix show it once."""
     commands = dict[str, None]()
     for index, advice in enumerate(held.unlocks):
         page.item(clean(advice.statement, 1000), indent)
@@ -203,8 +202,8 @@ def _wave_unlocks(held: WaveHeld, page: Page, indent: int) -> None:
 def waves_status_page(
     status: WaveStatus, catalogue: Catalogue, limit: int, width: int | None
 ) -> Page:
-    """Return the progress of the waves: a line for each step, then the work that may be done now,
-    and what keeps the first closed gate closed; `limit`: clusters of each, 0 means all."""
+    """Return the progress of the waves as a page: the steps, the possible next changes, and the
+    obstacles. `limit`: clusters of each, 0 = all."""
     page = Page(width)
     page.text(
         f"waves to {clean(status.target)} by run {status.run}, as of {time_text(status.as_of)}; "
@@ -244,7 +243,7 @@ def waves_status_page(
 
 
 def _wave_state(step: StepStatus) -> str:
-    """Return `soaking until …`, `done, healthy since …` or `open`."""
+    """Return the state of a step as text: `soaking until …`, `done, healthy since …` or `open`."""
     if step.state is StepState.SOAKING:
         return f"soaking until {time_text(step.until)}"
     if step.state is StepState.DONE:
@@ -253,7 +252,7 @@ def _wave_state(step: StepStatus) -> str:
 
 
 def _wave_gate(status: WaveStatus, limit: int, page: Page) -> None:
-    """Show why the first closed gate is closed."""
+    """Add the reasons why the first closed gate is closed to the page."""
     closed = next((step for step in status.steps if step.state is StepState.CLOSED), None)
     if closed is None:
         return

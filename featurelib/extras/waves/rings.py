@@ -59,8 +59,8 @@ class WaveMove:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaveCommand:
-    """The changes that one command makes in one cluster. `by`: the other system that finalizes the
-    levels, empty for featurelib. `command`: the command; if empty, ask the person in `whom`."""
+    """The changes that one command makes in one cluster. `by`: the other system that finalizes
+    them, "" = featurelib; `command`: "" = ask the person `whom`."""
 
     by: str
     moves: tuple[WaveMove, ...]
@@ -70,9 +70,8 @@ class WaveCommand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaveWork:
-    """The changes of one step in one cluster, in this order. `cluster`: the cluster's id in the
-    tables. `turn`: 1 for the first step of a cluster, 2 for its next. `note`: a warning for the
-    reviewer, may be empty."""
+    """The changes of one step in one cluster. `turn`: 1 for the cluster's first step; `note`: a
+    warning for the reviewer, or ""."""
 
     cluster: str
     name: str
@@ -84,7 +83,7 @@ class WaveWork:
 
     @property
     def moves(self) -> tuple[WaveMove, ...]:
-        """The features that change."""
+        """The level changes of all commands."""
         return tuple(move for d in self.does for move in d.moves)
 
 
@@ -105,18 +104,18 @@ class WaveStep:
 
     @property
     def span(self) -> timedelta:
-        """The soak as a time span."""
+        """The soak time as a time span."""
         return parse_span(self.soak) or timedelta()
 
     @property
     def works(self) -> tuple[WaveWork, ...]:
-        """The works of all batches."""
+        """The changes of all batches."""
         return tuple(work for batch in self.batches for work in batch)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaveRing:
-    """A ring: a group of clusters that you upgrade together."""
+    """A ring: a group of clusters to upgrade together."""
 
     name: str
     about: str
@@ -124,18 +123,16 @@ class WaveRing:
 
     @property
     def clusters(self) -> frozenset[str]:
-        """The ids of its clusters, each of which may be in several steps."""
+        """The ids of the clusters in this ring."""
         return frozenset(work.cluster for step in self.steps for work in step.works)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaveHeld:
-    """A cluster that is not in the plan. `unlocks`: the fixes. `more`: the number of obstacles that
-    `unlocks` leaves out. `why`: the reason. UNKNOWN and BLOCKED are the cluster's verdict.
-    critical: fix a finding first. software: the cluster's software does not support the target.
-    part: the cluster can reach only some of the levels. order: the cluster's changes depend on each
-    other. operator: Strimzi would ignore or revert the upgrade.
-    """
+    """A cluster that is not in the plan. `unlocks`: the fixes; `more`: the number of further
+    obstacles; `why`: the reason, UNKNOWN and BLOCKED are verdicts. critical: a critical finding
+    comes first. software: it does not support the target. part: only some levels are reachable.
+    order: the changes depend on each other. operator: Strimzi would ignore or revert the change."""
 
     cluster: str
     name: str
@@ -148,7 +145,7 @@ class WaveHeld:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaveReached:
-    """A cluster whose levels are at the target."""
+    """A cluster that is already at the target."""
 
     cluster: str
     name: str
@@ -185,15 +182,14 @@ class WavePlan:
 
     @property
     def clusters(self) -> list[str]:
-        """The clusters of rings, held and reached; a duplicate appears twice."""
+        """The clusters of rings, held and reached. A cluster in two places appears twice."""
         places = [sorted(ring.clusters) for ring in self.rings]
         places += [[place.cluster for place in places] for places in (self.held, self.reached)]
         return [cluster for group in places for cluster in group]
 
 
 class WaveFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The file of a plan of waves, for review. The file applies nothing: each cluster is planned,
-    approved and applied separately."""
+    """The file of a wave plan, for review. No command applies this file."""
 
     format: Literal["featurelib.waves"]
     version: Literal[1]
@@ -218,17 +214,17 @@ class Candidate:
 
     @property
     def cluster(self) -> str:
-        """The id of the cluster."""
+        """The cluster's id."""
         return self.works[0][1].cluster
 
     @property
     def risk(self) -> tuple[bool, int, str, str]:
-        """The sort key by risk: changes without a downgrade, and large clusters, come last."""
+        """The sort key by risk. Irreversible changes and large clusters come last."""
         one_way = any(not way_back for way_back, _ in self.works)
         return one_way, self.nodes, self.works[0][1].name, self.cluster
 
     def with_note(self, note: str) -> Candidate:
-        """Return the candidate with a further note for its works."""
+        """Return the candidate with a further note in its first step."""
         (way_back, first), *later = self.works
         first = replace(first, note=f"{note} {first.note}".strip())
         return replace(self, works=((way_back, first), *later))
@@ -236,7 +232,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standings:
-    """The clusters of a run, each in one of three places."""
+    """The clusters of a run: candidates for rings, held, or at the target."""
 
     candidates: tuple[Candidate, ...]
     held: tuple[WaveHeld, ...]
@@ -244,7 +240,7 @@ class Standings:
 
     @property
     def names(self) -> dict[str, str]:
-        """The name of each cluster, by its id."""
+        """The name of each cluster by its id."""
         names = {candidate.cluster: candidate.works[0][1].name for candidate in self.candidates}
         names |= {c.cluster: c.name for c in self.held}
         return names | {c.cluster: c.name for c in self.reached}
@@ -252,7 +248,7 @@ class Standings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaveTrouble:
-    """The trouble that came `after` this time after an earlier step of a cluster: `text`."""
+    """A trouble with a cluster, `after` this time since an earlier step."""
 
     after: timedelta
     text: str
@@ -260,9 +256,9 @@ class WaveTrouble:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waving:
-    """The order of the waves: `by` labels, the values of each in that order (the others follow);
-    the least soak of each step; by cluster the earlier `troubles`, which lengthen its ring's soak;
-    and how many clusters may be changed at once."""
+    """The options of the waves. `by`: label → order of its values; `soak`: the least soak of a
+    step; `troubles`: earlier troubles by cluster, which lengthen the soak; `max_parallel`: clusters
+    changed at once."""
 
     by: Mapping[str, Sequence[str]] = field(default_factory=dict)
     soak: str = "7d"
@@ -271,7 +267,7 @@ class Waving:
 
 
 def put_in_rings(candidates: Iterable[Candidate], options: Waving) -> tuple[WaveRing, ...]:
-    """Return the rings of these clusters."""
+    """Split the clusters into rings."""
     ordered, kinds = sorted(candidates, key=lambda each: each.risk), set[tuple[object, ...]]()
     orders = label_orders(ordered, options)
     groups = defaultdict[tuple[int, ...], list[Candidate]](list)
@@ -304,8 +300,7 @@ def put_in_rings(candidates: Iterable[Candidate], options: Waving) -> tuple[Wave
 
 
 def label_orders(candidates: Iterable[Candidate], options: Waving) -> dict[str, list[str]]:
-    """Return the values of each label in their order: the given ones; then the others, those with
-    the fewest nodes first; clusters without the label last."""
+    """Return label → ordered values: those in the options, then the others by number of nodes."""
     nodes = {label: Counter[str]() for label in options.by}
     for c in candidates:
         for label, of_value in nodes.items():
@@ -321,8 +316,8 @@ def label_orders(candidates: Iterable[Candidate], options: Waving) -> dict[str, 
 def _first_of_kind(
     ordered: Sequence[Candidate], kinds: set[tuple[object, ...]], most: int
 ) -> list[Candidate]:
-    """Return a cluster of each kind of change that is not in `kinds`, at most `most`: of the
-    commonest kinds, and of each the one with the least risk."""
+    """Return up to `most` clusters, one per new type of change: the commonest types, and of each
+    the least risky cluster."""
     of_kind = Counter(each.kind for each in ordered if each.kind not in kinds)
     first = dict[tuple[object, ...], Candidate]()
     for c in ordered:
@@ -333,8 +328,7 @@ def _first_of_kind(
 
 
 def _ring(name: str, purpose: str, members: Sequence[Candidate], options: Waving) -> WaveRing:
-    """Return a ring of these clusters. Its steps alternate between changes that can be downgraded
-    and others; a cluster takes part in the next step of the kind that it needs."""
+    """Return a ring of these clusters. Its steps alternate between reversible and other changes."""
     steps: list[list[WaveWork]] = []
     kinds: list[bool] = []
     begins = any(member.works[0][0] for member in members)  # some step can be downgraded
@@ -357,8 +351,7 @@ def _ring(name: str, purpose: str, members: Sequence[Candidate], options: Waving
 
 
 def _step(way_back: bool, works: Sequence[WaveWork], options: Waving) -> WaveStep:
-    """Return a step of these works. It soaks for as many whole days as earlier trouble took to
-    appear after a step of one of its clusters, and at least as long as requested."""
+    """Return a step with these changes. Earlier trouble of its clusters lengthens the soak."""
     soak, reason, most = options.soak, "", options.max_parallel
     troubles = (options.troubles[w.cluster] for w in works if w.cluster in options.troubles)
     worst = max(troubles, key=lambda t: (t.after, t.text), default=None)
@@ -374,9 +367,8 @@ def part_moves(
     levels: Mapping[str, int],
     catalogue: Catalogue,
 ) -> list[tuple[bool, bool, list[WaveMove]]] | None:
-    """Split moves into parts that pass one after the other: (can be downgraded, is the owner's,
-    moves). Parts that can be downgraded go first, ours before theirs, except for moves that need a
-    later one or are no default before it. None if no order works."""
+    """Split level changes into parts to send in order: (can be downgraded, is the owner's,
+    changes). None if no order is possible. Parts that can be downgraded come first."""
     todo, now, parts = list(moves), dict(levels), list[tuple[bool, bool, list[WaveMove]]]()
     early = catalogue.not_yet_defaults({m.feature: (m.from_level, m.to_level) for m in moves})
     while todo:
@@ -405,7 +397,7 @@ def part_moves(
 
 
 def faults(plan: WavePlan) -> Iterator[str]:
-    """Yield the faults of a plan of waves, as `where: expected …, found …`."""
+    """Yield the faults of a wave plan as sentences."""
     for cluster, times in Counter(plan.clusters).items():
         if times > 1:
             yield f"cluster {cluster!r} is in {times} places, and may be in one only"
@@ -467,8 +459,7 @@ def _step_faults(step: WaveStep, most: int, path: str) -> Iterator[str]:
 
 
 def read_waves(text: str | bytes, source: str) -> WavePlan:
-    """Return the plan of waves in `text`; messages call it `source`. Raises PlanError for anything
-    else, and for a contradiction."""
+    """Parse the wave plan in `text`. `source`: named in messages. Raises PlanError."""
     try:
         parsed = json.loads(text)
         fields = parsed if isinstance(parsed, dict) else {}

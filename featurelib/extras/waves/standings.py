@@ -63,15 +63,14 @@ _LONGEST_COMMAND = 400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aim:
-    """The target of a fleet: the levels of a release version, up to its metadata.version `level`,
-    or with `level` None every feature as far as it is READY."""
+    """The target of a fleet: the levels of a release; `level` None = all levels that are READY."""
 
     text: str
     level: int | None
 
     @classmethod
     def of(cls, text: str, catalogue: Catalogue) -> Aim:
-        """Read a target. Raises ConfigError for an unknown release version."""
+        """Parse a target. Raises ConfigError for an unknown release version."""
         if text == UPGRADE_ALL:
             return cls(text=text, level=None)
         level = catalogue.whole.level_of(text, unstable=False)
@@ -86,7 +85,7 @@ class Aim:
 
 
 def find_standings(inputs: AuditInputs, lake: Lake, run: int, target: Aim) -> Standings:
-    """Return each cluster's standing in a run. Raises NoEvidenceError without snapshots."""
+    """Return the place of each cluster in a run. Raises NoEvidenceError without snapshots."""
     rows = lake.snapshots(run)
     landed = set(rows["cluster"].to_pylist())
     never = [entry.id for entry in inputs.fleet.cluster if entry.id not in landed]
@@ -107,7 +106,7 @@ def find_standings(inputs: AuditInputs, lake: Lake, run: int, target: Aim) -> St
 
 
 def sort_out(inputs: AuditInputs, judged: Judged, target: Aim) -> Standings:
-    """Return the place of each judged cluster."""
+    """Return the place of each judged cluster: candidate, held, or at the target."""
     reader = _Reader(inputs, judged, target)
     places = [reader.place(row) for row in judged.plans.select(_OF_PLANS).to_pylist()]
     blocked = [standing for standing in places if isinstance(standing, WaveHeld)]
@@ -120,7 +119,7 @@ def sort_out(inputs: AuditInputs, judged: Judged, target: Aim) -> Standings:
 
 
 def plan_waves(inputs: AuditInputs, lake: Lake, run: int, target: Aim, options: Waving) -> WavePlan:
-    """Return the waves of that run. Raises ConfigError for a label that no cluster has."""
+    """Plan the waves for a run. Raises ConfigError for a label that no cluster has."""
     _expect_label(inputs, options)
     standings = find_standings(inputs, lake, run, target)
     troubles, lower = find_setbacks(lake, run, standings, inputs.catalogue)
@@ -152,7 +151,7 @@ def plan_waves(inputs: AuditInputs, lake: Lake, run: int, target: Aim, options: 
 
 
 def _expect_label(inputs: AuditInputs, options: Waving) -> None:
-    """Raise ConfigError for a label, or a value of it, that no cluster has."""
+    """Raise ConfigError for a label, or label value, that no cluster has."""
     for key, values in options.by.items():
         for label in (key, *(f"{key}={value}" for value in values)):
             inputs.fleet.expect_label(f"--by {label}", label, "the inventory")
@@ -162,7 +161,7 @@ _OF_PLANS = ["cluster", "verdict", "nodes", "mode", "release", "newest_release"]
 
 
 class _Reader:
-    """A reader of the judged clusters."""
+    """A converter of judged clusters to places in the waves."""
 
     def __init__(self, inputs: AuditInputs, judged: Judged, target: Aim) -> None:
         self._asked, self._target, self._catalogue = inputs, target, inputs.catalogue
@@ -185,8 +184,7 @@ class _Reader:
         self._of_operator = _by_cluster(row for row in rows if row["code"] in operator)
 
     def place(self, row: Row) -> Candidate | WaveHeld | WaveReached:
-        """Return a cluster, by its row of UPGRADE_PLAN, as a candidate, as held or at the
-        target."""
+        """Return the place of a cluster, from its row of UPGRADE_PLAN."""
         cluster, verdict = row["cluster"], Verdict(row["verdict"])
         entry = self._entries.get(cluster) or FleetEntry(id=cluster)
         features, rows = self._features[cluster], self._findings[cluster]
@@ -232,7 +230,7 @@ class _Reader:
         ).with_note(note)
 
     def _lacks(self, row: Row, features: Sequence[Row], entry: FleetEntry) -> Advice | None:
-        """Return the advice for a cluster whose software does not know the target."""
+        """Return advice for a cluster whose software does not support the target, or None."""
         catalogue, level = self._catalogue, self._target.level
         assert level is not None
         metadata_row = next((row for row in features if row["feature"] == METADATA_VERSION), None)
@@ -256,7 +254,7 @@ class _Reader:
     def _works(
         self, entry: FleetEntry, features: Sequence[Row], ready: Sequence[Row]
     ) -> tuple[tuple[bool, WaveWork], ...] | None:
-        """Return the works in a cluster, one for each step; None if they cannot be split."""
+        """Return the changes in a cluster, one part per step; None if they cannot be split."""
         levels = {row["feature"]: row["finalized_level"] or 0 for row in features}
         moves = [
             WaveMove(
@@ -332,7 +330,7 @@ def _held(entry: FleetEntry, reason: Why, unlocks: Sequence[Advice]) -> WaveHeld
 
 
 def _unlocks(rows: Iterable[Row], first: Severity = Severity.CRITICAL) -> list[Advice]:
-    """Return the obstacles, the worst first or those of the severity `first`, each once."""
+    """Return the distinct obstacles. Severity `first` comes first, then the worst."""
 
     def urgency(row: Row) -> tuple[bool, int, str]:
         severity = Severity(row["severity"])
@@ -342,7 +340,7 @@ def _unlocks(rows: Iterable[Row], first: Severity = Severity.CRITICAL) -> list[A
 
 
 def _said(rows: Iterable[Row]) -> list[Advice]:
-    """Return the texts of findings, each once."""
+    """Return the distinct texts of findings."""
     return list(dict.fromkeys(Advice(**{key: row[key] for key in _TEXTS}) for row in rows))
 
 
@@ -352,8 +350,8 @@ LONGEST = timedelta(days=30)  # later trouble is not attributed to a step
 def find_setbacks(
     lake: Lake, run: int, standings: Standings, catalogue: Catalogue
 ) -> tuple[dict[str, WaveTrouble], dict[str, str]]:
-    """Return the latest trouble after an earlier step of features that change now, by cluster; and
-    the question to ask first of clusters whose levels fell and did not rise again."""
+    """Return (cluster → latest trouble after an earlier step of the same features, cluster →
+    question about a downgrade)."""
     names = {candidate.cluster: candidate.works[0][1].name for candidate in standings.candidates}
     moves = (move for c in standings.candidates for _, work in c.works for move in work.moves)
     features = sorted({move.feature for move in moves})
@@ -380,7 +378,7 @@ def _troubles(
     critical: set[int],
     nights: Mapping[int, datetime],
 ) -> Iterator[tuple[timedelta, str, dict[str, int]]]:
-    """Yield the troubles after each step of a cluster: the time, the text, the levels."""
+    """Yield (time, text, levels) of the troubles after each step of a cluster."""
     up = {
         night: {name: high for name, (low, high) in levels.items() if low < high}
         for night, levels in moved.items()
