@@ -62,7 +62,7 @@ class ForPeople(
     made_from: str = ""  # the origin of the evidence: a live query, files or tables
     seen_at: str = ""  # when the newest evidence was read
     addresses: dict[str, str] = {}  # the addresses at planning: option → value
-    level_names: dict[str, dict[str, str]] = {}
+    level_names: dict[str, dict[str, str]] = {}  # feature → level → the name of the level
     left_out: tuple[str, ...] = ()  # requested changes that could not be planned, with the reason
     stays: tuple[str, ...] = ()  # other features, with the reason why they are not changed
     warnings: tuple[str, ...] = ()

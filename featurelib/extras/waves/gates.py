@@ -38,8 +38,8 @@ class StepState(StrEnum):
 
 
 class WaveGate(StrEnum):
-    """The permission to continue: `open`, or wait for a soak (`soaking`), a person (`closed`) or
-    data (`unknown`)."""
+    """The permission to continue: `done`, `open`, or wait for a soak (`soaking`), a person
+    (`closed`) or data (`unknown`)."""
 
     DONE = "done"
     OPEN = "open"
