@@ -101,6 +101,7 @@ class Profiles:
         """Return a mask of responses that differ from the profiles `entry` of the registrations.
         For partial responses only features with a minimum above 0 are compared."""
         differs = (answers.profile >= 0) & (entry >= 0) & (answers.profile != entry)
+        differs &= (self.size[answers.profile] > 0) | (self.size[entry] > 0)  # both have no range
         for row in np.flatnonzero(differs & answers.partial).tolist():
             differs[row] = not self._confirms(int(entry[row]), int(answers.profile[row]))
         return differs

@@ -220,6 +220,18 @@ def unregistered(cluster: Cluster) -> list[Node]:
     ]
 
 
+def torn(cluster: Cluster) -> list[Node]:
+    """Brokers of ZooKeeper mode that registered no features, and in a later look list some."""
+    if not cluster.zookeeper or cluster.kraft or is_off(cluster) or cluster.registry_age <= 1:
+        return []
+    return [
+        node
+        for node in cluster.nodes
+        if node.listed and node.says_nothing and visible(node)
+        and node.answered is not None and node.answered < cluster.registry_age
+    ]  # fmt: skip
+
+
 def is_registered(cluster: Cluster, node: Node) -> bool:
     if node.role == CONTROLLER:
         return node.listed and (cluster.log or cluster.controllers_listed)
@@ -229,7 +241,8 @@ def is_registered(cluster: Cluster, node: Node) -> bool:
 
 
 def fencing_seen(cluster: Cluster, node: Node) -> bool:
-    return node.role == BROKER and node.fenced and node.listed and not cluster.zookeeper
+    is_shown = cluster.registry in ("log", "fenced") and not cluster.zookeeper
+    return node.role == BROKER and node.fenced and node.listed and is_shown
 
 
 def evidence_age(cluster: Cluster, node: Node) -> int | None:
@@ -421,12 +434,19 @@ def unknown_reasons(cluster: Cluster, who: list[Node], said: Believed) -> set[tu
     fresh = cluster.registry_age <= FRESH
     fresh &= cluster.log or cluster.registry_age <= look_age(cluster, who)
     if cluster.zookeeper and not cluster.kraft:
+        ages = [cluster.registry_age, *map(asked_age, unregistered(cluster))]
         proven = any(node.listed for node in cluster.nodes)
-        proven &= cluster.registry_age <= look_age(cluster, who)
+        proven &= min(age for age in ages if age is not None) <= look_age(cluster, who)
     else:
         proven = not cluster.zookeeper and cluster.registry in ("log", "fenced") and fresh
     if not proven and not cluster.vouched and said.problem != "levels_too_old":
         found.add(("registrations_unproven", ""))
+    # An older list of the controllers of a dynamic quorum may lack one.
+    is_outdated = cluster.log or cluster.controllers_listed
+    is_outdated &= cluster.registry_age > min(FRESH, look_age(cluster, who))
+    is_dynamic = said.levels.get("kraft.version", 0) > 0 and "kraft.version" not in said.disputed
+    if kraft and cluster.voters is not None and not word and is_outdated and is_dynamic:
+        found |= {("registrations_unproven", "")} if said.levels.get(METADATA, 0) >= 15 else set()
     if not who and not cluster.expected_brokers:
         found.add(("no_node_to_ask", ""))  # it would pass every rule about nodes
     if said.problem:
@@ -434,7 +454,7 @@ def unknown_reasons(cluster: Cluster, who: list[Node], said: Believed) -> set[tu
     for node in who:
         if word and node.role == CONTROLLER and not node.answers:
             continue
-        settled = fencing_seen(cluster, node) and cluster.registry in ("log", "fenced")
+        settled = fencing_seen(cluster, node)
         settled |= cluster.zookeeper and node.listed
         age = evidence_age(cluster, node)
         if not node.answers and not settled:
@@ -446,7 +466,7 @@ def unknown_reasons(cluster: Cluster, who: list[Node], said: Believed) -> set[tu
             found.add(("node_not_asked", node.who))
         if age is not None and age > FRESH:
             found.add(("evidence_too_old", node.who))
-    hidden = {("range_unknown", node.who) for node in unregistered(cluster)}
+    hidden = {("range_unknown", node.who) for node in (*unregistered(cluster), *torn(cluster))}
     found |= hidden
     known = {node.who for node in (*who, *unregistered(cluster))}
     for broker in cluster.expected_brokers:
@@ -459,7 +479,7 @@ def refused(cluster: Cluster, who: list[Node], level: int) -> bool:
     """Whether something about the cluster itself forbids any change."""
     if is_off(cluster) or (cluster.kraft and cluster.zookeeper):
         return True
-    lists_controllers = cluster.log or cluster.controllers_listed
+    has_list = cluster.log or cluster.controllers_listed
     strangers = [
         node
         for node in who
@@ -470,7 +490,7 @@ def refused(cluster: Cluster, who: list[Node], level: int) -> bool:
     listed = {node.node_id for node in who if is_registered(cluster, node) and node.role != BROKER}
     asked = (cluster.configured or ()) if cluster.voters is not None else ()
     left = set(asked) - listed - set(cluster.voters or ()) - {LEADER}
-    return lists_controllers and bool((level >= 15 and strangers) or left)
+    return has_list and bool((level >= 15 and strangers) or left)
 
 
 def asks_the_unknown(cluster: Cluster, said: Believed, metadata: int) -> bool:
@@ -500,10 +520,11 @@ def sees_no_levels(cluster: Cluster, who: list[Node]) -> bool:
     """Whether a broker that may be the controller knows no levels after the node was read."""
     if not cluster.zookeeper or node_reading(cluster) != "good":
         return False
-    brokers = [node for node in who if node.role == BROKER]
+    brokers = [node for node in (*who, *unregistered(cluster)) if node.role == BROKER]
+    leads = [node for node in brokers if node.node_id == cluster.controller] or brokers
     return any(
         node.epoch < 0 and node.answered is not None and node.answered < cluster.registry_age
-        for node in leading(cluster, brokers)
+        for node in leads
     )
 
 
@@ -538,8 +559,9 @@ def own_releases(cluster: Cluster, asked: list[Node]) -> list[int]:
         return []
     controllers = [node for node in asked if node.role == CONTROLLER]
     ranges = [ranges_of(cluster, node) for node in controllers or asked]
-    # A node that lists what no catalogue knows is a vendor's, and of no release of Kafka.
-    ranges = [one for one in ranges if one.keys() <= NEWEST_KNOWN.keys()]
+    # A node that lists what no catalogue knows is a vendor's, whose answer nobody can predict.
+    if any(not one.keys() <= NEWEST_KNOWN.keys() for one in ranges):
+        return []
     tops = [one.get(METADATA, (0, 0))[1] for one in ranges]
     return [top for top in tops if top >= METADATA_NEEDED]
 
@@ -557,7 +579,9 @@ def judge(cluster: Cluster) -> Judgement:
     newest = max([stable_end(top) for _, top in ends], default=0)
     metadata_now = said.levels.get(METADATA, 0)
     stuck = refused(cluster, who, metadata_now) or sees_no_levels(cluster, who)
-    finalized = {name for name, level in said.levels.items() if level > 0}
+    seen = [said.levels, cluster.stored if cluster.log else {}]
+    seen += [node.levels or {} for node in cluster.nodes if node.answered is not None]
+    finalized = {name for levels in seen for name, level in levels.items() if level > 0}
     is_stock = cluster.zookeeper or finalized <= NEWEST_KNOWN.keys()
     own = own_releases(cluster, asked) if is_stock else []
     stranger = asks_the_unknown(cluster, said, metadata_now)

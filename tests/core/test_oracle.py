@@ -6,7 +6,7 @@ from hypothesis import given, settings
 
 from featurelib.audit.audit import Judged
 from tests.core.lines import DEPENDING, judge_clusters
-from tests.core.oracle import Answer, Cluster, Judgement, judge
+from tests.core.oracle import Answer, Cluster, Judgement, Node, judge
 from tests.core.random_clusters import clusters
 
 # What is missing, as finding codes whose place is a node, a feature, or the whole cluster.
@@ -68,3 +68,12 @@ def test_the_core_says_what_the_oracle_says(some: list[Cluster]) -> None:
             continue
         assert core.unknown == oracle.unknown, cluster
         assert core.features == oracle.features, cluster
+
+
+def test_a_broker_without_features_that_lists_none_later_keeps_its_range() -> None:
+    """Its registration of two hours ago and its newest response say the same."""
+    broker = Node(node_id=1, ranges={}, says_nothing=True)
+    cluster = Cluster(name="old", zookeeper=True, registry_age=2, nodes=(broker,), stored={"f": 1})
+    assert ("range_unknown", broker.who) not in judge(cluster).unknown
+    judged = judge_clusters(cluster, catalogue=DEPENDING)
+    assert said_by_core(judged, cluster) == judge(cluster)
