@@ -139,11 +139,10 @@ def _bytes(cells: Cells, kind: pa.DataType, validity: pa.Buffer | None = None) -
 def read(
     dataset: Dataset, columns: Columns, conditions: Sequence[Wanted], names: Sequence[str]
 ) -> pa.Table:
-    """Return the columns `names` of the rows of a dataset that meet all `conditions`.
+    """Return the columns `names` of the rows in a dataset that meet all `conditions`.
 
-    `columns` is the schema; a column that an earlier release did not write is null. The bounds in
-    Delta's log and in the files leave out files and groups. Raises one of FAULTS.
-    """
+    `columns`: the schema. Columns that an earlier release did not write are null. Raises one of
+    FAULTS."""
     needed = dict.fromkeys((*names, *(name for name, _, _ in conditions)))
     schema, stored = schema_of(columns.select(needed)), dataset.schema
     missing = [field for field in schema if field.name not in stored.names]

@@ -132,10 +132,8 @@ def read_text(name: str) -> str:
 
 
 def landing_lines(option: str, path: str) -> Iterator[bytes]:
-    """Yield the landing lines in the files below `path`, by file name; messages call it `option`.
-
-    Raises LandingError (no such place, damaged file), NoEvidenceError (no landing file).
-    """
+    """Yield the landing lines in the files below `path`, by file name. `option`: named in messages.
+    Raises LandingError (no such place, damaged file), NoEvidenceError (no landing file)."""
     folder = Path(path)
     if not folder.exists():
         raise LandingError(f"{option} {path}: There is no such file or folder. Check the path.")
@@ -232,11 +230,9 @@ class ReadOne(Protocol):
 def read_all(
     entries: Sequence[FleetEntry], read_one: ReadOne, *, parallel: int, say: Say
 ) -> Iterator[Collected]:
-    """Read each cluster by `read_one`, several in parallel; yield results as they arrive.
-
-    `say` gets the progress of a single cluster. Raises ConfigError for a folder that cannot be
-    written to, after every cluster was read.
-    """
+    """Read each cluster with `read_one`, several in parallel; yield each result when it is
+    complete. `say`: gets the progress of a single cluster. Raises ConfigError, after all clusters
+    were read, if the folder is not writable."""
     report = say if len(entries) == 1 else quietly  # progress of several clusters would be mixed up
     faults: list[BaseException] = []
     pool = ThreadPoolExecutor(max_workers=parallel, thread_name_prefix="collect")

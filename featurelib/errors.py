@@ -122,8 +122,6 @@ def needing(need: str, extra: str) -> Iterator[None]:
 
 
 def install_line(extra: str) -> str:
-    """Return the command that installs the optional part `extra` from a checkout.
-
-    The bare name belongs to another project on the public index.
-    """
+    """Return the command that installs the optional part `extra` from a checkout. The name alone
+    belongs to another project on the public index."""
     return f"in a checkout of featurelib: pip install '.[{extra}]'"

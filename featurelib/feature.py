@@ -54,10 +54,8 @@ class Role(IntEnum):
 
 
 class Witness(IntEnum):
-    """The kinds of sources of finalized levels. Epochs of two kinds are never compared.
-
-    A kind with a smaller number has priority.
-    """
+    """The types of sources of finalized levels; a smaller number has priority. Epochs of two types
+    are never compared."""
 
     FEATURES_NODE = 0  # the znode /feature; epoch = data version of the znode
     BROKER = 1  # epoch = last applied offset, in ZooKeeper mode the znode's version

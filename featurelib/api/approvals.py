@@ -157,12 +157,9 @@ def _updates(plan: Plan, catalogue: Catalogue) -> list[ApprovedUpdateDocument]:
 
 
 def _withdraw(target: str, reason: str | None, journal: str | None) -> Approved:
-    """Withdraw the approval in a file: record it in the journal, which then rejects it, and delete
-    the file.
-
-    With another journal a copy of the file is valid until it expires. Raises ConfigError where
-    there is none or it cannot be deleted, PlanError, ApprovalError, JournalError.
-    """
+    """Withdraw the approval in a file: the journal records the withdrawal, and the file is deleted.
+    With another journal, a copy of the file stays valid until it expires. Raises ConfigError (no
+    file, or it cannot be deleted), PlanError, ApprovalError, JournalError."""
     warning = "One whose file is gone cannot be taken back: a copy holds until it expires."
     file = files.read_approval(read_bytes(target, "the approval", warning), target)
     approval, path = file.approval, journal_path(journal)

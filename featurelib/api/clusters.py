@@ -189,12 +189,11 @@ class Supported:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Described(Answer[Description]):
-    """The description of a cluster as KIP-584's Admin has it, but from all of the cluster's nodes.
+    """The description of a cluster, as Kafka's Admin.describeFeatures has it, but from all nodes.
 
-    `finalized` is None if no trusted source; a feature that is not in it is not finalized.
-    `finalized_features_epoch` is None if no source has an epoch (-1 on the wire). `supported` has
-    every range of a feature that some node has, without the nodes that do not list the feature.
-    `value` has everything: nodes, nodes without a response, contradictions, findings."""
+    `finalized`: None without a trusted source; a missing feature is not finalized.
+    `finalized_features_epoch`: None if no source has an epoch. `supported`: every range of a
+    feature that some node lists. `value`: also has nodes, contradictions and findings."""
 
     finalized: Mapping[str, Finalized] | None
     finalized_features_epoch: int | None

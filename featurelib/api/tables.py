@@ -164,10 +164,9 @@ class NightTables:
     def fleet(self) -> Any:
         """Return the fleet as a pandas DataFrame: one row per cluster, worst first.
 
-        Columns: cluster, owner, labels, verdict, phase, nodes, ready (features that can move now),
-        critical, blocker, unknown, warning (findings, without muted ones), in_one_line, id. Raises
-        ConfigError where pandas is not installed.
-        """
+        Columns: cluster, owner, labels, verdict, phase, nodes, ready (number of READY features),
+        critical, blocker, unknown, warning (numbers of unmuted findings), in_one_line, id. Raises
+        ConfigError if pandas is not installed."""
         return to_frame(map(_row, self._summary.clusters))
 
     def gold(self, name: str) -> Any:

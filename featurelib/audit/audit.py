@@ -95,8 +95,7 @@ def judge(
 ) -> Judged:
     """Judge snapshot rows (featurelib.schema.SNAPSHOT) under `conditions`.
 
-    `severities` (code → severity) replace default severities; they change no verdict.
-    """
+    `severities`: code → severity, replaces default severities. They change no verdict."""
     evidence = facts.read(snapshots, conditions, dialect.can.absent_metadata_version)
     releases = [conditions.inventory.get(name, UNEXPECTED).release for name in evidence.clusters]
     software = Software(evidence, releases, catalogue)

@@ -98,12 +98,8 @@ def find_incompatible(evidence: Evidence, report: BatchFindings) -> TableRows:
 
 
 def _unfit(evidence: Evidence) -> tuple[Int, Int]:
-    """Return (cluster, feature, node range) pairs that do not support the finalized level, and the
-    nodes of each pair.
-
-    A controller that replays an unsupported level exits. So a controller that responds supports the
-    level, although its listener omits unstable levels.
-    """
+    """Return (range pairs that do not support the finalized level, nodes of each pair). A
+    controller that responds supports the level, because otherwise it would have exited."""
     query, node = evidence.questions, evidence.subjects
     pair, subject = evidence.expand(np.flatnonzero(query.pair_unfit))
     is_metadata = query.of_feature(METADATA_VERSION)[query.pair_question[pair]]

@@ -95,11 +95,10 @@ class Inputs:
         cluster_id: str | None = None,
         choosing: str = "Choose one by its id.",
     ) -> ClusterView:
-        """Fold and judge landing lines of one cluster, and return its view.
+        """Judge landing lines of one cluster; return its view.
 
-        Raises NoEvidenceError if no line is valid. Raises InputError with the advice `choosing` if
-        the lines are of several clusters and `cluster_id` is empty.
-        """
+        Raises NoEvidenceError if no line is valid; InputError with the advice `choosing` if
+        `cluster_id` is empty and the lines are of several clusters."""
         accepted, unread, rejected = _gather(lines)
         chosen = _choose(accepted, rejected, cluster_id, choosing)
         state = self._fold(chosen, accepted, unread, rejected)
@@ -117,13 +116,10 @@ class Inputs:
         *,
         every: bool = False,
     ) -> tuple[Judged, int, list[tuple[int, str]]]:
-        """Judge the clusters with the ids `expected`; a cluster without a line is UNKNOWN. With
-        `every`, also judge all other clusters in `lines`.
+        """Judge the clusters `expected`; `every`: also judge all other clusters in `lines`.
 
-        Return the judgement, its time (`as_of` None means the newest line), and number and reason
-        of each quarantined line. Raises NoEvidenceError if no cluster is expected and no line is
-        valid.
-        """
+        Return (judgement, its time, (number, reason) of each quarantined line). A cluster without
+        lines is UNKNOWN. Raises NoEvidenceError if there is no cluster to judge."""
         rows, rejected = self.fold_fleet(lines, expected, every=every)
         if not len(rows):
             _choose((), rejected, None, "")
@@ -179,11 +175,10 @@ class Inputs:
         )
 
     def see(self, row: TableRows) -> ClusterView:
-        """Judge a stored row of silver.cluster_snapshot, and return the view of its cluster.
+        """Judge a stored row of silver.cluster_snapshot; return the view of its cluster.
 
         Raises InputError unless there is exactly one row, NoEvidenceError for a cluster without
-        data.
-        """
+        data."""
         if len(row) != 1:
             raise InputError(
                 f"A cluster is one row of silver.cluster_snapshot, and these are {len(row)} rows. "

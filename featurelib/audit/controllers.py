@@ -30,12 +30,10 @@ RULED_OUT = 8  # a number of contradictions that no possible release reaches
 
 
 class Software:
-    """The software of all nodes of a batch of clusters, and the dialects of their controllers.
+    """The possible releases of all nodes in a batch, and the dialects of their controllers.
 
-    The possible releases of a node are one number: a bit for each release of the catalogue, 0 for
-    an unknown range. Many nodes share a number, so results are computed once per number: `_kinds`
-    [sets, releases] has the distinct sets, `_kind` each node's position in `_kinds`.
-    """
+    A set of possible releases is stored once: `_kinds` [sets, releases] has the distinct sets,
+    `_kind` the set of each node."""
 
     def __init__(self, evidence: Evidence, texts: Sequence[str], catalogue: Catalogue) -> None:
         """Read the nodes' releases. `texts`: per cluster, the release in the inventory or ""."""
@@ -306,13 +304,11 @@ def _distinct_dialects(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def blind_leaders(evidence: Evidence) -> Int:
-    """Return, by cluster, a broker that is or may be the controller and does not see `/feature`; -1
-    = there is none, or not ZooKeeper mode.
+    """Return per cluster a broker that is or may be the controller and does not see `/feature`; -1
+    = none. Only in ZooKeeper mode.
 
-    The broker's newest response has no finalized features, although /feature was read before. A
-    broker that saw the znode deleted never sees a new znode (FinalizedFeatureChangeListener). As
-    controller it writes its old levels, and reports a failure.
-    """
+    The broker saw the znode deleted, so it never sees a new znode (FinalizedFeatureChangeListener).
+    As controller it writes its old levels, and reports a failure."""
     node, levels = evidence.subjects, evidence.levels
     readable = evidence.membership.on_zookeeper & levels.trusted & ~levels.system_off
     leads = np.flatnonzero(

@@ -80,11 +80,9 @@ UNEXPECTED = Expected()
 
 
 class Waiting(NamedTuple):  # a NamedTuple, because workers get tens of thousands
-    """The last run's judgement of a feature. Times in microseconds: `since` = the start of READY,
-    also through UNKNOWN; `verdict_since` = since when verdict and target are unchanged.
-
-    `level`: the finalized level at that run; None = no source could be trusted.
-    """
+    """The last run's judgement of a feature. `level`: the finalized level then, None = no trusted
+    source; `since`: the start of READY; `verdict_since`: the start of the present verdict and
+    target; microseconds."""
 
     level: int | None
     verdict: str
@@ -95,10 +93,8 @@ class Waiting(NamedTuple):  # a NamedTuple, because workers get tens of thousand
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
-    """The settings of a judgement: its time, the inventory, mutes and results of earlier runs.
-
-    `mutes` and `waiting` (by cluster and feature) make findings, and never change a verdict.
-    """
+    """The settings of a judgement: time, inventory, mutes, and results of earlier runs. `mutes` and
+    `waiting` (by cluster and feature) change findings, never a verdict."""
 
     as_of: int
     max_age: int
@@ -290,13 +286,11 @@ class Evidence:
         return rows[(find(known, keys) < 0) & listed]
 
     def left_out(self) -> Bool:
-        """Return a mask of brokers in ZooKeeper mode that the controller ignores because they do
-        not support the finalized levels (KafkaController.partitionOnFeatureCompatibility; recorded
-        with 2.8.2, 3.3.2 and 3.9.2).
+        """Return a mask of the brokers in ZooKeeper mode that the controller ignores because they
+        do not support the finalized levels (KafkaController.partitionOnFeatureCompatibility).
 
-        From 3.3 on controllers ignore the finalized minimum. This changes no verdict, because such
-        controllers check these nodes, and so does the policy.
-        """
+        From 3.3 on controllers ignore finalized minimums. The verdict does not change, because such
+        controllers check these nodes anyway."""
         query = self.questions
         mask = query.pair_unfit & self.membership.on_zookeeper[query.cluster][query.pair_question]
         # The last entry is for position -1: a node without a profile.
@@ -397,10 +391,8 @@ def _expected_keys(expected: Sequence[Expected]) -> Int:
 
 
 def supported_ranges(evidence: Evidence) -> TableRows:
-    """Return a row of SUPPORTED_RANGE for every node range that the rules check.
-
-    A feature that a node does not list has no row. A null range end is unknown.
-    """
+    """Return a row of SUPPORTED_RANGE for every node range that the rules check. An unlisted
+    feature has no row. A null end is unknown."""
     query, node = evidence.questions, evidence.subjects
     pair, subject = evidence.expand(np.arange(len(query.pair_question)))
     question, listed = query.pair_question[pair], query.pair_listed[pair]
@@ -450,12 +442,11 @@ Details = Texts | Sequence[str] | Callable[[Int], Sequence[str]] | Callable[[Int
 
 
 class BatchFindings(Findings):
-    """The findings of a batch; the batch's evidence has their cluster, node and feature names.
+    """The findings of a batch. Each method adds findings and returns their number per cluster
+    (`of_questions`: per (cluster, feature)).
 
-    `rows_at`: positions or a mask of clusters, nodes or questions. `seen` and `detail` have a row
-    for each of them, other columns a row per finding. Each method returns the number of findings
-    per cluster, `of_questions` per question.
-    """
+    `rows_at`: positions or a mask. `place` and `detail` have one row for each position, other
+    columns one row per finding."""
 
     def __init__(self, evidence: Evidence, severities: dict[str, Severity]) -> None:
         super().__init__(evidence.clusters, severities)

@@ -46,11 +46,10 @@ from featurelib.rows import NONE, Bool, Int, Texts, spread
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Questions:
-    """The questions of a batch, sorted: one row per cluster and known feature.
+    """The (cluster, feature) pairs of a batch, sorted; called questions in the code.
 
-    `current` is 0 if not finalized. Pairs (`pair_…`) are (question, distinct profile that must
-    support the level); a question's pairs lie together from `pair_first` on.
-    """
+    `current`: the finalized level, 0 = not finalized. `pair_…`: columns of (question, distinct
+    profile that must support the level); those of a question begin at `pair_first`."""
 
     cluster: Int
     feature: Int  # the feature's position in `names`

@@ -40,12 +40,11 @@ Rows = list[tuple[str, int, int]]  # (feature, minimum level, level)
 
 @dataclass(slots=True, kw_only=True)
 class Levels:
-    """The finalized levels of a batch, by cluster.
+    """The finalized levels of a batch, per cluster.
 
-    `kind` is the source of the levels (featurelib.feature.Witness, -1 = none); `trusted`: the
-    source can be trusted. Entries (`entry_…`, `names`) are (cluster, feature, minimum, level).
-    `disputed` has (cluster, feature, detail).
-    """
+    `kind`: the type of source (featurelib.feature.Witness, -1 = none); `trusted`: true if the
+    source can be trusted. `entry_…`, `names`: columns of (cluster, feature, minimum, level).
+    `disputed`: (cluster, feature, text)."""
 
     kind: Int
     epoch: Int

@@ -215,10 +215,8 @@ def _mutes_of(findings: TableRows, mutes: Sequence[Mute], as_of: int) -> dict[st
 def set_aside(
     columns: Findings, clusters: Sequence[str], mutes: Sequence[Mute], as_of: int
 ) -> TableRows:
-    """Return all findings of `columns`, with the reason and last day of their mutes.
-
-    A cluster gets one more finding if expired mutes would still match; it lists the mutes.
-    """
+    """Return all findings with the reason and last day of their mutes. A cluster with matching
+    expired mutes gets one more finding, which lists these mutes."""
     rows = columns.rows()
     if not mutes:
         return rows

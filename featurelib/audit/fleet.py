@@ -47,11 +47,10 @@ class Proposed:
 
 
 class FleetColumns:
-    """The clusters of a batch of evidence as columns of the rule engine, for any dialect.
+    """The clusters of a batch as columns of the rule engine, for any dialect.
 
-    Pairs are (cluster, answering profile, registered or not). Two profiles follow the P profiles of
-    the evidence: a profile that supports every level, and a profile without features.
-    """
+    The engine checks (cluster, profile, registered) pairs. After the P profiles of the evidence
+    come two more: one that supports every level, and one without features."""
 
     def __init__(
         self, evidence: Evidence, tables: Tables, stable_metadata: Int | None = None
@@ -179,11 +178,8 @@ class FleetColumns:
         return np.where(behind < 0, nodes.profile, shared) << 1 | nodes.registered
 
     def _group(self, asks: Asks) -> tuple[NodePairs, Int]:
-        """Return the distinct (cluster, profile, registered) pairs of the nodes that `asks` names,
-        and the code of each pair; cached.
-
-        The order of nodes does not matter: an audit lists all of them.
-        """
+        """Return (distinct (cluster, profile, registered) pairs of the nodes that `asks` checks,
+        number of each pair). The result is cached."""
         if asks not in self._groups:
             count = np.bincount(self._code[are_asked(self.nodes, asks)])
             code = np.flatnonzero(count)

@@ -49,10 +49,9 @@ _NO_LIST = "no list of registered controllers was read"
 
 
 def report_unknown(report: BatchFindings) -> tuple[Int, Int]:
-    """Report missing evidence; return the number of reasons for UNKNOWN by cluster and by question.
-
-    `report_nodes` reports missing data about nodes and registrations later, because probes matter.
-    """
+    """Report missing data. Return (reasons for UNKNOWN per cluster, reasons per (cluster,
+    feature)). `report_nodes` reports missing data about nodes later, because a probe may replace
+    it."""
     missing, hidden = _missing_permissions(report)
     missing += _clusters(report, hidden) + _levels(report)
     _anomalies(report)
@@ -277,11 +276,10 @@ _REFUSED = {
 
 
 class RefusedPermission(msgspec.Struct, frozen=True, kw_only=True):
-    """A request that a node refused because a permission is missing, with the node's role.
+    """A request that a node refused because a permission is missing.
 
-    `node_id` -1 = the active controller, whose id is unknown. `elsewhere`: the other role of the
-    process answered the request. `principal` "" = unknown to the collector.
-    """
+    `node_id`: -1 = the active controller, with unknown id. `elsewhere`: the other role of the
+    process answered. `principal`: "" = unknown."""
 
     request: str
     role: Role

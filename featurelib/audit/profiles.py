@@ -64,9 +64,8 @@ class Profiles:
     def of_listeners(self, flat: Records) -> Answers:
         """Return the profile of each listener, from its newest full and newest partial response.
 
-        A newer partial response confirms the full one if they differ only in features with minimum
-        0. Otherwise the software changed, and only the partial response counts.
-        """
+        A newer partial response confirms the full one if only features with minimum 0 differ.
+        Otherwise the software changed, and only the partial response is used."""
         full, partial = flat.field("full"), flat.field("partial")
         full_at, partial_at = flat.field("full_at"), flat.field("partial_at")
         two = (full >= 0) & (partial >= 0) & (partial_at > full_at)

@@ -248,12 +248,11 @@ class Sources:
         return marked(len(keys), controllers[is_missing])
 
     def fenced(self, keys: Int, entry: Int) -> tuple[Int, Int, Int]:
-        """Return (fenced, time, line) of nodes from the newest source: DescribeCluster with fenced
-        brokers, or the registration `entry`. Fenced is 1, 0 or -1 (unknown).
+        """Return (fenced, time, line) of nodes from the newest source. Fenced: 1, 0 or -1
+        (unknown).
 
-        A list without fenced brokers counts, too: if the metadata log has a broker as registered
-        and a later list lacks it, the broker is fenced or unregistered.
-        """
+        Sources: DescribeCluster, and the registration `entry`. If the metadata log has a broker and
+        a later list without fenced brokers lacks it, the broker is fenced or unregistered."""
         fields = (self.registrations.field(name) for name in ("fenced", "at", "line", "witness"))
         fenced, entry_at, line, witness = (pick(values, entry, -1) for values in fields)
         cluster, role, _ = split_key(keys)
@@ -283,12 +282,10 @@ def _controller_keys(ids: Records, mask: Bool | slice = slice(None)) -> Int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subjects:
-    """The brokers and controllers that must support a level: one row per node and role, times in
-    µs.
+    """The brokers and controllers that must support a level: one row per node and role.
 
-    `profile` is a row of the batch's profiles, -1 = unknown range. `fenced` is 1, 0, or -1 for
-    unknown. `at` and `line`: when and where the range was read.
-    """
+    `profile`: the node's range map, -1 = unknown. `fenced`: 1, 0, or -1 = unknown. `at`, `line`:
+    the source of the range; times in microseconds."""
 
     key: Int  # the key of each node (featurelib.audit.columns), ascending
     cluster: Int
@@ -341,11 +338,10 @@ def read_nodes(
     vouched: Bool,
     system_off: Bool,
 ) -> tuple[Subjects, Membership]:
-    """Return the nodes that must support a level, and the membership facts of each cluster.
+    """Return (nodes that must support a level, membership facts of each cluster).
 
-    `fresh` is true for times that are recent enough. `expected`: node keys of the inventory.
-    `vouched`: a mask of clusters whose owner declares the registrations complete.
-    """
+    `fresh`: returns true for recent times. `expected`: node keys in the inventory. `vouched`: a
+    mask of clusters whose owner declares the registrations complete."""
     base = Sources(snapshots)
     quorum_seen, zookeeper = base.quorum_at > 0, snapshots.scalar("zookeeper") > 0
     by_list, log_at = base.lists.field("role") == CONTROLLER, snapshots.scalar("log_at")

@@ -158,9 +158,8 @@ class Judge:
         """Set the maximum level of opt-in features to the production default at the
         metadata.version in `target`.
 
-        A level above the default that all nodes support becomes opt-in. If a node lacks the level,
-        the maximum stays, so that the audit names the node.
-        """
+        A higher level that all nodes support becomes opt-in. If a node lacks that level, the
+        maximum stays, so that the audit reports the node."""
         default, old = np.maximum(self.defaults(target), self.asked.current), self.bounds
         opt_in = (default < old.ceiling) & (old.common > default)
         self.bounds = replace(old, ceiling=np.where(opt_in, default, old.ceiling))
@@ -171,11 +170,9 @@ class Judge:
         return self.fleet.propose(np.flatnonzero(questions), level, self.dialect, other=other)
 
     def rests_on(self, level: Int, unsure: Bool) -> Bool:
-        """Return a mask of questions whose `level` depends on a feature of unknown level
-        (`unsure`): the rules reject it if these features are 0 and all others are high.
-
-        Every level also depends on metadata.version, unless that is known to be high enough.
-        """
+        """Return a mask of (cluster, feature) pairs whose `level` depends on features of unknown
+        level (`unsure`). Every level depends on metadata.version, unless it is known to be high
+        enough."""
         mask = level > self.asked.current
         refused_at_zero = self.propose(level, mask, other=np.where(unsure, 0, ANY_LEVEL))
         columns = refused_at_zero.judged.columns
@@ -199,13 +196,11 @@ class Judge:
 
 
 def search(judge: Judge, ceiling: Int) -> Int:
-    """Return the highest level of each (cluster, feature) that all rules accept, at most `ceiling`.
-    If no level is accepted, return the current level.
+    """Return the highest level up to `ceiling` of each (cluster, feature) that all rules accept;
+    without such a level, the current one.
 
-    Below a refused level, only the lowest of the nodes' maximum levels can pass the node rules: a
-    higher level is above the range of some node, and a lower level helps no node. Other rules count
-    once no node blocks.
-    """
+    The search needs few steps: below a refused level, only the lowest of the nodes' maximum levels
+    can pass."""
     query, bounds, clusters = judge.asked, judge.bounds, len(judge.evidence.clusters)
     level, current = ceiling.copy(), query.current
     rising = level > current
@@ -230,12 +225,10 @@ def search(judge: Judge, ceiling: Int) -> Int:
 class Agreed:
     """The levels that policy and dialects accept, and the results of probes.
 
-    `target` and `refusals` (findings of controllers) are by question; `dialects` are the evaluated
-    dialects of each cluster's controllers. `unanswered` are the questions whose target no dialect
-    could judge. `probed`: the accepted levels, feature → (level from, level to), of probes that
-    prove that no registration blocks an upgrade. `controllers`: clusters whose probe also proves
-    that for controllers.
-    """
+    `target`, `refusals`: per (cluster, feature). `dialects`: the evaluated dialects of each
+    cluster. `unanswered`: pairs that no dialect could judge. `probed`: feature → (from, to) of
+    accepted probes, which prove that no registration blocks. `controllers`: clusters where this
+    covers controllers, too."""
 
     target: Int
     refusals: Int
@@ -338,12 +331,11 @@ class Validated(msgspec.Struct, frozen=True, kw_only=True):
 def report_probes(
     judge: Judge, agreed: Agreed, software: Software, conditions: Conditions, report: BatchFindings
 ) -> Agreed:
-    """Compare the accepted levels with the controller's responses to probes, and report both.
+    """Compare the accepted levels with the controller's responses to probes, and report
+    differences.
 
-    A refused level returns to the current one, with all levels that depend on it. A level whose
-    request was refused for another feature is unknown. If no level can rise, the controller's
-    agreement to the present level proves that no registration blocks it.
-    """
+    A refused level, and all levels that depend on it, return to the current level. A level whose
+    request was refused because of another feature becomes unknown."""
     query, target, refusals = judge.asked, agreed.target.copy(), np.zeros_like(agreed.target)
     proof, controllers = dict[int, dict[str, tuple[int, int]]](), list[int]()
     unanswered = agreed.unanswered.copy()

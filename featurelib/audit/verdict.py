@@ -131,12 +131,8 @@ def plans(
     software: Software,
     soaking: Bool,
 ) -> TableRows:
-    """Return a row of UPGRADE_PLAN per cluster, with steps in the order of sending; without steps
-    while the software is `soaking`.
-
-    `dialects`: cluster → the possible dialects of its controllers, if a level can rise. The plan
-    file and `returns_after`, which is read from it, stay null here.
-    """
+    """Return a row of UPGRADE_PLAN per cluster, with steps in sending order; no steps while the
+    software is `soaking`. `dialects`: cluster → possible dialects of its controllers."""
     query, node, clusters = evidence.questions, evidence.subjects, len(evidence.clusters)
     order = list(Verdict)
     worst = np.where(unknown, order.index(Verdict.UNKNOWN), order.index(Verdict.UP_TO_DATE))
@@ -220,12 +216,8 @@ def _all_atomic(dialects: tuple[str, ...]) -> bool:
 
 
 def _phases(evidence: Evidence, worst: Int, unknown: Bool, soaking: Bool) -> Int:
-    """Return the phase of each cluster, as a position in featurelib.feature.Phase.
-
-    Mixed software means that the running nodes do not all support equal ranges, during a rolling
-    upgrade or for months. A combined node counts once, because its controller listener may omit
-    unstable levels.
-    """
+    """Return the phase of each cluster, as a position in featurelib.feature.Phase. Mixed software
+    means that the running nodes do not all support equal ranges."""
     answering, node = evidence.answering, evidence.subjects
     live = (answering.of_subject >= 0) & (
         node.answers | evidence.membership.zookeeper[node.cluster]
@@ -246,13 +238,11 @@ def _phases(evidence: Evidence, worst: Int, unknown: Bool, soaking: Bool) -> Int
 def who_may_join(
     evidence: Evidence, catalogue: Catalogue, level: Int, only: Bool | None = None
 ) -> Lists:
-    """Return the releases that can register in each cluster with its features at `level`, oldest
-    first; null = unknown, or `only` excludes the cluster.
+    """Return per cluster the releases that can register with its features at `level`, oldest first;
+    null = unknown, or excluded by `only`.
 
-    A release can register if its production software supports every finalized level, and in a
-    migrating cluster also has ZooKeeper mode. The catalogue has only KRaft's releases, so clusters
-    in ZooKeeper mode and with vendor's builds have no result.
-    """
+    A release can register if its production software supports every finalized level. There is no
+    result in ZooKeeper mode and for vendor's builds."""
     query, levels, tables = evidence.questions, evidence.levels, catalogue.tables
     mask: Bool = levels.trusted & ~levels.too_old & ~evidence.membership.on_zookeeper
     mask[query.cluster[~query.known | evidence.uncatalogued(catalogue)]] = False
@@ -286,10 +276,8 @@ def ways_back(
     spoken: dict[tuple[str, str], Bool],
     catalogue: Catalogue,
 ) -> WaysBack:
-    """Return how far each `ready` question can be downgraded from its `target` (KIP-778).
-
-    `spoken`: (dialect, release) → mask of clusters whose controllers may run that release.
-    """
+    """Return how far each `ready` (cluster, feature) can be downgraded from `target` (KIP-778).
+    `spoken`: (dialect, release) → mask of clusters whose controllers may run the release."""
     query = evidence.questions
     returns = WaysBack(floor=np.full(len(ready), NOT_HERE), no_return=np.full(len(ready), NOT_HERE))
     for feature, name in enumerate(query.names):
@@ -331,9 +319,8 @@ def with_ready_times(
 ) -> TableRows:
     """Return rows of featurelib.schema.READINESS with `ready_since` and `verdict_since`.
 
-    `unknown`: the clusters whose evidence has a gap. A feature that was READY in such a cluster,
-    and that no node or level shows in this run, gets a row, too: its verdict is UNKNOWN.
-    """
+    `unknown`: clusters with incomplete data. A feature that was READY there and that no data shows
+    now gets a row with the verdict UNKNOWN."""
     as_of, waiting = conditions.as_of, conditions.waiting
     waits_left = {name: dict(waiting[name]) for name in evidence.clusters if name in waiting}
     verdicts = rows.texts("verdict")

@@ -48,11 +48,9 @@ class Backend(Protocol):
         """The cluster's address as text for messages, without secrets."""
 
     def describe(self, say: Say) -> tuple[bytes, ...]:
-        """Query every node once, and return landing lines; `say` gets the progress.
-
-        A node that does not respond gets a line with the error. Raises UnreachableError if no node
-        responds, ProtocolError.
-        """
+        """Query every node once; return landing lines. `say`: gets the progress. A node that does
+        not respond gets a line with the error. Raises UnreachableError if no node responds,
+        ProtocolError."""
 
     def abilities(self) -> Abilities:
         """Return the guarantees of the backend. The first call queries the cluster."""
@@ -67,12 +65,11 @@ class Backend(Protocol):
         request. Writes nothing. Raises no BackendError."""
 
     def update(self, step: Step, *, validate_only: bool = False, last_check: Check = None) -> Reply:
-        """Send one UpdateFeatures request to the active controller, once, and return the response.
+        """Send one UpdateFeatures request to the active controller once; return the response.
 
-        `last_check` runs right before the bytes are sent; if it raises, no request is sent. Raises
-        UnreachableError if no request was sent, OutcomeUnknownError without a response,
-        RefusedError for `validate_only` if the cluster would apply the request.
-        """
+        `last_check`: runs right before sending; if it raises, nothing is sent. Raises
+        UnreachableError (not sent), OutcomeUnknownError (no response), RefusedError
+        (`validate_only`, but the cluster would apply the request)."""
 
     def close(self) -> None:
         """Close all connections and files of the backend."""
@@ -88,11 +85,9 @@ def is_honoured(backend: Backend, dialects: Sequence[str]) -> bool:
 
 
 def may_prove(backend: Backend, dialects: Sequence[str], step: Step) -> bool:
-    """Return true if the controller's acceptance of `step` proves registrations that no source
-    lists: the controller checks every registered broker, and every node in its configuration.
-
-    Never true for kraft.version: 4.1 and later apply its update during validation (KAFKA-16538).
-    """
+    """Return true if the controller's acceptance of `step` proves that no registered or configured
+    node blocks it. Always false for kraft.version, because 4.1 and later apply its update during
+    validation (KAFKA-16538)."""
     is_plain = all(move.feature != KRAFT_VERSION for move in step.updates)
     return is_plain and is_honoured(backend, dialects)
 
@@ -123,10 +118,8 @@ def accepts(reply: Reply, step: Step) -> bool:
 def open_backend(
     entry: FleetEntry, catalogue: Catalogue, *, timeout: float = TIMEOUT_SECONDS
 ) -> Backend:
-    """Return the backend for one cluster, not connected yet. `timeout`: seconds per node.
-
-    Raises ConfigError for an entry without an address, or if the client package is not installed.
-    """
+    """Return the backend for one cluster, not yet connected. `timeout`: seconds per node. Raises
+    ConfigError for an entry without address, or if the client package is not installed."""
     if entry.file:
         backend: Backend = resolve_name(OF_A_FILE)(entry, catalogue)
         return backend

@@ -68,10 +68,8 @@ Clock = Callable[[], float]
 
 
 class TokenEndpoint:
-    """A token endpoint of an identity provider, with its current token; safe for many threads.
-
-    `tls` has the trusted authorities; `clock` counts seconds.
-    """
+    """A token endpoint of an identity provider, with its current token. Threads can share it.
+    `tls`: the trusted authorities; `clock`: counts seconds."""
 
     def __init__(
         self, security: Security, tls: Callable[[], ssl.SSLContext], clock: Clock = time.monotonic
@@ -150,10 +148,8 @@ _PLAIN = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
 class Credentials:
-    """The credentials for the listeners of one cluster. `key`: the settings' name in errors.
-
-    Every secret is fetched at each use, so a renewed secret counts at once.
-    """
+    """The credentials for the listeners of one cluster. `key`: the name of the settings in errors.
+    Secrets are read at each use, so that a renewed secret is used at once."""
 
     def __init__(
         self, security: Security, key: str = "security", environment: Mapping[str, str] = os.environ

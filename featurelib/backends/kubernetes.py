@@ -31,11 +31,9 @@ _LONGEST = 200  # the maximum length of the server's message, in characters
 
 
 def list_resources(context: str) -> Iterator[object]:
-    """Yield every Kafka, KafkaNodePool and StrimziPodSet resource; `context` "" = the current one.
-
-    Raises ConfigError if no settings reach the server, UnreachableError if the server does not
-    respond or refuses.
-    """
+    """Yield all Kafka, KafkaNodePool and StrimziPodSet resources; `context`: "" = the current one.
+    Raises ConfigError without settings for a server; UnreachableError if the server refuses or does
+    not respond."""
     need = f"{PREFIX}{context} needs the package kubernetes"
     with needing(need, "kubernetes"):
         client, config = (import_module(f"kubernetes.{name}") for name in ("client", "config"))

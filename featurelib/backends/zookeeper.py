@@ -196,11 +196,10 @@ def _read_json(read: Read) -> _Text:
 
 
 def read_znodes(ensemble: str, timeout: float, security: Security = PLAINTEXT) -> Znodes:
-    """Read all znodes once from `ensemble` (host:port,…/chroot); `timeout`: seconds per request.
+    """Read all znodes once from `ensemble` (host:port,…/chroot). `timeout`: seconds per request.
 
-    Raises UnreachableError if no server responds or allows reading, ConfigError for a missing
-    chroot, and for unusable files or secrets of `security`.
-    """
+    Raises UnreachableError if no server allows reading; ConfigError for a missing chroot, or
+    unusable files or secrets of `security`."""
     hosts, _, below = ensemble.partition("/")
     chroot = f"/{below}".rstrip("/")
     connections = Connections(Credentials(security, ZOOKEEPER), timeout)

@@ -108,10 +108,8 @@ class ReleaseCatalogue:
         return level if is_known else None
 
     def default(self, feature: str, metadata_version: int) -> int:
-        """Return the level of `feature` that version-mapping gives for a metadata.version.
-
-        Levels are scanned in order up to the first level that starts later (Feature.defaultLevel).
-        """
+        """Return the level of `feature` that version-mapping gives for a metadata.version
+        (Feature.defaultLevel)."""
         if feature == METADATA_VERSION:
             return metadata_version
         level = 0
@@ -132,11 +130,9 @@ class ReleaseCatalogue:
         return tuple(d for d in self.dependencies if (d.feature, d.level) == (feature, level))
 
     def unmet(self, levels: Mapping[str, int], only: str = "") -> tuple[Dependency, ...]:
-        """Return the unmet dependencies of a set of levels; with `only`, those of one feature.
-
-        Besides declared dependencies, every level above 0 needs metadata.version 3.3-IV0, the first
-        that can store feature levels; in a release without older levels, the release's oldest.
-        """
+        """Return the unmet dependencies of a set of levels; `only`: those of one feature. Besides
+        declared dependencies, every level above 0 needs a metadata.version that can store feature
+        levels (3.3-IV0)."""
         return tuple(
             needed
             for feature in sorted(({only} if only else set(levels)) - {METADATA_VERSION})
@@ -153,12 +149,11 @@ class ReleaseCatalogue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tables:
-    """The levels of all releases as arrays, for judging clusters of many releases at once.
+    """The levels of all releases as arrays, to judge clusters of many releases at once.
 
-    Axis 0 is the release, axis 1 the feature, the last axis a level. Use `release_code` and
-    `feature_code` once per distinct name. -1 = the release does not know the feature; the caller
-    must mask it, because index -1 is the last element. `width`: the first level above the arrays.
-    """
+    Axis 0: release, axis 1: feature, last axis: level. `release_code` and `feature_code` give
+    positions; -1 = unknown, which the caller must mask. `width`: the first level above the
+    arrays."""
 
     releases: tuple[str, ...]
     features: tuple[str, ...]  # metadata.version first, then in the order Kafka lists them
@@ -339,12 +334,11 @@ class Catalogue:
     def ceiling(
         self, feature: str, metadata_version: npt.NDArray[np.int64], current: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.int64]:
-        """Return the production default of `feature` at each metadata.version, without levels above
-        `current` that only an opt-in level leads to. int64, equal shapes.
+        """Return the production default of `feature` at each metadata.version, without opt-in
+        levels above `current`. int64, equal shapes.
 
-        Kafka scans the levels in order and stops at the first whose bootstrap version is higher
-        (Feature.java, defaultLevel).
-        """
+        Like Kafka, stops at the first level with a higher bootstrap version (Feature.java,
+        defaultLevel)."""
         level, stopped = np.zeros_like(current), np.zeros(current.shape, dtype=bool)
         by_name = self.only_by_name(feature)
         for row in self.levels:
@@ -366,13 +360,12 @@ class Catalogue:
         return names
 
     def stable_up_to(self) -> npt.NDArray[np.int16]:
-        """Return an int16 array; element i is the newest stable metadata.version of software that
-        supports levels up to i.
+        """Return an int16 array; element i is the newest stable metadata.version of software whose
+        maximum is i.
 
-        A node advertises up to the newest stable level of its release or, with unstable features
-        enabled, up to the newest unstable level. A maximum that is some release's newest stable
-        level stays; a maximum that is always unstable gives that release's stable level.
-        """
+        A node with unstable features advertises up to the newest unstable level. A maximum that is
+        the newest stable level of a release stays; an unstable one becomes the stable level of its
+        release."""
         table = np.arange(max(self.names) + 1, dtype=np.int16)
         stable = {release.newest_stable for release in self.releases}
         for release in self.releases:

@@ -282,11 +282,10 @@ NEXT = "conf/catalogue-overlay.toml explains every table and key."
 
 
 def with_overlay(base: Catalogue, text: str | bytes, name: str) -> Catalogue:
-    """Return `base` with the overlay in `text`; `base` itself if the overlay has no rows.
+    """Return `base` with the overlay in `text` added.
 
     Raises ConfigError for an overlay that contradicts itself or the catalogue, with `name`, line,
-    expected and found values, and a page.
-    """
+    and expected and actual value."""
     placed = _read(text, name)
     if not placed:
         return base

@@ -88,12 +88,11 @@ class DifferenceRow(_Row, frozen=True, kw_only=True):
 
 
 class SideEffectRow(_Row, frozen=True, kw_only=True):
-    """The side effect of a level; a request must name such a level.
+    """The side effect of a level. Such a level must be requested by name.
 
-    `from_controller`: the configuration `key` follows a rule: without a cluster default, the active
-    controller's own value becomes the default, and values set per broker are deleted
-    (ConfigurationControlManager.maybeGenerateElrSafetyRecords).
-    """
+    `from_controller`: without a cluster default, the active controller's own value of `key` becomes
+    the default, and values per broker are deleted
+    (ConfigurationControlManager.maybeGenerateElrSafetyRecords)."""
 
     KEY: ClassVar[tuple[str, ...]] = ("feature", "level", "key")
     feature: Name
@@ -185,10 +184,8 @@ ApiKeys = tuple[tuple[int, int, int], ...]  # (api_key, min_version, max_version
 class Offer:
     """The versions of a request that nodes of one release offer; -1 = not offered.
 
-    A node with `unstable.api.versions.enable` goes up to `newest_unstable`. `may_be_less`: a broker
-    offers a forwarded request only up to the active controller's version, which may be lower, and a
-    plug-in's request only with that plug-in.
-    """
+    `newest_unstable`: with `unstable.api.versions.enable`. `may_be_less`: a broker may offer less,
+    because the active controller or a plug-in decides."""
 
     min_version: int = 0
     max_version: int = -1

@@ -44,10 +44,8 @@ def sentence_of(target: str) -> str:
 
 
 def make_app(only: str | None = None) -> typer.Typer:
-    """Make the Typer application of all commands, or only of the command `only`.
-
-    For any other word (`--help`, a typing error) the app only lists the commands and imports none.
-    """
+    """Return the Typer application with all commands, or only with the command `only`. For any
+    other word it lists the commands and imports none."""
     app = typer.Typer(
         name="featurelib",
         cls=_Commands,

@@ -273,11 +273,8 @@ def publish(
     pages: Iterable[tuple[str, str]] = (),
     last: LastRun | None = None,
 ) -> list[str]:
-    """Write reports, plan files and pages, and return their names; delete the files of other runs,
-    except unchanged pages of the `last` run.
-
-    An approval stays next to its plan, because it is only valid for that plan.
-    """
+    """Write reports, plan files and pages; return their names. Delete the files of other runs,
+    except unchanged pages of the `last` run and approvals of unchanged plans."""
     from featurelib.spark.files import Folder
 
     folder = Folder(store.session, out)

@@ -39,9 +39,8 @@ Stamps = dict[str, tuple[int, int]]  # file → size, and time of its last chang
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A finished run: the digest of its inputs, its table versions, and its files.
 
-    `as_of`, and `ended_at` by this machine's clock, are in microseconds. `pages`: file → key of a
-    cluster's page (see view.html.render_pages) and digest of featurelib's own files.
-    """
+    `as_of`, `ended_at`: microseconds. `pages`: file → (key of the cluster's page, digest of
+    featurelib's files)."""
 
     run: int
     inputs: str

@@ -136,11 +136,8 @@ class FleetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @property
     def managed(self) -> tuple[str, ...] | None:
-        """The features that `managed_by` finalizes, sorted; None = all features.
-
-        Strimzi upgrades only metadata.version (its KRaftMetadataManager). For other managers the
-        features are unknown: featurelib finalizes a level only if the inventory permits it.
-        """
+        """The sorted features that `managed_by` finalizes; None = all features. Strimzi finalizes
+        only metadata.version (KRaftMetadataManager). Of other managers the features are unknown."""
         if not self.managed_by:
             return ()
         if self.managed_features is not None:
@@ -336,11 +333,10 @@ def _is_of(entry: FleetEntry, owners: Sequence[str], labels: Sequence[str]) -> b
 
 
 def parse_fleet(text: str, source: str, catalogue: Catalogue | None = None) -> Fleet:
-    """Parse the inventory in `text`; relative paths begin at the folder of `source`.
+    """Parse the inventory in `text`. Relative paths begin at the folder of `source`.
 
-    With a `catalogue`, unknown releases are refused. ConfigError has `source`, the cluster and the
-    key, the expected and the actual value; never a secret.
-    """
+    Raises ConfigError with `source`, cluster, key, expected and actual value. With a `catalogue`,
+    unknown releases are refused."""
     try:
         fleet = msgspec.toml.decode(text, type=Fleet)
     except msgspec.MsgspecError as error:

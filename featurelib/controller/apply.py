@@ -275,13 +275,10 @@ class _Run:
 def decide_next(
     watcher: Watcher, reading: Reading, plan: Plan, position: int, *, asks: bool
 ) -> tuple[Decision, str]:
-    """Return the decision about the step at `position`, and for a refusal a better remedy than a
-    new plan ("" = none).
+    """Return (decision about the step at `position`, remedy for a refusal, "" = a new plan).
 
-    A node that the controller checks and that no source shows blocks a plan like other missing
-    evidence. With `asks` the controller, which knows all nodes, validates the request. Then a step
-    that only unseen nodes block is not refused before this validation.
-    """
+    A node that no source shows blocks a plan. With `asks` the controller, which knows all nodes,
+    first validates the request."""
     steps = plan.steps[position:]
     decision = decide(plan, position, watcher.found(reading, plan, steps))
     if not isinstance(decision, tuple) or not reading.is_unproven:

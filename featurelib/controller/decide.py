@@ -38,12 +38,11 @@ class Mismatch(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
-    """The present state of a cluster, as far as a plan depends on it.
+    """The present state of everything in the cluster that a plan depends on.
 
     `unknown`: features without a trusted level; `missing`: sentences about other missing data;
-    `against`: the objections of policy and controllers to the remaining steps; `side_effects`:
-    those that the remaining steps would have now.
-    """
+    `against`: refusals of the remaining steps; `side_effects`: the present side effects of the
+    remaining steps."""
 
     cluster: str
     requirements: Requirements

@@ -119,11 +119,10 @@ class Clearance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dispatch:
-    """A request that will be sent now, with its sender and its receiver.
+    """A request that is sent now, with its sender and receiver.
 
-    At `over_at` the request's timeout ends, and its sender stops waiting; the outcome stays open.
-    In entries of older releases `sent_to` and `signed` are None, and the last texts are empty.
-    """
+    `over_at`: the time at which the sender stops waiting; the outcome stays open. In entries of
+    older releases `sent_to` and `signed` are None, and the last texts are empty."""
 
     cluster: str
     where: str  # the cluster's address, for messages
@@ -295,11 +294,10 @@ class Journal:
 
     @contextmanager
     def lock(self, cluster: str, command: str, *, seconds: float) -> Iterator[Lock]:
-        """Lock the cluster for this process while the block runs. BusyError names another holder.
+        """Lock the cluster for this process during the block. BusyError names another holder.
 
-        The lock lasts `seconds`, and again from each intent and `keep`. A process of this host
-        never loses its lock by time, because a frozen process may continue.
-        """
+        The lock lasts `seconds`, and longer after each intent and `keep`. A process of this host
+        keeps its lock even when it is frozen, because it may continue."""
         lock = Lock(journal=self, cluster=cluster, who=myself(command), seconds=seconds)
         with self._transaction():
             if row := self._row("SELECT holder, expires FROM lock WHERE cluster = ?", cluster):
@@ -325,11 +323,10 @@ class Journal:
                 )
 
     def intend(self, lock: Lock, intent: Dispatch) -> int:
-        """Record that a request will be sent now, on the disk, and return the record's number.
+        """Record on the disk that a request is sent now; return the record's number.
 
-        Raises JournalError if the record is not written, and BusyError if the lock was lost: then
-        do not send the request.
-        """
+        Raises JournalError if writing fails, BusyError if the lock was lost. Then the request must
+        not be sent."""
         with self._transaction():
             self._expect_own_lock(lock)
             self._extend(lock, lock.seconds + max(0.0, intent.over_at - intent.at))
@@ -392,11 +389,8 @@ class Journal:
     def entries(
         self, *, cluster: str | None = None, plan: str | None = None, only_open: bool = False
     ) -> tuple[JournalEntry, ...]:
-        """Return the requests with their outcomes, oldest first.
-
-        Every row is read, whatever the filter, because a damaged row may be of any cluster. Raises
-        JournalError for a damaged row.
-        """
+        """Return the requests with their outcomes, oldest first. Raises JournalError if any row is
+        damaged."""
         with self._transaction():
             intents = self._db.execute(
                 "SELECT number, cluster, plan, content FROM intent ORDER BY number"

@@ -234,11 +234,8 @@ def watch(
     before: Reading | None,
     waits: Waits,
 ) -> tuple[StepOutcome, Reading | None]:
-    """Read the cluster until the outcome of a request is known or the waiting time is over; return
-    the outcome and the last data.
-
-    Without `before` only nodes that respond now count, and the function waits for no node.
-    """
+    """Read the cluster until the outcome of a request is known or the time is over; return
+    (outcome, last data). `before`: None = do not wait for nodes that do not respond."""
     step, began, pause = dispatch.step, waits.clock(), waits.first
     features = [move.feature for move in step.updates]
     is_accepted = delivery.reply is not None and delivery.reply.is_good
@@ -440,10 +437,8 @@ class Resumed:
 
 
 def find_unexplained(journal: Journal, watcher: Watcher, cluster: str) -> tuple[Unexplained, ...]:
-    """Return finalized levels that only requests closed as rejected or not applied could explain.
-
-    The cluster is queried only if there are such requests. Raises BackendError.
-    """
+    """Return the finalized levels that only a request closed as rejected or not applied can
+    explain. The cluster is queried only if there are such requests. Raises BackendError."""
     entries = journal.entries(cluster=cluster)
     if not any(entry.is_in_vain for entry in entries):
         return ()

@@ -37,11 +37,9 @@ def check_approval(
     source: str,
     path: str = "PLAN",
 ) -> Clearance:
-    """Return the approval in `text` if it is for `plan`, valid now, and signed as required by plan
-    and `settings`. `source`: its file, `path`: the plan's.
-
-    Raises ApprovalError for an invalid approval; PlanError for another file.
-    """
+    """Return the approval in `text` if it is for `plan`, valid now, and signed if plan or
+    `settings` require it. `source`: its file; `path`: the plan's file. Raises ApprovalError
+    (invalid approval), PlanError (another file)."""
     longest = settings.longest_approval
     file = files.read_approval(text, source, path, longest)
     approval, signature = file.approval, file.signature
@@ -81,12 +79,9 @@ def why_signed(plan: PlanFile, settings: Settings) -> str:
 
 
 def sign(message: bytes, key: str | None, *, agent: bool, terminal: bool) -> str:
-    """Return the signature of `message` by an SSH key. `key`: its file (private, or public with an
-    agent); None = the agent's only key.
-
-    `agent`: the private key must be in ssh-agent. `terminal`: ssh-keygen may ask there for a
-    passphrase or a touch. Raises ApprovalError with ssh-keygen's message.
-    """
+    """Return the signature of `message` by an SSH key. `key`: its file, None = the agent's only
+    key. `agent`: the private key must be in ssh-agent. `terminal`: ssh-keygen may ask there. Raises
+    ApprovalError with ssh-keygen's message."""
     with tempfile.TemporaryDirectory(prefix="featurelib-") as folder:
         path, public = Path(folder, "approval"), Path(folder, "key.pub")
         path.write_bytes(message)
@@ -128,13 +123,11 @@ def agent_key() -> str:
 def verify(
     approval: files.Approval, signature: str, signers: str, again: str = files.approve_command()
 ) -> str:
-    """Return type and fingerprint of the key of a signature, as `ED25519 key SHA256:…`.
+    """Return type and fingerprint of the key of a signature, such as `ED25519 key SHA256:…`.
 
-    Raises ApprovalError unless `signature` is that of `approval.approved_by` over the approval.
-    `again`: the command that approves the plan. `signers`: an allowed_signers file of
-    ssh-keygen(1). A key counts if it was valid when the approval was given; times in that file are
-    read as UTC.
-    """
+    Raises ApprovalError unless `approval.approved_by` signed the approval with a key that was valid
+    then. `signers`: a file allowed_signers (ssh-keygen(1)); `again`: the command that approves the
+    plan."""
     if not signers:
         raise ApprovalError(
             "The settings file of the current folder must not choose the valid signers. Nothing "

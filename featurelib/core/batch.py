@@ -26,10 +26,8 @@ NOT_HERE = -1  # replaces a position: no node, no release, no rule
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranges:
-    """The distinct range maps (feature → range) of a batch; the last profile lists no feature.
-
-    `lists` is False if the profile lacks the feature; both ends are 0 then.
-    """
+    """The distinct range maps (profiles) of a batch. The last profile lists no feature. `lists`:
+    false for an unlisted feature, whose range is 0-0."""
 
     min_version: Levels  # [P + 1, F] the lowest supported level
     max_version: Levels  # [P + 1, F] the highest supported level
@@ -38,11 +36,11 @@ class Ranges:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodePairs:
-    """The (request, profile) pairs that a rule checks; a pair stands for all its nodes.
+    """The (request, profile) pairs that a rule checks. A pair stands for all nodes with this
+    profile.
 
-    The pairs of a request lie together, sorted by the first node that the controller checks, so the
-    first offending pair has the node that Kafka names.
-    """
+    The pairs of a request are adjacent and in the controller's order of nodes, so the first
+    offending pair has the node that Kafka names."""
 
     start: Ints  # [R] the first pair of each request
     size: Ints  # [R] the number of pairs of each request

@@ -381,10 +381,8 @@ def string_hash(text: str) -> int:
 
 
 def hash_order(hashes: Iterable[int], capacity: int = 16) -> list[int]:
-    """Return positions of distinct keys with these hashes, in the order of java.util.HashMap.
-
-    `capacity` is the map's initial size: 16, or smaller if it was made for just these keys.
-    """
+    """Return the positions of distinct keys with these hashes in the iteration order of
+    java.util.HashMap. `capacity`: the initial size of the map."""
     keys = list(hashes)
     size = capacity
     while len(keys) > 0.75 * size:

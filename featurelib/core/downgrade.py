@@ -137,11 +137,10 @@ def no_returns(tables: Tables, release: int, at: Position, target: Ints, can: Ca
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaysBack:
-    """The possible downgrades of a feature, one row each; -1 = unknown, or no such level.
+    """The possible downgrades of features, one row each; -1 = unknown, or no such level.
 
     `floor`: the lowest level (0 = not finalized) of a lossless downgrade from the present level.
-    `no_return`: the first level of the upgrade without a downgrade to the present level.
-    """
+    `no_return`: the first level of the upgrade that cannot be downgraded to the present level."""
 
     floor: Ints
     no_return: Ints
@@ -186,11 +185,9 @@ def of_other_feature(catalogue: Catalogue, feature: str, current: Ints, target: 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateLoss:
-    """The losses of an update that no later update can undo.
-
-    `no_return`: the first level of the update without a lossless downgrade to the present level, or
-    None. `may_lose_metadata`: the update type permits the loss of metadata.
-    """
+    """The losses of an update that no later update can undo. `no_return`: the first level that
+    cannot be downgraded without loss to the present level, or None; `may_lose_metadata`: the update
+    type permits the loss of metadata."""
 
     deletes: bool
     may_lose_metadata: bool
@@ -211,9 +208,8 @@ def loss_of(update: Move, plan: Plan, catalogue: Catalogue) -> UpdateLoss:
 class Return:
     """The safe downgrade of a feature after a plan; -1 = unknown, or no such level.
 
-    `floor`: the lowest level (0 = not finalized) of a lossless downgrade then. `no_return`: the
-    first level of the plan without a downgrade to today's level.
-    """
+    `floor`: the lowest level (0 = not finalized) of a lossless downgrade. `no_return`: the first
+    level of the plan that cannot be downgraded to today's level."""
 
     feature: str
     floor: int

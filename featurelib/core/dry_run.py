@@ -79,9 +79,7 @@ def try_requests(
     cases: Sequence[Case], own: Dialect, tables: Tables, *, vendors: bool = False
 ) -> list[Tried]:
     """Return the refusals of each request by the policy and by a controller of the dialect `own`.
-
-    `vendors`: a controller accepts features that it advertises, even if no catalogue has them.
-    """
+    `vendors`: accept features that the controller advertises and the catalogue lacks."""
     policy = refusals_by(cases, load(STRICT), tables)
     requests = JudgedRequests(replace(build(cases, own, tables), vendors=vendors), own, tables)
     results = []

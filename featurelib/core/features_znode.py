@@ -49,12 +49,10 @@ class ZnodeReading(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodedNode:
-    """The `/feature` znode as read by a generation of brokers.
+    """The `/feature` znode as a generation of brokers reads it.
 
-    `levels`: (name, minimum level, level) of 16 bits, by name; empty unless accepted.
-    `schema_version`, `status`: None if the text is refused. `fault`: a sentence for an operator, or
-    None.
-    """
+    `levels`: (name, minimum, level), empty if the text is refused. `schema_version`, `status`: None
+    if the text is refused. `fault`: a sentence for operators, or None."""
 
     reading: ZnodeReading
     schema_version: int | None = None

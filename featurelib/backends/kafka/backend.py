@@ -62,11 +62,9 @@ FORWARDERS = 3  # the maximum number of brokers to try if the active controller 
 
 
 def open_kafka(entry: Entry, *, timeout: float) -> Backend:
-    """Return the backend of a real cluster, not connected yet. `timeout`: seconds per node.
-
-    Raises CredentialsError for missing secrets and files, ConfigError if the settings name
-    ZooKeeper and its client is not installed.
-    """
+    """Return the backend of a real cluster, not yet connected. `timeout`: seconds per node. Raises
+    CredentialsError for missing secrets and files, ConfigError if the client for ZooKeeper is
+    needed and not installed."""
     brokers = Credentials(entry.security)
     controllers = brokers
     if entry.controller_security is not None:
@@ -216,9 +214,8 @@ class KafkaBackend:
 def candidates(node_map: Map) -> Iterator[tuple[Role, int, str]]:
     """Yield the nodes that can receive an update, best first, as (role, node id, host:port).
 
-    ZooKeeper mode: only the controller. KRaft: the active controller first. Brokers come last,
-    because they forward a request, and forward it again after a lost connection.
-    """
+    ZooKeeper mode: only the controller. KRaft: the active controller first, brokers last, because a
+    broker may forward a request again after a lost connection."""
     if node_map.mode == "zk":
         for address in node_map.brokers.get(node_map.active, ()):
             yield Role.BROKER, node_map.active, address

@@ -53,11 +53,10 @@ NOBODY = -1
 
 @dataclass(slots=True)
 class Map:
-    """The nodes of a cluster that a search has found so far: node id → addresses.
+    """The nodes of a cluster that a search has found: node id → addresses.
 
-    `leader` is (epoch, node id) of the quorum, `active` the controller broker of ZooKeeper mode;
-    `nameless` are addresses of controllers whose node id is unknown.
-    """
+    `leader`: (epoch, node id) of the quorum; `active`: the controller in ZooKeeper mode;
+    `nameless`: addresses of controllers with unknown node id."""
 
     cluster_id: str = ""
     brokers: dict[int, tuple[str, ...]] = field(default_factory=dict)
@@ -150,11 +149,9 @@ def add_addresses(known: dict[int, tuple[str, ...]], node: int, new: Iterable[st
 
 
 def _ask_members(role: Role, address: str, wire: Wire, with_leader: bool) -> NodeAnswers:
-    """Return one address's list of members and, with `with_leader`, the leader; query a controller
-    with an unknown id also for the id.
-
-    Raises UnreachableError without a response or without a broker's list, ConfigError.
-    """
+    """Query one address for its list of members; `with_leader`: also for the leader. A controller
+    with unknown id is also asked for the id. Raises UnreachableError without a response,
+    ConfigError."""
     with wire.connect(address) as client:
         answers = NodeAnswers(
             target=Target(role=role, node_id=NOBODY, addresses=(address,)),

@@ -59,10 +59,8 @@ def passed(
     reach: Reach, node_map: Map, sent: Recipient | None, features: Collection[str]
 ) -> Passed | NotPassed:
     """Return the proof that the request to `sent` can no longer be applied, or the missing proof.
-    `node_map`: the present nodes.
-
-    Raises UnreachableError with a silent node's error, ConfigError, RefusedError.
-    """
+    `node_map`: the present nodes. Raises UnreachableError with a silent node's error, ConfigError,
+    RefusedError."""
     proof = _PendingRequest(reach=reach, known=node_map, sent=sent)
     if node_map.is_migrating:
         return NotPassed(why="nodes of ZooKeeper mode and of KRaft answer, and both may hold it")

@@ -114,11 +114,10 @@ class ListenerAnswer:
 
 
 def missing_right(api: Api, principal: str = "") -> str:
-    """Return the text that names the operation that `principal` ("" = unknown) may not do.
+    """Return the text that names the missing permission of `principal` ("" = unknown).
 
-    kafka-acls.sh accepts operations in camel case only. The advice never grants ALTER: an auditor
-    must not have that permission, and the cluster's owner decides who may apply plans.
-    """
+    The advice never grants ALTER, because an auditor must not have this permission. kafka-acls.sh
+    accepts operations only in camel case."""
     needed = (
         f"{api.title} is not authorized (error {responses.NOT_AUTHORIZED}): "
         f"{principal or 'the user'} needs the operation {RIGHTS[api]} on the resource CLUSTER"
@@ -154,10 +153,8 @@ class _Member(msgspec.Struct, frozen=True):
 
 
 class ListedMembers(msgspec.Struct, frozen=True):
-    """The members of a cluster in a response of Metadata or DescribeCluster of any version.
-
-    `controller_id` -1 = unknown; brokers in KRaft mode name any broker.
-    """
+    """The members of a cluster in a Metadata or DescribeCluster response. `controller_id`: -1 =
+    unknown; a broker in KRaft mode may name any broker."""
 
     cluster_id: str | None
     controller_id: int
@@ -182,13 +179,10 @@ class ListedMembers(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumState:
-    """The leader of the metadata quorum, and the listeners of its voters; leader -1 = unknown.
+    """The leader of the metadata quorum, and the listeners of its voters; -1 = unknown.
 
-    Committed records end before `high_watermark`, and the leader's log before `log_end`; -1 =
-    unknown, as to a leader that has committed no record in its epoch (LeaderState). Addresses exist
-    from version 2 on (3.9). On controllers' listeners only the leader responds, so a response
-    identifies its listener.
-    """
+    `high_watermark`: the end of committed records; `log_end`: the end of the leader's log.
+    Addresses exist from version 2 on (3.9)."""
 
     leader_id: int
     leader_epoch: int

@@ -133,11 +133,8 @@ class Exchange:
 def read(
     lines: Iterable[bytes], name: str, unread: list[InputError] | None = None
 ) -> Iterator[Exchange]:
-    """Yield the exchanges recorded in a file, in order.
-
-    An invalid line is an InputError with file, line and fault. The error is raised or, with
-    `unread`, added to that list, and the other lines are read.
-    """
+    """Yield the recorded exchanges in a file, in order. An invalid line raises an InputError with
+    file, line and fault; with `unread`, the error is added to this list."""
     for number, line in enumerate(lines, start=1):
         text = line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
         if not text.strip():

@@ -69,11 +69,8 @@ class ReplayReport:
 def replay(
     exchanges: Iterable[Exchange], tables: Tables, dialect: Dialect | None = None
 ) -> ReplayReport:
-    """Send every exchange to a sandbox cluster of its release, in the order of the recording.
-
-    With `dialect`, that dialect responds for every release. Raises InputError for a release without
-    a dialect.
-    """
+    """Send every exchange to a sandbox cluster of its release, in recorded order. `dialect`:
+    responds for every release. Raises InputError for a release without dialect."""
     report, walks = ReplayReport(), dict[str, _Walk]()
     for exchange in exchanges:
         walk = walks.setdefault(exchange.scenario, _Walk())

@@ -218,12 +218,9 @@ def _read(text: str | None, dialect: str) -> ZnodeContent | None:
 
 
 def _brokers(view: ClusterView, evidence: Evidence) -> tuple[dict[int, Features], tuple[int, ...]]:
-    """Return the ranges of brokers that may be alive, and the brokers with unknown ranges, without
-    brokers that only the inventory names.
-
-    A registration without features shows a protocol version below 2.7, not the software: only the
-    broker's own response shows the software.
-    """
+    """Return (ranges of the brokers that may be alive, ids of brokers with unknown ranges). A
+    registration without features does not show the software; only the broker's own response
+    does."""
     node, profile = evidence.subjects, evidence.answering.of_subject
     is_off = evidence.levels.system_off[node.cluster]
     mask = (profile >= 0) & ~(node.listed_nothing & ~(is_off & (node.answered_at > 0)))

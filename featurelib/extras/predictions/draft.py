@@ -106,10 +106,8 @@ class Draft:
         self.run(node_id, Role.BROKER, ranges)
 
     def finalize(self, levels: Mapping[str, int]) -> None:
-        """Set finalized `levels` in every source of levels; 0 deletes a feature.
-
-        Raises ConfigError for a `/feature` znode that cannot be read.
-        """
+        """Set the finalized `levels` in every source of levels; 0 deletes a feature. Raises
+        ConfigError if the `/feature` znode is unreadable."""
         for r in self._parts["level_maps"]:
             entries = {name: (name, low, level) for name, low, level in r["entries"]}
             entries |= {name: (name, level, level) for name, level in levels.items()}

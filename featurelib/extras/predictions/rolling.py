@@ -85,10 +85,8 @@ class First:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Back:
-    """The rollback of nodes to a release that runs now.
-
-    `after_lowering`: after the necessary lossless downgrades of all levels.
-    """
+    """The rollback of nodes to a release that runs now. `after_lowering`: possible after lossless
+    downgrades of all levels."""
 
     release: str
     after_roll: bool
@@ -101,10 +99,9 @@ class WayBack:
     """The rollback after the upgrade. `brings`: feature → the release's default level, if not
     finalized.
 
-    `downgrade_floor`: the lowest metadata.version of a lossless downgrade after that;
-    `point_of_no_return`: the first level without a downgrade to the present one; None: there is
-    none. `joins_after_finalizing`: the releases whose production software supports it.
-    """
+    `downgrade_floor`: the lowest metadata.version of a lossless downgrade afterwards.
+    `point_of_no_return`: the first level that cannot be downgraded to the present one, or None.
+    `joins_after_finalizing`: the releases that can register afterwards."""
 
     brings: dict[str, int]
     joins_after_finalizing: tuple[str, ...]

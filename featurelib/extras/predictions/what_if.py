@@ -122,11 +122,8 @@ def _standing(view: ClusterView) -> Standing:
 
 
 def what_if(view: ClusterView, changes: Changes, inputs: Inputs) -> WhatIf:
-    """Return the differences between the cluster in `view` with and without `changes`.
-
-    Raises ConfigError for a missing node, for an added node that exists, and for an unknown
-    release.
-    """
+    """Return the differences that `changes` make to the cluster in `view`. Raises ConfigError for a
+    missing node, an added node that exists, or an unknown release."""
     _expect_nodes(view, changes)
     draft, state = _drafted(view, changes)
     halves, stopped, silent = _wanted(view, changes, inputs)

@@ -56,12 +56,9 @@ NOBODY = -1  # the cluster has no leader
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddedState:
-    """The state of a sandbox cluster at one moment. `node`: the bytes of `/feature`, None = there
-    is no znode.
-
-    `epoch`: the log's end, or the znode's version; `features_at`: the offset of the last feature
-    record.
-    """
+    """The state of a sandbox cluster at one moment. `node`: the bytes of `/feature`, None without
+    znode; `epoch`: the log's end, or the znode's version; `features_at`: the offset of the last
+    feature record."""
 
     cluster: Cluster
     epoch: int
@@ -329,12 +326,11 @@ class Held(NamedTuple):
 
 
 class StateFile:
-    """A file with states, safe against a crash at any moment, without knowledge of Kafka. A missing
-    or empty file is created, with the description `about`.
+    """A file with the states of a sandbox. Every change is one SQLite transaction that appends a
+    state.
 
-    Every change is one SQLite transaction that appends the next state. No state is ever changed or
-    deleted: a reader that is held at an older position reads the state there.
-    """
+    No state is changed or deleted, so a held reader can read an older one. A missing file is
+    created with the description `about`."""
 
     def __init__(self, path: str, facts: Mapping[str, str]) -> None:
         self.path = path

@@ -87,13 +87,12 @@ class NextWork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepStatus:
-    """A step: `at_level` of its `clusters` are at their level.
+    """A step of the waves. `at_level` of its `clusters` are at their level.
 
-    `since`: since when all of them are at their level and healthy; `until`: the end of the soak.
-    `waits`: the clusters that keep the gate before it closed; `waits_until`: the end of the soak of
-    the step before. `next`: the work that may be done now. `ahead`: clusters at their level though
-    the gate is closed.
-    """
+    `since`: start of the time in which all are at their level and healthy; `until`: end of the
+    soak. `waits`: clusters that keep the previous gate closed; `waits_until`: end of the previous
+    soak. `next`: the possible changes. `ahead`: clusters at their level although the gate is
+    closed."""
 
     ring: str
     number: int

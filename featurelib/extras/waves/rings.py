@@ -201,11 +201,10 @@ class WaveFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A cluster that can reach the target: its works, one per step, and what decides its place.
+    """A cluster that can reach the target, with its changes (`works`), one part per step.
 
-    `kind`: equal for equal changes. Its risk depends on `nodes` and on changes that cannot be
-    downgraded. `labels` are the inventory's.
-    """
+    `kind`: equal for equal changes. `nodes`: their number, which increases the risk. `labels`: in
+    the inventory."""
 
     works: tuple[tuple[bool, WaveWork], ...]  # whether that step can be downgraded
     kind: tuple[object, ...]
