@@ -258,7 +258,7 @@ def test_nothing_is_planned_over_missing_evidence(
     planned = plan("rollback-too-late", command, **asked)
     assert codes(planned) == {("evidence", "", "node_not_answering")}
     assert "Controller 1 did not respond" in planned.refusals[0].message
-    assert planned.refusals[0].action.startswith("Check its address")
+    assert planned.refusals[0].action.startswith("First check the address")
 
 
 def test_evidence_that_is_too_old_refuses() -> None:

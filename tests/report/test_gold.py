@@ -191,9 +191,9 @@ def test_what_is_gone_has_one_remedy_that_of_its_own_cluster() -> None:
     made = tables.judged([plan(name, "BLOCKED") for name in "abc"], rows)
     texts = gold.finding_texts(made.findings, fleet, CATALOGUE).to_pylist()[2:]
     assert [re.split(r"[:,.] ", text["action"])[0] for text in texts] == [
-        "Start it with software that supports the finalized and the requested levels",
+        "Start the node with software that supports the finalized and the requested levels",
         "Upgrade the software of broker 3.",
-        "Start it with software that supports the finalized and the requested levels",
+        "Start the node with software that supports the finalized and the requested levels",
         "Upgrade the software of broker 3.",
         "Upgrade the software of broker 2.",
         "Upgrade the software of broker 3.",
