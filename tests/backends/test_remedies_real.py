@@ -159,7 +159,7 @@ def test_the_broker_half_of_a_node_that_is_a_controller_now_is_unregistered(
     cluster.start_node(2)
     view = judged([*lines_of(cluster, tmp_path / "ghost"), *log_lines(cluster)])
     text, command = remedy(findings(view)["ghost_broker", "broker", 2])
-    assert text.startswith("Its controller runs, and its broker does not.")
+    assert text.startswith("The controller of this node runs, and its broker does not.")
     assert carry_out(cluster, command).returncode == 0
     view = judged([*lines_of(cluster, tmp_path / "after"), *log_lines(cluster)])
     assert not [key for key in findings(view) if key[1:] == ("broker", 2)]
