@@ -550,5 +550,5 @@ def parse_as_of(text: str | None) -> int | None:
         return microseconds(text)
     except ValueError as error:
         raise ConfigError(
-            f"--as-of {text}: expected a time as 2026-11-21T06:00:00Z, or {NEWEST!r}."
+            f"--as-of {text}: This is not a time. Use the form 2026-11-21T06:00:00Z, or {NEWEST!r}."
         ) from error

@@ -161,7 +161,7 @@ def _read_at(name: str, text: str | None, say: Say) -> int:
             moment = datetime.fromisoformat(text)
         except ValueError as error:
             raise ConfigError(
-                f"--observed-at {text}: expected a time as 2026-11-21T06:00:00Z."
+                f"--observed-at {text}: This is not a time. Use the form 2026-11-21T06:00:00Z."
             ) from error
         if moment.tzinfo is None:
             raise ConfigError(

@@ -199,8 +199,8 @@ def choose_run(run: int | None) -> int:
             raise ValueError
     except ValueError as error:
         raise ConfigError(
-            f"--run {run}: expected a time in UTC as yyyymmddHHMMSS, as {choose_run(None)}. "
-            "Leave out --run to use the current time."
+            f"--run {run}: This is not a run number. Use a time in UTC as yyyymmddHHMMSS, such as "
+            f"{choose_run(None)}. Leave out --run to use the current time."
         ) from error
     return run
 

@@ -310,7 +310,7 @@ def parse_span(text: str) -> timedelta | None:
 def expect_span(option: str, text: str) -> timedelta:
     """Parse the time span in an option's value. Raises ConfigError."""
     if (span := parse_span(text)) is None:
-        raise ConfigError(f"{option} {text}: expected a time as 90s, 30m, 24h or 7d.")
+        raise ConfigError(f"{option} {text}: This is not a time span. Use 90s, 30m, 24h or 7d.")
     return span
 
 

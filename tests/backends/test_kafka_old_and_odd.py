@@ -182,7 +182,7 @@ def test_a_secret_is_sent_where_it_belongs_and_words_that_repeat_it_are_cleaned(
 
 def test_a_cluster_that_never_says_its_id_is_asked_for_it() -> None:
     with only_broker(cluster_id=None) as listener:
-        with pytest.raises(Exception, match="expected a node that says the cluster id"):
+        with pytest.raises(Exception, match="No node returned the cluster id"):
             opened(listener).describe(lambda text: None)
         (line,) = opened(listener, "payments").describe(lambda text: None)
     assert msgspec.json.decode(line)["cluster_id"] == "payments"

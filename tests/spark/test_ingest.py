@@ -270,7 +270,9 @@ def test_the_job_reports_progress_and_ends_with_the_code_of_its_error(
     assert said.splitlines()[-1].startswith(f"error: run {RUN}: not greater than run {RUN}")
     code, said = job(*options, "5")
     assert code == 2
-    assert said.startswith("error: --run 5: expected a time in UTC as yyyymmddHHMMSS")
+    assert said.startswith(
+        "error: --run 5: This is not a run number. Use a time in UTC as yyyymmddHHMMSS"
+    )
     (tmp_path / "empty").mkdir()
     assert job("--landing", str(tmp_path / "empty"), "--tables", store.root)[0] == 5
     with store.hold(RUN, "audit", print):

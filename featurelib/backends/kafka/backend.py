@@ -108,8 +108,8 @@ class KafkaBackend:
         cluster_id = search.known.cluster_id or self._cluster_id
         if not cluster_id:
             raise ProtocolError(
-                f"{self.where}: expected a node that says the cluster id, found none. Add a "
-                "broker to bootstrap, or name the cluster by its entry in the inventory."
+                f"{self.where}: No node returned the cluster id. Add a broker to bootstrap, or "
+                "name the cluster by its entry in the inventory."
             )
         search.list_again()
         lines = [text for answers in search.answers for text in lines_of(answers, cluster_id)]
@@ -170,9 +170,8 @@ class KafkaBackend:
         controller changed."""
         if not self.abilities().validate_only:
             raise RefusedError(
-                f"{self.where}: expected a controller that validates without writing, found "
-                "ZooKeeper mode, which would apply the request. Nothing was sent. Leave out "
-                "--validate-only."
+                f"{self.where}: The cluster is in ZooKeeper mode, so its controller would apply "
+                "the request. Nothing was sent. Leave out --validate-only."
             )
         for find_map in (self._known_map, self._find_again):
             with self._connect(find_map())[0] as client:
@@ -192,8 +191,8 @@ class KafkaBackend:
                 failures.append(str(error))
         reasons = " · ".join(failures) or "none is known"
         raise UnreachableError(
-            f"{self.where}: expected the active controller to take the request, found: {reasons}. "
-            "Nothing was sent. Try again once one leads."
+            f"{self.where}: No controller accepts the request: {reasons}. Nothing was sent. "
+            "Try again when a controller is active."
         )
 
     def _known_map(self) -> Map:

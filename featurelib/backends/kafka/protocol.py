@@ -365,9 +365,8 @@ class Client(Connection):
         version = self._require(Api.UPDATE_FEATURES)
         if validate_only and (version < VALIDATES_FROM or not self.is_kraft):
             raise RefusedError(
-                f"{self.address}: expected a controller that validates without "
-                "writing, found one that would apply the request (ZooKeeper mode). Nothing was "
-                "sent. Leave out --validate-only."
+                f"{self.address}: The controller cannot validate without writing: it would apply "
+                "the request. Nothing was sent. Leave out --validate-only."
             )
         fields: dict[str, object] = {
             "timeout_ms": step.timeout_ms,
