@@ -71,19 +71,21 @@ def type_of(kind: Kind, *, coded: bool = False) -> pa.DataType:
 
 
 def schema_of(columns: Columns, *, coded: bool = False) -> pa.Schema:
-    """Return the Arrow schema of these columns. Every column may be null. `coded`: see type_of."""
+    """Return the Arrow schema of these columns. Every column may be null. `coded`: texts become
+    positions in a word list."""
     return pa.schema([(name, type_of(kind, coded=coded)) for name, kind in columns.fields])
 
 
 def batch_of(rows: TableRows, *, coded: bool = False) -> pa.RecordBatch:
-    """Return the rows as an Arrow record batch. `coded`: see type_of."""
+    """Return the rows as an Arrow record batch. `coded`: texts become positions in a word list."""
     schema = schema_of(rows.schema, coded=coded)
     arrays = [_array(rows[field.name], field.type) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def table_of(rows: TableRows, *, coded: bool = False) -> pa.Table:
-    """Return the rows as an Arrow table with one batch. `coded`: see type_of."""
+    """Return the rows as an Arrow table with one batch. `coded`: texts become positions in a word
+    list."""
     return pa.Table.from_batches([batch_of(rows, coded=coded)])
 
 

@@ -311,7 +311,7 @@ _DENSE = 4  # for up to 4 possible kinds per row, a table is faster than a sort
 
 
 class FindingWords:
-    """The texts of findings. The catalogue names the levels."""
+    """The texts of findings, with levels named as in the catalogue."""
 
     def __init__(self, catalogue: Catalogue) -> None:
         self.catalogue = catalogue

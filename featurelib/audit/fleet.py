@@ -27,7 +27,7 @@ ANY_LEVEL = np.iinfo(np.int16).max
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposed:
-    """The result of K rules of one dialect for the levels of U (cluster, feature) pairs."""
+    """The refusals of levels by one dialect: K rules for U (cluster, feature) pairs."""
 
     questions: Int
     dialect: Dialect
@@ -55,8 +55,8 @@ class FleetColumns:
     def __init__(
         self, evidence: Evidence, tables: Tables, stable_metadata: Int | None = None
     ) -> None:
-        """Prepare the columns. `stable_metadata`: per cluster, the metadata.version above which
-        levels are unstable; None = no dialect needs the value."""
+        """Keep the evidence in the form of the rule engine. `stable_metadata`: per cluster, the
+        metadata.version above which levels are unstable; None = no dialect needs the value."""
         self.evidence, self._tables = evidence, tables
         self._clusters, self._profiles = len(evidence.clusters), len(evidence.answering.cluster)
         self._names = tuple(evidence.questions.names)
@@ -113,8 +113,8 @@ class FleetColumns:
         return np.where(self.evidence.questions.known, level, ANY_LEVEL)
 
     def offenders(self, proposed: Proposed, place: int) -> tuple[Int, Int, Int]:
-        """Return (pair, profile, position in `nodes`) of each node that the rule at `place`
-        refuses, sorted by pair and node."""
+        """Return (pair, profile, position in `nodes`) of each node that the rule number `place`
+        refuses."""
         row, offences = proposed.dialect.rules[place], proposed.judged
         if row.asks is None:
             nobody = np.zeros(0, dtype=np.int64)

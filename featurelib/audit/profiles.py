@@ -26,7 +26,7 @@ class Answers(NamedTuple):
     line: Int
 
     def of(self, positions: Int) -> Answers:
-        """Return the responses at the positions of listeners; -1 = no response."""
+        """Return the responses of the listeners at `positions`; position -1 means no response."""
         return Answers(
             profile=pick(self.profile, positions, NOBODY),
             partial=pick(self.partial.astype(np.int64), positions, 0) > 0,

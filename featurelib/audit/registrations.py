@@ -395,7 +395,7 @@ def _describe(
     fresh: Fresh,
     reading_start: Int,
 ) -> Subjects:
-    """Return the node columns for `keys`. `source`: per node, the reason why it counts."""
+    """Return the columns of the nodes in `keys`, one row each. `source`: why a node counts."""
     cluster, role, node_id = split_key(keys)
     listener, answers, answered_at, by_broker_half, stable = _own_responses(base, profiles, keys)
     failed_at = pick(base.listeners.field("failed_at"), listener, 0)

@@ -166,8 +166,8 @@ def _undone(resources: Resources, catalogue: Catalogue) -> Iterator[str]:
 
 
 def _other_level(view: _View, evidence: Evidence, catalogue: Catalogue) -> Iterator[str]:
-    """Yield the metadata.version in the resource's status if it is not older than the level on the
-    nodes, and differs."""
+    """Yield the metadata.version in the resource's status if it differs from the nodes' level and
+    is not older."""
     levels, status = evidence.levels, view.resources.status_metadata_version
     level = catalogue.whole.level_of(status) if status else None
     if level is None or view.finalized is None or not levels.believed[view.cluster]:

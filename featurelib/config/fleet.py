@@ -420,7 +420,7 @@ def _owner_checks(entry: FleetEntry) -> Iterator[Check]:
 
 
 def _catalogue_checks(entry: FleetEntry, catalogue: Catalogue | None) -> Iterator[Check]:
-    """Yield the checks that the catalogue has the entry's release and features."""
+    """Yield the checks that the catalogue contains the release and the features of the entry."""
     if catalogue is None:
         return
     if entry.release and not is_known(entry.release, catalogue):

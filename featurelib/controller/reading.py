@@ -46,7 +46,7 @@ class Reading:
 
     @property
     def is_unproven(self) -> bool:
-        """True if the controller may check a node that no source shows."""
+        """True if the controller may check a node about which no source has data."""
         return not tagged("unproven").isdisjoint(self.view.judged.findings["code"].to_pylist())
 
     def seen(self, features: Iterable[str]) -> LevelsSeen:

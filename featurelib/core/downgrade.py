@@ -255,7 +255,7 @@ def lowest_metadata(
     plans: Sequence[tuple[Plan, Mapping[str, int]]], catalogue: Catalogue
 ) -> list[int]:
     """Return, per plan, the lowest metadata.version of a lossless downgrade from the given levels;
-    -1 if no level is finalized. The strictest dialect counts."""
+    -1 if no level is finalized. If dialects differ, the highest result is used."""
     at = position([(levels, _ends(plan)) for plan, levels in plans], catalogue)
     rows = [i for i, (_, levels) in enumerate(plans) if METADATA_VERSION in levels]
     judges = _judges([plan for plan, _ in plans], rows)

@@ -202,7 +202,7 @@ class Resource(Part, frozen=True, gc=False):
 
 
 class DescribeConfigs(Part, frozen=True, gc=False):
-    """The configuration of resources, in the order of the request."""
+    """A DescribeConfigs response: the configuration of each requested resource, in their order."""
 
     results: Annotated[
         list[Resource], Meta(min_length=1, description="a list of at least one result")
@@ -227,7 +227,7 @@ class UpdateFeatures(Part, frozen=True, gc=False):
 
     @classmethod
     def of(cls, reply: Reply) -> Self:
-        """Return a `reply` of the core as a typed response."""
+        """Return the typed response with the content of `reply`."""
         results = None
         if reply.results is not None:
             results = [
@@ -238,7 +238,7 @@ class UpdateFeatures(Part, frozen=True, gc=False):
 
     @property
     def reply(self) -> Reply:
-        """The response as a reply of the core."""
+        """The response as a value of featurelib.core.reply.Reply."""
         results = None
         if isinstance(self.results, list):
             results = tuple(

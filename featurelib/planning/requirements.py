@@ -114,7 +114,7 @@ class Guarding:
 
     @staticmethod
     def by(settings: Settings, fleet: Fleet) -> Guarding:
-        """Return the guard settings from settings and inventory."""
+        """Return the guard settings from the settings file and the inventory."""
         managed = {entry.id: entry for entry in fleet.cluster if entry.managed_by}
         return Guarding(require_signature=settings.require_signature, managed=managed)
 

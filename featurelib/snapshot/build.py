@@ -245,7 +245,7 @@ class _Row:
         return self._is_migrated and entry.kind == Witness.BROKER and not has_metadata
 
     def _zk_profile(self) -> int:
-        """Return the position of the ranges that brokers in ZooKeeper mode register during a
+        """Return the number of the range map that brokers in ZooKeeper mode register during a
         migration."""
         ranges = registered_ranges(self._state) if self._has_zookeeper else None
         return NOTHING if ranges is None else _position(self._profiles, ranges)

@@ -292,7 +292,8 @@ class NotReached(msgspec.Struct, array_like=True, gc=False):
 
     @property
     def after(self) -> int:
-        """The time (microseconds) after which a response outweighs the failed collection."""
+        """The time (microseconds) from which a later response makes the failed collection
+        irrelevant."""
         return self.at - ONE_READING * self.alone
 
 
@@ -373,7 +374,7 @@ _MAX_LATER_MARKS = 16  # the maximum number of log marks later than the newest d
 
 
 def _settle_marks(state: ClusterState) -> None:
-    """Drop the log marks that log.expected_end does not need."""
+    """Drop the (time, log end) pairs that log.expected_end does not need."""
     ascending_marks, highest = list[tuple[int, int]](), -1
     for at, offset in sorted(state.marks):
         if offset > highest:

@@ -44,8 +44,8 @@ _Entry = tuple[int, str, int, bytes | None, bytes | None]  # the columns of ENTR
 
 
 def fold_batches(batches: Iterable[pa.RecordBatch], learns: bool) -> Iterator[pa.RecordBatch]:
-    """Fold rows of ENTRY, sorted by cluster and run, to one row of FOLDED per cluster. `learns`:
-    include the new history rows."""
+    """Combine the landing lines in `batches`, sorted by cluster and run, to one row per cluster
+    with its state. `learns`: include the new history rows."""
     entries: Iterator[_Entry] = (
         entry
         for batch in batches

@@ -99,8 +99,8 @@ def entries_of(lines: DataFrame, run: Column) -> DataFrame:
 
 
 def fold_frame(entries: DataFrame, learns: bool) -> DataFrame:
-    """Fold rows of folding.ENTRY to one row of folding.FOLDED per cluster. `learns`: include the
-    new history rows."""
+    """Combine the landing lines in `entries` to one row per cluster with its state. `learns`:
+    include the new history rows."""
     fold = partial(fold_batches, learns=learns)
     gathered = entries.repartition("cluster").sortWithinPartitions(*SORTED)
     return gathered.mapInArrow(fold, from_arrow_schema(FOLDED)).select(*FOLDED.names)
@@ -232,8 +232,8 @@ def _with_as_of(
     as_of: datetime | str | None,
     expected: list[str] | None = None,
 ) -> DataFrame:
-    """Return snapshot rows (CORE_COLUMNS) with the time to judge as of. An expected cluster without
-    lines gets a row without evidence."""
+    """Return snapshot rows (columns CORE_COLUMNS) with the time of the judgement. An expected
+    cluster without lines gets a row without evidence."""
     rows = rows.select(*CORE_COLUMNS)
     if expected:
         ids = [(cluster,) for cluster in expected]

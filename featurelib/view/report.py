@@ -369,7 +369,8 @@ class _Reader:
         return owner_command(shares.theirs, entry, self._catalogue)
 
     def _site(self, entry: Entry) -> Site:
-        """Return the facts about a cluster for the texts of remedies."""
+        """Return the facts about a cluster (name, addresses, manager) that texts of remedies
+        contain."""
         listed, inventory = entry.id in self._entries, self._listed_in
         return replace(
             entry.site,

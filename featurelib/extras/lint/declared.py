@@ -63,7 +63,7 @@ class Setting(NamedTuple):
         return TEMPLATE not in self.value
 
     def __bool__(self) -> bool:
-        """Return false for MISSING."""
+        """Return false if the setting does not exist in the file (MISSING)."""
         return self.line > 0
 
     def at(self, *path: str) -> Setting:

@@ -74,7 +74,7 @@ def watch_line(watched: Watched, name: str, catalogue: Catalogue) -> str:
 
 
 def _by_state(now: Sequence[NodeNow]) -> dict[str, list[NodeNow]]:
-    """Return nodes by text: the running release, or another state."""
+    """Return nodes grouped by a text: the running release, or another state."""
     states: dict[str, list[NodeNow]] = {}
     for node in now:
         is_up = node.state in (NodeState.RUNNING, NodeState.FENCED)
