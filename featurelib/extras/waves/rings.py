@@ -59,8 +59,8 @@ class WaveMove:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaveCommand:
-    """The changes that one command makes in one cluster. `by`: the other system that finalizes
-    them, "" = featurelib; `command`: "" = ask the person `whom`."""
+    """The changes that one command makes in one cluster. `by`: the other system that finalizes the
+    levels, empty for featurelib. `command`: the command; if empty, ask the person in `whom`."""
 
     by: str
     moves: tuple[WaveMove, ...]
@@ -70,8 +70,9 @@ class WaveCommand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaveWork:
-    """The changes of one step in one cluster. `turn`: 1 for the cluster's first step; `note`: a
-    warning for the reviewer, or ""."""
+    """The changes of one step in one cluster, in this order. `cluster`: the cluster's id in the
+    tables. `turn`: 1 for the cluster's first step, 2 for its next step. `note`: a warning for the
+    reviewer, may be empty."""
 
     cluster: str
     name: str
