@@ -37,10 +37,8 @@ Findings = Sequence[model.ReportedFinding]
 
 def fill_in(command: str | None) -> str:
     """Return the advice to fill in the address in a command; "" if the command is complete."""
-    text = (
-        f"Put a broker's address for {ANY_ADDRESS}: fleet.toml has no bootstrap for this cluster."
-    )
-    return text * (ANY_ADDRESS in (command or ""))
+    text = f"Put a broker's address for {ANY_ADDRESS}: fleet.toml has no bootstrap for this cluster"
+    return f"{text}." * (ANY_ADDRESS in (command or ""))
 
 
 def step_text(step: model.ReportedStep) -> str:
@@ -272,15 +270,17 @@ def reason_of(findings: Findings) -> str:
 
 
 def _blockers_text(findings: Findings) -> str:
-    """Return the blockers of a cluster: `system off; broker 2 holds back metadata.version`."""
+    """Return the blockers of a cluster: `system off; Broker 2 blocks metadata.version`."""
     blockers = [finding for finding in findings if finding.severity is Severity.BLOCKER]
     by_node = [finding for finding in blockers if finding.code in tagged("unsupported")]
     if not by_node:
         return _problem(findings, Severity.BLOCKER)
     codes = {finding.code for finding in blockers} - tagged("unsupported", "consequence")
     features = sorted({finding.feature or "" for finding in by_node}, key=metadata_first)
-    verb = "holds" if len({finding.node_id for finding in by_node}) == 1 else "hold"
-    text = f"{nodes_of(by_node)} {verb} back {some(features, FEATURES)}"
+    keys = {finding.node for finding in by_node}
+    be, verb = ("is", "blocks") if len(keys) == 1 else ("are", "block")
+    verb = f"{be} off and " * (keys <= gone_nodes(findings)) + verb
+    text = f"{nodes_of(by_node).capitalize()} {verb} {some(features, FEATURES)}"
     return "; ".join([*map(code_text, sorted(codes)), text])
 
 
