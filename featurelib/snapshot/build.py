@@ -13,7 +13,7 @@ from featurelib.feature import METADATA_VERSION, Role, Witness
 from featurelib.landing.responses import KEYS
 from featurelib.rows import NONE, TableRows, join_rows
 from featurelib.schema import LAYOUT, TEXT_FIELDS
-from featurelib.snapshot.lists import is_outdated
+from featurelib.snapshot.lists import is_outdated, observers_of
 from featurelib.snapshot.log import expected_end, is_complete, level_map
 from featurelib.snapshot.migration import (
     controllers_at,
@@ -37,6 +37,7 @@ from featurelib.snapshot.state import (
     WitnessedLevels,
     by_metrics,
     freeze,
+    later_quorum,
     levels_by_metrics,
     supported_by,
 )
@@ -109,7 +110,7 @@ class _Row:
             "voters": [
                 (row, row in quorum.following, text(directories.get(row))) for row in quorum.voters
             ],
-            "observers": [(observer,) for observer in state.quorum.observers],
+            "observers": [(node_id,) for node_id in observers_of(state)],
             "leaderless": [(o.role, o.node_id, o.at, o.line) for o in state.leaderless],
             "configs": self._configs(),
             "refusals": self._refusals(),
@@ -146,9 +147,11 @@ class _Row:
         exists = node.data is not None and node.at >= node.absent_at
         self._row.features_node = node.data
         waiting_at, waiting_line, _ = state.waiting
+        knows_all = {*later_quorum(state).voters} <= {*state.quorum.voters}
         values: dict[str, int] = {
-            # A response without an epoch is a table printed by a tool, which may lack a row.
-            "quorum_at": state.quorum.at if state.quorum.leader_epoch >= 0 else 0,
+            # A response without an epoch is a table printed by a tool, which may lack a row. A
+            # newer table with another voter shows that the voters changed since the response.
+            "quorum_at": state.quorum.at if state.quorum.leader_epoch >= 0 and knows_all else 0,
             "quorum_line": state.quorum.line,
             "controller": state.quorum.leader_id if self._has_kraft else state.controller[2],
             "log_end": state.log.end,
@@ -214,6 +217,8 @@ class _Row:
                 yield newest.role, node_id, newest.at, newest.line
         quorum, voters = self._state.quorum, set[int]()
         for older in self._state.quorums:
+            if older.leader_epoch < 0:
+                continue
             voters |= {*older.voters} ^ {*quorum.voters} or {older.leader_id} - {quorum.leader_id}
         for node_id in sorted(voters):
             yield int(Role.CONTROLLER), node_id, quorum.at, quorum.line

@@ -318,7 +318,7 @@ class Fold:
             values = (content.voters, content.observers, *leader_values, content.high_watermark)
             quorum = kept.Quorum(content.leader_epoch, at, line, *values)
             self.state.quorum = max(self.state.quorum, quorum, key=_ORDER_OF_QUORUM)
-            if quorum.leader_epoch >= 0 and quorum.leader_id >= 0 and quorum.voters:
+            if quorum.leader_id >= 0 and quorum.voters:
                 self._keep("quorums", quorum)
             self.state.marks.append((at, content.high_watermark - 1))
         elif (of := content.request).role == Role.BROKER and not (content.error_code or of.why):

@@ -15,10 +15,12 @@ from featurelib.landing.responses import MEMBERS, UNLISTED
 from featurelib.snapshot.state import (
     FASTEST_RESTART,
     IDLE_RECORD_INTERVAL,
+    ONE_MOMENT,
     ONE_READING,
     ClusterState,
     Listener,
     Members,
+    later_quorum,
 )
 
 BUSY_RECORD_INTERVAL = 20_000  # microseconds: a busy cluster writes up to 50 records per second
@@ -59,8 +61,10 @@ def _is_current(listed: Members, state: ClusterState) -> bool:
             return False
     if role is Role.CONTROLLER:
         return True
-    if listed.may_lack_brokers and _has_unlisted(state):
+    if listed.may_lack_brokers and _unlisted_at(state):
         return False
+    if _unlisted_at(state) > listed.at + ONE_MOMENT * (listed.end < 0):
+        return False  # a later response shows a node that joined after the list
     if listed.end >= 0:
         return all(
             offset < listed.end
@@ -76,7 +80,7 @@ def _asked_at(listener: Listener) -> int:
 
 def _lags(own: Listener, listed: Members, state: ClusterState) -> bool:
     """Return true if a broker lacked metadata records that other nodes had at that time."""
-    has_unlisted, quorum = _has_unlisted(state), state.quorum
+    has_unlisted, quorum = _unlisted_at(state) > 0, state.quorum
     if has_unlisted and own.levels_at > listed.at + FASTEST_RESTART:
         return True  # the end of its copy at that time is unknown
     interval = IDLE_RECORD_INTERVAL if has_unlisted else BUSY_RECORD_INTERVAL
@@ -94,8 +98,16 @@ def _written(later: int, interval: int) -> int:
     return ON_THE_WAY // IDLE_RECORD_INTERVAL + -(-max(0, later) // interval)
 
 
-def _has_unlisted(state: ClusterState) -> bool:
-    """Return true if a node that reads the metadata log is in no node list."""
+def _unlisted_at(state: ClusterState) -> int:
+    """Return the time of the newest response that shows a node that reads the metadata log and is
+    in no node list; 0 if there is none."""
     listed = {node_id for members in state.members for node_id, _ in members.members}
-    controllers = {o.node_id for o in state.listeners if o.role == Role.CONTROLLER}
-    return not {*state.quorum.observers} <= listed | controllers | {*state.quorum.voters}
+    listed |= {node.node_id for node in state.listeners if node.role == Role.CONTROLLER}
+    quorums = state.quorum, later_quorum(state)
+    times = (quorum.at for quorum in quorums if {*quorum.observers} - listed - {*quorum.voters})
+    return max(times, default=0)
+
+
+def observers_of(state: ClusterState) -> tuple[int, ...]:
+    """Return the nodes that the newest responses show as observers of the quorum."""
+    return tuple(sorted({*state.quorum.observers, *later_quorum(state).observers}))

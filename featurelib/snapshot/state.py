@@ -335,7 +335,8 @@ class ClusterState(msgspec.Struct, array_like=True):
     levels_seen: dict[str, int] = {}
     statements: list[NewestStatement] = []  # sorted by (witness, node id, is_finalized, feature)
     compared_at: int = 0  # when `collect` last compared a broker's metadata
-    quorums: list[Quorum] = []  # responses of the newest leader epoch
+    # The responses of the newest leader epoch, and the newest table without an epoch.
+    quorums: list[Quorum] = []
 
 
 _DECODER = msgspec.msgpack.Decoder(ClusterState)
@@ -398,8 +399,25 @@ def _settle_lists(state: ClusterState) -> None:
         newest[key] = max(newest.get(key, 0), members.at)
     since = {key: at - ONE_MOMENT for key, at in newest.items()}
     state.members = [m for m in state.members if m.at >= since[m.role, m.fenced_shown]]
-    epoch, at = state.quorum.leader_epoch, state.quorum.at - ONE_MOMENT
-    state.quorums = [q for q in state.quorums if q.leader_epoch == epoch and q.at >= at]
+    epoch, at, printed = state.quorum.leader_epoch, state.quorum.at - ONE_MOMENT, _printed(state)
+    state.quorums = [
+        quorum
+        for quorum in state.quorums
+        if (quorum.leader_epoch == epoch >= 0 and quorum.at >= at) or quorum is printed
+    ]
+
+
+def _printed(state: ClusterState) -> Quorum:
+    """Return the newest table of a quorum that shows no leader epoch (--replication)."""
+    printed = (quorum for quorum in state.quorums if quorum.leader_epoch < 0)
+    return max(printed, key=lambda quorum: (quorum.at, quorum.line, quorum), default=Quorum())
+
+
+def later_quorum(state: ClusterState) -> Quorum:
+    """Return the table without a leader epoch that is newer than the quorum's response. Its nodes
+    exist, but the output of a tool may lack a row."""
+    printed = _printed(state)
+    return printed if printed.at > state.quorum.at else Quorum()
 
 
 def written_by(at: int, offset: int, time: int) -> int:

@@ -58,14 +58,15 @@ def registered(state: ClusterState) -> tuple[list[Registration], set[int]]:
 
 
 def _newest_responses(state: ClusterState) -> dict[int, tuple[int, int]]:
-    """Return broker id → (time, line id) of its newest response. A failed request counts if no
-    other data exists."""
+    """Return broker id → (time, line id) of its newest response. The znode /controller counts as a
+    response of its broker. A failed request counts if no other data exists."""
     node_ids = {entry.node_id for entry in state.registrations}
-    newest = dict[int, tuple[int, int]]()
+    at, line, controller = state.controller
+    newest = {controller: (at, line)} if controller >= 0 else {}
     for node in state.listeners:
         moments = [(node.full_at, node.full_line), (node.partial_at, node.partial_line)]
         if node.node_id not in node_ids and node.failed_at > state.children[0] + ONE_READING:
             moments.append((node.failed_at, node.failed_line))
         if node.role == Role.BROKER and max(moments)[0]:
-            newest[node.node_id] = max(moments)
+            newest[node.node_id] = max(*moments, newest.get(node.node_id, (0, 0)))
     return newest

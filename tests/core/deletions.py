@@ -42,6 +42,7 @@ from featurelib.landing.kinds import (
     ToolLine,
     Znode,
     broker_id,
+    controller,
     tool_feature,
 )
 from featurelib.snapshot import fold_lines, snapshot_rows
@@ -206,7 +207,7 @@ def _brokers_nobody_speaks_of(capture: Capture, without: Without) -> set[int]:
         node_id, at = _zookeeper_broker(landing), landing.observed_at or 0
         if node_id >= 0:
             about[node_id].append(i)
-        if isinstance(landing.content, Znode) and node_id >= 0:
+        if isinstance(landing.content, Znode) and broker_id(landing.content.path) == node_id:
             since[node_id] = max(since.get(node_id, 0), at)
     left_out = set(without)
     return {
@@ -228,7 +229,8 @@ def _zookeeper_broker(landing: Landing) -> int:
     content = landing.content
     if isinstance(content, Znode):
         found = broker_id(content.path)
-        return -1 if found is None else found
+        is_controller = found is None and content.path == "/controller"
+        return controller(content.data) if is_controller else -1 if found is None else found
     is_broker = isinstance(content, ApiVersionsAnswer) and content.role is Role.BROKER
     return content.node_id if is_broker and isinstance(content, ApiVersionsAnswer) else -1
 

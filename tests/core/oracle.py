@@ -207,17 +207,21 @@ def members(cluster: Cluster) -> list[Node]:
 
 
 def unregistered(cluster: Cluster) -> list[Node]:
-    """Brokers of ZooKeeper mode that spoke since registrations were read, and have none: its line
-    may be lost. Only who is registered is asked."""
+    """Brokers of ZooKeeper mode that spoke since registrations were read, or are the controller,
+    and have none: its line may be lost. Only who is registered is asked."""
     if not cluster.zookeeper or cluster.kraft or not any(node.listed for node in cluster.nodes):
         return []
-    return [
+    spoke = [
         node
         for node in cluster.nodes
         if not node.listed
         and (node.failed is not None or (node.answered or 0) <= cluster.registry_age)
         and (node.failed is not None or node.answered is not None)
     ]
+    known = {node.node_id for node in (*spoke, *cluster.nodes) if node.listed or node in spoke}
+    if cluster.controller is None or cluster.controller in known:
+        return spoke
+    return [*spoke, Node(node_id=cluster.controller, ranges={}, listed=False, answered=None)]
 
 
 def torn(cluster: Cluster) -> list[Node]:
@@ -468,6 +472,9 @@ def unknown_reasons(cluster: Cluster, who: list[Node], said: Believed) -> set[tu
             found.add(("evidence_too_old", node.who))
     hidden = {("range_unknown", node.who) for node in (*unregistered(cluster), *torn(cluster))}
     found |= hidden
+    if cluster.registry_age > FRESH:  # the controller's znode is as old as the other znodes
+        silent = [n for n in unregistered(cluster) if n.answered is None and n.failed is None]
+        found |= {("evidence_too_old", node.who) for node in silent}
     known = {node.who for node in (*who, *unregistered(cluster))}
     for broker in cluster.expected_brokers:
         if (BROKER, broker) not in known:

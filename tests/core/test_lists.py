@@ -48,6 +48,13 @@ def collected(epoch: int = 9, end: int | None = 10, seconds: float = 5, **keys: 
     return changed(seconds_later(seconds, ALONE), epoch=epoch, high_watermark=end, **keys)
 
 
+def printed(seconds: float, voters: list[int], observers: tuple[int, ...] = ()) -> bytes:
+    """The table of `kafka-metadata-quorum.sh describe --replication`, which has no leader epoch."""
+    nodes = ([(node_id, 0) for node_id in ids] for ids in (voters, observers))
+    line = seconds_later(seconds, quorum(*nodes))
+    return line.replace(b'"leader_epoch": 3', b'"leader_epoch": -1')
+
+
 BY_ANOTHER = changed(seconds_later(5, ALONE), asked_node=2)
 GHOSTS_BEFORE = changed(seconds_later(5, BOTH_LISTED), epoch=99, high_watermark=100)
 REFUSED = changed(collected(seconds=20), error="no answer", answer=None, epoch=None)
@@ -81,6 +88,10 @@ REFUSED = changed(collected(seconds=20), error="no answer", answer=None, epoch=N
         ([AHEAD, collected(39, 40, listener_name="C", inter_broker_listener="B")], UNPROVEN),
         ([quorum([(1, 0)], end=40),
           collected(39, 40, listener_name="C", inter_broker_listener="B")], set()),
+        ([quorum([(1, 0)], end=40), collected(39, 40), seconds_later(15, AHEAD)], UNPROVEN),
+        ([quorum([(1, 0)], end=40), collected(39, 40), printed(15, [1], (7,))], UNPROVEN),
+        ([quorum([(1, 0)], end=40), collected(39, 40), printed(15, [1], (1,))], set()),
+        ([quorum([(1, 0)], [(7, 0)]), ALONE, seconds_later(30, ALIKE)], UNPROVEN),
     ],
     ids=[
         "no other node", "a node that runs is in no list, and the list is as new as the quorum",
@@ -96,6 +107,9 @@ REFUSED = changed(collected(seconds=20), error="no answer", answer=None, epoch=N
         "a node is in no list, not even over the listener between brokers",
         "the list was requested over another listener, which that node may lack",
         "which no node shows that it lacks",
+        "a later response has a node that is in no list",
+        "also a table that kafka-metadata-quorum.sh prints",
+        "which has no other node", "and no copy was compared",
     ],
 )  # fmt: skip
 def test_a_list_that_is_older_than_other_responses_proves_nothing(
@@ -130,6 +144,19 @@ def test_only_the_leader_s_list_of_controllers_is_as_new_as_the_quorum(
     assert (readiness(said, METADATA)["verdict"] == "READY") == is_ready
     found = findings(said, "registrations_unproven")
     assert [row["facts"]["cause"] for row in found] == ["lags"] * (not is_ready)
+
+
+@pytest.mark.parametrize("hour", [b"T11:", b"T12:"])
+def test_a_later_table_with_another_voter_makes_the_voters_unknown(hour: bytes) -> None:
+    """The table has no leader epoch, and may lack a row, so it shows only that a node is there."""
+    lines = [*ANSWERS, quorum([(1, 0)]), collected()]
+    assert readiness(judge_lines(lines), METADATA)["verdict"] == "READY"
+    for ids, found in (([1], set()), ([1, 9], {"voters_unknown"}), ([9, 1], {"voters_unknown"})):
+        table = printed(15, ids).replace(b"T11:", hour)
+        for order in ([*lines, table], [table, *lines], [table, printed(1, [1]), *lines]):
+            said = judge_lines(order)
+            assert codes(said) & {"voters_unknown"} == found
+            assert (readiness(said, METADATA)["verdict"] == "READY") == (not found)
 
 
 @pytest.mark.parametrize("seconds", [3, 8, 13, 59])

@@ -74,8 +74,8 @@ def silence(node_id: int) -> bytes:
     return failure_line("c", Node(node_id=node_id, ranges={}, answered=None, failed=1))
 
 
-def lead(seconds: int = 0) -> bytes:
-    return znode("/controller", seconds, {"version": 1, "brokerid": 2})
+def lead(seconds: int = 0, broker: int = 2) -> bytes:
+    return znode("/controller", seconds, {"version": 1, "brokerid": broker})
 
 
 ROUND = [registered(2, WIDE), lead(1), feature(4, 1, 1), answer(2, WIDE)]
@@ -119,6 +119,8 @@ BEFORE = [*ROUND, registered(1, NARROW), answer(1, NARROW)]
         ([*FIVE, answer(1, NOTHING_MORE, HOUR)], "UNKNOWN", {"range_unknown"}),
         ([*FIVE, OFF, answer(6, NOTHING_MORE, HOUR)], "UNKNOWN", {"range_unknown"}),
         ([*FIVE, OFF, answer(6, NOTHING_MORE)], "BLOCKED", set()),
+        ([*ROUND, lead(2, 1)], "UNKNOWN", {"range_unknown"}),
+        ([*ROUND, lead(0, 1)], "READY", set()),
     ],
     ids=[
         "both are registered", "the other was never there", "it answers", "it answered just before",
@@ -138,6 +140,7 @@ BEFORE = [*ROUND, registered(1, NARROW), answer(1, NARROW)]
         "another one was read again", "and an hour later", "they answer an hour later",
         "one of five answers as it registered", "one of five answers otherwise",
         "one registered nothing, and answers an hour later", "or answers at once",
+        "it is the controller", "it was the controller before",
     ],
 )  # fmt: skip
 def test_a_broker_is_gone_only_where_something_says_so(
@@ -148,6 +151,7 @@ def test_a_broker_is_gone_only_where_something_says_so(
     assert {"range_unknown", "registration_gone"} & codes(said) == found
     if "registration_gone" in found or lines in (
         ROUND,
+        [*ROUND, lead(0, 1)],
         [*ROUND, answer(1, NARROW, -HOUR)],
         [*ROUND, silence(1), listed(2)],
     ):
