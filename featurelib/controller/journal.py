@@ -325,8 +325,16 @@ class Journal:
     def intend(self, lock: Lock, intent: Dispatch) -> int:
         """Record on the disk that a request is sent now; return the record's number.
 
-        Raises JournalError if writing fails, BusyError if the lock was lost. Then the request must
-        not be sent."""
+        Raises JournalError if the record is not written, or another record was changed, and
+        BusyError if the lock was lost: then do not send the request.
+        """
+        # The next record gives digests to the records of a journal without any.
+        if (faults := self.verify().faults) and self._has_table("seal"):
+            raise JournalError(
+                f"{self.path}: not all records are as they were written ({faults[0]}), so the "
+                "approval may be used or withdrawn already. Nothing was sent. Restore a backup of "
+                "the journal, then run the command again."
+            )
         with self._transaction():
             self._expect_own_lock(lock)
             self._extend(lock, lock.seconds + max(0.0, intent.over_at - intent.at))

@@ -399,18 +399,19 @@ def _settle_lists(state: ClusterState) -> None:
         newest[key] = max(newest.get(key, 0), members.at)
     since = {key: at - ONE_MOMENT for key, at in newest.items()}
     state.members = [m for m in state.members if m.at >= since[m.role, m.fenced_shown]]
-    epoch, at, printed = state.quorum.leader_epoch, state.quorum.at - ONE_MOMENT, _printed(state)
+    epoch, oldest = state.quorum.leader_epoch, state.quorum.at - ONE_MOMENT
+    table = _printed(state)
     state.quorums = [
         quorum
         for quorum in state.quorums
-        if (quorum.leader_epoch == epoch >= 0 and quorum.at >= at) or quorum is printed
+        if (quorum.leader_epoch == epoch >= 0 and quorum.at >= oldest) or quorum is table
     ]
 
 
 def _printed(state: ClusterState) -> Quorum:
     """Return the newest table of a quorum that shows no leader epoch (--replication)."""
     printed = (quorum for quorum in state.quorums if quorum.leader_epoch < 0)
-    return max(printed, key=lambda quorum: (quorum.at, quorum.line, quorum), default=Quorum())
+    return max(printed, key=lambda quorum: (quorum.at, quorum.line), default=Quorum())
 
 
 def later_quorum(state: ClusterState) -> Quorum:

@@ -61,8 +61,8 @@ def _newest_responses(state: ClusterState) -> dict[int, tuple[int, int]]:
     """Return broker id → (time, line id) of its newest response. The znode /controller counts as a
     response of its broker. A failed request counts if no other data exists."""
     node_ids = {entry.node_id for entry in state.registrations}
-    at, line, controller = state.controller
-    newest = {controller: (at, line)} if controller >= 0 else {}
+    controller = state.controller[2]
+    newest = {controller: state.controller[:2]} if controller >= 0 else {}
     for node in state.listeners:
         moments = [(node.full_at, node.full_line), (node.partial_at, node.partial_line)]
         if node.node_id not in node_ids and node.failed_at > state.children[0] + ONE_READING:

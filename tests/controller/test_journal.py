@@ -283,6 +283,9 @@ def test_whatever_is_changed_put_in_or_taken_out_is_seen(
     found = journal.verify(kept).faults
     assert bool(found) == (fault is not None)
     assert fault is None or any(fault in one for one in found), found
+    refused = nullcontext() if fault is None else pytest.raises(JournalError, match="Nothing was")
+    with journal.lock("c", "apply", seconds=60) as lock, refused:
+        journal.intend(lock, intent())
 
 
 @pytest.mark.parametrize(
