@@ -246,6 +246,9 @@ class Evidence:
         led = marked(clusters, node.cluster[controller & counted]) & ~self.membership.on_zookeeper
         local = np.where(led[node.cluster], controller, ~controller) & counted
         active = local & (node.node_id == self.controller[node.cluster])
+        # Any broker may lead now if only /controller shows the controller.
+        is_shown = (node.listener >= 0) | (self.answering.of_subject >= 0)
+        active &= is_shown | ~self.membership.on_zookeeper[node.cluster]
         has_active = marked(clusters, node.cluster[active])
         return np.where(has_active[node.cluster], active, local)
 

@@ -239,6 +239,14 @@ def _is_on_zookeeper(capture: Capture) -> bool:
     return any(isinstance(landing.content, Znode) for landing, _ in capture.lines)
 
 
+def _all_that_is_later(capture: Capture, without: Without) -> set[int]:
+    """Lines two seconds later than every line that is left: a reading that is lost as a whole looks
+    like one that was never made, and the verdict is that of the reading before."""
+    rest = {*range(len(capture.lines))} - {*without}
+    end = max((_seen(capture, line) for line in rest), default=0)
+    return {line for line in without if _seen(capture, line) > end + 2_000_000}
+
+
 def _whole_quorum(capture: Capture, without: Without) -> set[int]:
     """All lines that show controllers of KRaft beside ZooKeeper: nothing is left of a migration."""
     shows = {
@@ -403,7 +411,8 @@ def _seen(capture: Capture, line: int) -> int:
 
 
 EXCEPTIONS = (
-    _lists_that_are_contradicted, _brokers_nobody_speaks_of, _whole_quorum, _configurations,
+    _all_that_is_later, _lists_that_are_contradicted, _brokers_nobody_speaks_of, _whole_quorum,
+    _configurations,
     _answers_that_know_no_level, _end_of_the_log, _newest_levels, _lists_of_controllers,
     _newer_answers_of_one_reading, _newer_lists_of_one_reading, _newest_failures,
 )  # fmt: skip

@@ -528,7 +528,8 @@ def sees_no_levels(cluster: Cluster, who: list[Node]) -> bool:
     if not cluster.zookeeper or node_reading(cluster) != "good":
         return False
     brokers = [node for node in (*who, *unregistered(cluster)) if node.role == BROKER]
-    leads = [node for node in brokers if node.node_id == cluster.controller] or brokers
+    shown = [node for node in brokers if node.listed or asked_age(node) is not None]
+    leads = [node for node in shown if node.node_id == cluster.controller] or brokers
     return any(
         node.epoch < 0 and node.answered is not None and node.answered < cluster.registry_age
         for node in leads
