@@ -123,7 +123,7 @@ def test_a_stopped_broker_is_named_with_what_to_paste_and_another_cluster_is_ref
         return code, out
 
     code, out = look()
-    assert (code, "BLOCKED: broker 2 holds back metadata.version" in out) == (1, True), out
+    assert (code, "BLOCKED: Broker 2 blocks metadata.version" in out) == (1, True), out
     next_command = f"featurelib why-not metadata.version=29 --bootstrap {address}"
     assert out.splitlines()[-1].strip() == next_command
     assert run(*shlex.split(next_command)[1:], "--timeout", "5")[0] == 0

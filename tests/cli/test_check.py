@@ -121,7 +121,7 @@ def test_every_blocker_is_named_with_all_its_nodes(home: Path) -> None:
     with Simulated("blocked.db", TABLES) as there:
         there.put(replace(BLOCKED, nodes=nodes), 10)
     code, out, _ = run("check", "--file", "blocked.db", "--fail-on", "blocker")
-    assert (code, "brokers 5-6 hold back metadata.version" in out) == (1, True), out
+    assert (code, "Brokers 5-6 block metadata.version" in out) == (1, True), out
     assert run("check", "--file", "blocked.db", "--fail-on", "critical")[0] == 0
     assert run("check", "--file", "ready.db", "--fail-on", "blocker")[0] == 0
 

@@ -172,7 +172,7 @@ def test_a_leftover_is_called_not_registered_and_its_way_out_is_the_real_one_alo
     code, out, err = run("why-not", level, "--capture", capture, "--as-of", "newest")
     assert code == 0, err
     assert f"controller {node}  not registered" in out
-    assert f"controller {node}: it is not registered, but controller.quorum.voters of" in out
+    assert f"controller {node}: the node is not registered, but controller.quorum.voters of" in out
     assert "no such feature" not in out
     assert "fix what its controllers ask for" not in out
 
