@@ -26,6 +26,7 @@ BROKER_ID, MARKED = "broker.id", "marked key"
 MEMBERS = {"controller": (CONTROLLERS, POOLS), "broker": (BROKERS, BROKER_POOLS)}
 LISTENERS, CONTROLLER_LISTENERS = "listeners", "controller.listener.names"
 BETWEEN_BROKERS, PROTOCOLS = "inter.broker.listener.name", "listener.security.protocol.map"
+SECURITY = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 POOL_ROLES = "pool roles"  # roles of node pools that Strimzi does not know
 VOTERS, SERVERS = "controller.quorum.voters", "controller.quorum.bootstrap.servers"
 ROLES, PROTOCOL = "process.roles", "inter.broker.protocol.version"
@@ -39,6 +40,7 @@ OF_KAFKA = {*WATCHED, *ALIASES, *ROWS["properties"]["others"]}
 Number = tuple[int, ...]
 KRAFT_ONLY = (4, 0)  # Kafka 4.0 has no ZooKeeper mode
 DYNAMIC_FROM = (4, 1)  # the first release that upgrades kraft.version (KAFKA-16538)
+_VOTER = re.compile(r"([^@]*)@?(\[.*\]|[^:]*):?(.*)", re.DOTALL)  # [2001:db8::1] is a host
 _RELEASE = re.compile(r"\d{1,3}(?:\.\d{1,3}){1,3}")
 TEMPLATE = "__template__"
 TWICE = f"{TEMPLATE} twice"  # replaces a repeated key in a file without templates
@@ -119,14 +121,32 @@ class Scope:
     @property
     def voters(self) -> set[int] | None:
         """The node ids in controller.quorum.voters; None if unreadable."""
-        is_read = all(node.isdecimal() and host for node, host in self.entries)
-        return {int(node) for node, _ in self.entries} if is_read else None
+        is_read = all(node.isdecimal() and host for node, host, _ in self.entries)
+        return {int(node) for node, *_ in self.entries} if is_read else None
 
     @property
-    def entries(self) -> list[tuple[str, str]]:
-        """The (id, host) of each entry in controller.quorum.voters."""
-        pairs = (part.strip().partition("@") for part in (self.known(VOTERS) or "").split(","))
-        return [(node, at.partition(":")[0]) for node, _, at in pairs]
+    def entries(self) -> list[tuple[str, str, str]]:
+        """The (id, host, port) of each entry in controller.quorum.voters."""
+        parts = (_VOTER.fullmatch(part.strip()) for part in (self.known(VOTERS) or "").split(","))
+        return [(match[1], match[2], match[3]) for match in parts if match]
+
+    @property
+    def controller_ports(self) -> tuple[set[str], list[str]]:
+        """The ports of (the node's listeners for controllers, its entries in the voters)."""
+        names, ids = self.names(CONTROLLER_LISTENERS), self.node_ids
+        listeners = (part.partition("://") for part in (self.known(LISTENERS) or "").split(","))
+        ports = {at.rpartition(":")[2] for name, _, at in listeners if name.strip() in names}
+        entries = [port for node, _, port in self.entries if not ids or node in ids]
+        return ports, entries if all(map(str.isdecimal, [*ports, *entries])) else []
+
+    @property
+    def controller_protocol(self) -> str:
+        """The protocol for requests to controllers; "" if unknown."""
+        first = (self.known(CONTROLLER_LISTENERS) or "").split(",")[0].strip()
+        rows = (part.partition(":") for part in (self.known(PROTOCOLS) or "").split(","))
+        protocols = {name.strip(): protocol.strip().upper() for name, _, protocol in rows}
+        default = first if first in SECURITY else "PLAINTEXT"
+        return protocols.get(first, "" if PROTOCOLS in self.settings or not first else default)
 
     @property
     def mode(self) -> str:

@@ -192,6 +192,9 @@ def _items_of(
         for path in ROWS["bitnami"]["parameters"]:
             values = reduce(_merge, _parameters(root.at(*path.split("."))), values)
         return "bitnami", [*items, *_bitnami(values, settings)]
+    replicas, roles = root.leaf("spec", "replicas"), settings.get(of.ROLES, MISSING).value
+    if replicas and root.at("kind").value == "StatefulSet" and "controller" in roles:
+        items.append(_Item(of.CONTROLLERS, replicas, "controller"))
     return "helm", items
 
 

@@ -18,7 +18,7 @@ from shlex import quote
 import msgspec
 
 from featurelib.extras.lint import declared as of
-from featurelib.extras.lint.change import FileChange, is_chosen
+from featurelib.extras.lint.change import FileChange, Meaning, is_chosen
 from featurelib.extras.lint.declared import Scope, Setting
 from featurelib.feature import METADATA_VERSION, Severity, release_line
 from featurelib.words import clean, level_text, nodes
@@ -143,7 +143,7 @@ def words_of(change: FileChange) -> tuple[Words, Words]:
         values[of.VERSION] = f"{version} ({vendor})" if is_other else version
         values |= {"release": ".".join(map(str, scope.number(of.VERSION) or ()))}
         texts |= {f"{_NO_WORD.sub('_', key)}{end}": text for key, text in values.items()}
-    for add in (_software, _levels, _quorum, _nodes):
+    for add in (_software, _levels, _quorum, _addresses, _nodes):
         more_facts, more_texts = add(change)
         facts.update(more_facts)
         texts |= more_texts
@@ -155,7 +155,7 @@ def words_of(change: FileChange) -> tuple[Words, Words]:
 
 def _software(change: FileChange) -> tuple[Words, Words]:
     now, old_release = change.after, change.before
-    version = change.turn(of.VERSION, lambda scope: scope.number(of.VERSION, 4))
+    version = change.turn(of.VERSION, _order)
     if version == "new" and of.VERSION in old_release.settings:
         version = "unclear"
     software, protocol, own = now.number(of.VERSION), change.protocol(now), change.software(now)
@@ -177,6 +177,12 @@ def _software(change: FileChange) -> tuple[Words, Words]:
         "operator": change.turn(of.OPERATOR, lambda scope: scope.number(of.OPERATOR)),
         "operator_drops_zookeeper": NO_YES[operators[0] < WITHOUT_ZOOKEEPER <= operators[1]],
     }, {"refusals": _first(refusals or ()), "newest": f"{line}.{of.ROWS['patches'].get(line)}"}
+
+
+def _order(scope: Scope) -> Meaning:
+    """Return a comparable version, in which a candidate is older than its release."""
+    number, text = scope.number(of.VERSION, 4), scope.known(of.VERSION) or ""
+    return number and (*number, *(-1,) * bool(_CANDIDATE.search(text)))
 
 
 def _form(change: FileChange) -> str:
@@ -250,32 +256,66 @@ def _quorum(change: FileChange) -> tuple[Words, Words]:
     is_known = now is not None and role != "unknown"
     wrong_ids = [it for it in ids if is_known and (int(it) in (now or ())) is (role == "broker")]
     known, of_hosts = change.after.known, f"{of.NODE_ID} controller "
-    hosts = [(*it, known(of_hosts + it[1])) for it in change.after.entries]
+    hosts = [(it, host, known(of_hosts + host)) for it, host, _ in change.after.entries]
     wrong_hosts = [it for it in hosts if it[2] not in (None, it[0])]
     listed_id, host, host_id = next(iter(wrong_hosts), ("", "", ""))
-    old, new = dict(change.before.entries), dict(change.after.entries)
-    moves = [(it, old[it], new[it]) for it in old if it in new and old[it] not in new.values()]
-    moves = [it for it in moves if any(map(ne, it[1].split("."), it[2].split(".")))]  # no alias
-    moves = [it for it in moves if it[2] not in old.values()]
     registered, running = change.cluster.controllers or (set[int](), set[int]())
     differ = NO_YES[bool(running and now and (now - registered or running - now))]
     return {
         "kraft": _kraft(change),
         "voters_differ": differ,
         "voters": "unknown" if now is None or old_voters is None else voters,
-        "voter_hosts": ("same", "moved", "majority")[bool(moves) + (len(moves) * 2 > len(old))],
         "voters_agree": NO_YES[not wrong_ids],
         "hosts_agree": NO_YES[not wrong_hosts],
     }, {
         "removed": nodes("controller", sorted(removed)),
         "added": nodes("controller", sorted(added)),
         "voters": nodes("controller", sorted(now or ())),
-        "moves": ", ".join(f"controller {it} from {host} to {to}" for it, host, to in moves),
         "known_controllers": nodes("controller", sorted(running)),
         "wrong_id": "".join(wrong_ids[:1]),
         "listed_id": listed_id,
         "host": host,
         "host_id": host_id or "",
+    }
+
+
+def _addresses(change: FileChange) -> tuple[Words, Words]:
+    scopes, kind = (change.before, change.after), change.after.kind
+    old, new = ({it: (host.lower(), port) for it, host, port in at.entries} for at in scopes)
+    every = [(it, old[it], new[it]) for it in old if it in new and old[it] != new[it]]
+    # k3 and k3.example are one host.
+    moves = [it for it in every if any(map(ne, it[1][0].split("."), it[2][0].split(".")))]
+    ports = [
+        it for it in every if it not in moves and it[1][1] != it[2][1] and it[2][1].isdecimal()
+    ]
+    if kind == "ansible":  # the order of the hosts in an inventory decides the ids
+        moves = [it for it in moves if it[1] not in new.values() and it[2] not in old.values()]
+    every, half = moves + ports, len(old) / 2
+    words = {  # the first that is so
+        "swapped": any(to in old.values() for _, _, to in every),
+        "majority": len(moves) > half,
+        "ports": len(every) > half and len(old) > 1,
+        "moved": moves,
+        "port": ports,
+    }
+    (then, old_entries), (now, entries) = (at.controller_ports for at in scopes)
+    leaves = bool(then & {*old_entries} and now and entries and not now & {*entries})
+    protocols = [at.controller_protocol for at in scopes]
+    is_quorum = change.after.role == "broker" or len(new) > 1
+    both = [(it, at, to, 1 + (at[1] != to[1])) for it, at, to in every]
+    parts = [f"{it} from {':'.join(at[:n])} to {':'.join(to[:n])}" for it, at, to, n in both]
+    return {
+        "voter_hosts": next((word for word, is_so in words.items() if is_so), "same"),
+        "listener_port": ("agrees", "left", "majority")[leaves * (1 + (len(entries) > half))],
+        "controller_protocol_changes": NO_YES[
+            is_quorum and all(protocols) and len({*protocols}) > 1
+        ],
+    }, {
+        "moves": ", ".join(f"controller {part}" for part in parts),
+        "listener_ports": ", ".join(sorted(now)),
+        "voter_ports": ", ".join(dict.fromkeys(entries)),
+        "controller_protocol": protocols[1],
+        "controller_protocol_before": protocols[0],
     }
 
 
@@ -301,6 +341,8 @@ def _nodes(change: FileChange) -> tuple[Words, Words]:
     moved = [(old, new) for old, new in pairs if old and new and old != new]
     old_id, new_id = (moved or pairs)[0]
     folder, old_folder = ("".join(scope.log_dirs[:1]) for scope in (now, old_scope))
+    if old_folder and now.kind == "properties" and not now.settings.keys() & {*of.LOG_DIRS}:
+        folder = "/tmp/kafka-logs"  # the default of log.dir
     moves = NO_YES["" != old_folder != folder != ""]
     templates, twice = list[str](), list[str]()
     for key, it in now.settings.items():
