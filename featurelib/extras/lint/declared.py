@@ -25,6 +25,7 @@ BROKER_ID, MARKED = "broker.id", "marked key"
 # Role → the settings with its number of nodes and its node pools.
 MEMBERS = {"controller": (CONTROLLERS, POOLS), "broker": (BROKERS, BROKER_POOLS)}
 LISTENERS, CONTROLLER_LISTENERS = "listeners", "controller.listener.names"
+ADVERTISED = "advertised.listeners"
 BETWEEN_BROKERS, PROTOCOLS = "inter.broker.listener.name", "listener.security.protocol.map"
 SECURITY = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 POOL_ROLES = "pool roles"  # roles of node pools that Strimzi does not know
@@ -36,7 +37,7 @@ LOG_DIRS = ("metadata.log.dir", "log.dirs", "log.dir")  # the first that is set 
 ROWS = tomllib.loads(resources.files(__package__).joinpath("readers.toml").read_text("utf-8"))
 WATCHED, ALIASES = set(ROWS["properties"]["watched"]), ROWS["properties"]["aliases"]
 # Keys that only a properties file of a broker or controller has.
-OF_KAFKA = {*WATCHED, *ALIASES, *ROWS["properties"]["others"]}
+OF_KAFKA = {*WATCHED, *ALIASES}
 Number = tuple[int, ...]
 KRAFT_ONLY = (4, 0)  # Kafka 4.0 has no ZooKeeper mode
 DYNAMIC_FROM = (4, 1)  # the first release that upgrades kraft.version (KAFKA-16538)

@@ -393,14 +393,21 @@ def _members(change: FileChange, role: str) -> str:
 
 def _listener(scope: Scope) -> str:
     """Return the first fault of a node's listeners that prevents its start, as a word."""
-    listeners, names = scope.names(of.LISTENERS), scope.names(of.CONTROLLER_LISTENERS)
-    mapped, between = scope.names(of.PROTOCOLS), scope.names(of.BETWEEN_BROKERS)
-    role, has = scope.role, names & listeners
+    role, keys = (
+        scope.role,
+        (of.LISTENERS, of.CONTROLLER_LISTENERS, of.PROTOCOLS, of.BETWEEN_BROKERS, of.ADVERTISED),
+    )
+    every = ({name.upper() for name in scope.names(key)} for key in keys)
+    listeners, names, mapped, between, advertised = every
+    has, own = names & listeners, (scope.known(of.LISTENERS) or "").upper().split(",")
+    public = {it.partition(":")[0].strip() for it in own if "://0.0.0.0:" in it} - names
     faults = {
         "missing": role in ("controller", "both") and listeners and names and not has,
         "exposed": role == "broker" and has,
         "more": role == "controller" and has and listeners - names,
-        "unmapped": mapped and names - mapped,
+        "unmapped": mapped and (names | listeners | advertised) - mapped,
+        "only": role == "both" and has and not listeners - names,
+        "nowhere": role != "controller" and public and of.ADVERTISED not in scope.settings,
         "between": role != "controller" and between & names,
         "unnamed": role != "controller" and listeners and between - listeners,
     }
