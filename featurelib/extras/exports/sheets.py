@@ -122,8 +122,9 @@ def _columns(kind: type) -> tuple[Path, ...]:
     for field in fields(kind):
         hint = hints[field.name]
         inner = next((h for h in (hint, *get_args(hint)) if is_dataclass(h)), None)
-        if field.name in _NOT_SHOWN or _is_sheet(hint):
-            continue
+        tuples = [part for part in (hint, *get_args(hint)) if get_origin(part) is tuple]
+        if field.name in _NOT_SHOWN or any(is_dataclass(get_args(it)[0]) for it in tuples):
+            continue  # a list of rows has its own table
         if inner is Level:
             paths += [(field.name,), (field.name, "text")]
         elif isinstance(inner, type):
@@ -131,12 +132,6 @@ def _columns(kind: type) -> tuple[Path, ...]:
         else:
             paths.append((field.name,))
     return tuple(paths)
-
-
-def _is_sheet(hint: Any) -> bool:
-    """Return true for a type of list that becomes a table of its own."""
-    tuples = [part for part in (hint, *get_args(hint)) if get_origin(part) is tuple]
-    return any(is_dataclass(get_args(hint)[0]) for hint in tuples)
 
 
 def _cells(row: object, columns: Sequence[Path]) -> list[str]:

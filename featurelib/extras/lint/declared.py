@@ -41,6 +41,7 @@ OF_KAFKA = {*WATCHED, *ALIASES}
 Number = tuple[int, ...]
 KRAFT_ONLY = (4, 0)  # Kafka 4.0 has no ZooKeeper mode
 DYNAMIC_FROM = (4, 1)  # the first release that upgrades kraft.version (KAFKA-16538)
+CANDIDATE = re.compile(r"\d-(rc|alpha|beta|snapshot)", re.IGNORECASE)
 _VOTER = re.compile(r"([^@]*)@?(\[.*\]|[^:]*):?(.*)", re.DOTALL)  # [2001:db8::1] is a host
 _RELEASE = re.compile(r"\d{1,3}(?:\.\d{1,3}){1,3}")
 TEMPLATE = "__template__"
@@ -203,9 +204,11 @@ class Declared:
 
 
 def number_of(text: str | None, parts: int = 2) -> Number | None:
-    """Return a version as numbers, (4, 1) for 4.1, 4.1.2 or 4.1-IV0; None for another text."""
+    """Return a version as numbers, (4, 1) for 4.1, 4.1.2 or 4.1-IV0; None for another text. With
+    four parts a candidate is older than its release."""
     match = _RELEASE.match(text or "")
-    return tuple(map(int, match[0].split(".")[:parts])) if match else None
+    older = (-1,) * (parts > 3 and CANDIDATE.search(text or "") is not None)
+    return (*map(int, match[0].split(".")[:parts]), *older) if match else None
 
 
 def mask(text: str) -> str:

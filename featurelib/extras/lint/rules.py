@@ -18,7 +18,7 @@ from shlex import quote
 import msgspec
 
 from featurelib.extras.lint import declared as of
-from featurelib.extras.lint.change import FileChange, Meaning, is_chosen
+from featurelib.extras.lint.change import FileChange, is_chosen
 from featurelib.extras.lint.declared import Scope, Setting
 from featurelib.feature import METADATA_VERSION, Severity, release_line
 from featurelib.words import clean, level_text, nodes
@@ -28,7 +28,6 @@ FILE, TABLES = "rules.toml", ("facts", "forms", "texts")
 ROWS = tomllib.loads(resources.files(__package__).joinpath(FILE).read_text(encoding="utf-8"))
 NAMED = {*of.WATCHED, *ROWS["texts"]["settings"]["others"]}  # the settings that conditions name
 _NO_WORD = re.compile(r"\W")
-_CANDIDATE = re.compile(r"\d-(rc|alpha|beta|snapshot)", re.IGNORECASE)
 REMOVED = "declaration_removed"
 Conditions = dict[str, str | list[str]]
 
@@ -155,7 +154,7 @@ def words_of(change: FileChange) -> tuple[Words, Words]:
 
 def _software(change: FileChange) -> tuple[Words, Words]:
     now, old_release = change.after, change.before
-    version = change.turn(of.VERSION, _order)
+    version = change.turn(of.VERSION, lambda scope: scope.number(of.VERSION, 4))
     if version == "new" and of.VERSION in old_release.settings:
         version = "unclear"
     software, protocol, own = now.number(of.VERSION), change.protocol(now), change.software(now)
@@ -179,19 +178,13 @@ def _software(change: FileChange) -> tuple[Words, Words]:
     }, {"refusals": _first(refusals or ()), "newest": f"{line}.{of.ROWS['patches'].get(line)}"}
 
 
-def _order(scope: Scope) -> Meaning:
-    """Return a comparable version, in which a candidate is older than its release."""
-    number, text = scope.number(of.VERSION, 4), scope.known(of.VERSION) or ""
-    return number and (*number, *(-1,) * bool(_CANDIDATE.search(text)))
-
-
 def _form(change: FileChange) -> str:
     """Return the form of a version as a word: full, short (4.1), candidate (4.1.0-rc1), or newer
     than every known patch release."""
     text = change.after.known(of.VERSION) or ""
     numbers, newest = of.number_of(text, 3) or (), of.ROWS["patches"].get(release_line(text))
-    if _CANDIDATE.search(text) or len(numbers) < 3:
-        return "candidate" if _CANDIDATE.search(text) else "short"
+    if of.CANDIDATE.search(text) or len(numbers) < 3:
+        return "candidate" if of.CANDIDATE.search(text) else "short"
     is_own = change.cluster.catalogue.release_named(text) == text  # a release of an overlay
     return "full" if is_own or newest is None or numbers[2] <= newest else "newer"
 

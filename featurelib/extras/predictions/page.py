@@ -227,16 +227,11 @@ def _consequences(roll: Roll, page: QuestionPage) -> None:
         return
     if roll.misfits and roll.then.before.cluster.nodes:
         page.text("its controllers would let such nodes in all the same")
-    if texts := _new(roll, page):
+    rows: list[Any] = [row for row in roll.then.new if row["severity"] in ("critical", "warning")]
+    if texts := dict.fromkeys(page.words.of(row).statement for row in rows):
         page.head("what the audit would find then")
         for text in texts:
             page.item(text, 2)
-
-
-def _new(roll: Roll, page: QuestionPage) -> dict[str, None]:
-    """Return the texts of the findings that appear once all running nodes have the release."""
-    rows: list[Any] = [row for row in roll.then.new if row["severity"] in ("critical", "warning")]
-    return dict.fromkeys(page.words.of(row).statement for row in rows)
 
 
 def _first(first: First, page: QuestionPage, *, kraft: bool) -> None:

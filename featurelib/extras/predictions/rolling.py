@@ -176,7 +176,8 @@ def roll(
     software = software_of_release(release, mode, catalogue)
     replays = tuple(_replays(view, state, software, journal, release)) if is_kraft else ()
     tool = format_with(catalogue.of(e) for e in {release, *running} - {""} if is_kraft)
-    then = levels | _moved(first)
+    moves = [move for part in first for step in part.steps for move in step.updates]
+    then = levels | {move.feature: move.to_level for move in moves}
     conditions = tuple(_conditions(view.cluster, state, levels, release, running))
     return Roll(
         cluster_id=view.cluster_id,
@@ -216,12 +217,6 @@ def format_with(releases: Iterable[ReleaseCatalogue]) -> ReleaseCatalogue | None
     ordered = sorted(releases, key=lambda software: release_number(software.based_on))
     same_vendor = not ordered or ordered[0].based_on == ordered[-1].based_on
     return None if same_vendor or not is_for_itself(ordered[-1]) else ordered[0]
-
-
-def _moved(first: Iterable[First]) -> dict[str, int]:
-    """Return feature → level after the first steps."""
-    steps = (step for part in first for step in part.steps)
-    return {move.feature: move.to_level for step in steps for move in step.updates}
 
 
 def _levels(view: ClusterView, mode: str) -> dict[str, int]:
@@ -337,18 +332,14 @@ def _earlier(
 READS_BOOTSTRAP = frozenset({"4.0"})  # read at each start; not by 4.0.1 (KAFKA-19192)
 
 
-def _is_dumped(cluster: Cluster, state: ClusterState) -> bool:
-    """Return true if the newest data is a complete dump of the only controller's log."""
-    return bool(_proven_from(cluster, state)) and state.log.at >= state.observed_at
-
-
 def _conditions(
     cluster: Cluster, state: ClusterState, levels: Levels, release: str, running: set[str]
 ) -> Iterator[str]:
     """Yield the conditions for a start that the data cannot prove, as sentences."""
     number = release_number(release)
     numbers = [release_number(r) for r in running if r]
-    if number < max(numbers, default=number) and not _is_dumped(cluster, state):
+    is_dumped = _proven_from(cluster, state) and state.log.at >= state.observed_at
+    if number < max(numbers, default=number) and not is_dumped:
         yield (
             "if a level was downgraded recently, a controller or combined node of "
             f"{release} starts only with a metadata snapshot written after the downgrade."

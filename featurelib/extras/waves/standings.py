@@ -120,7 +120,9 @@ def sort_out(inputs: AuditInputs, judged: Judged, target: Aim) -> Standings:
 
 def plan_waves(inputs: AuditInputs, lake: Lake, run: int, target: Aim, options: Waving) -> WavePlan:
     """Plan the waves for a run. Raises ConfigError for a label that no cluster has."""
-    _expect_label(inputs, options)
+    for key, values in options.by.items():
+        for label in (key, *(f"{key}={value}" for value in values)):
+            inputs.fleet.expect_label(f"--by {label}", label, "the inventory")
     standings = find_standings(inputs, lake, run, target)
     troubles, lower = find_setbacks(lake, run, standings, inputs.catalogue)
     options = replace(options, troubles=troubles)
@@ -148,13 +150,6 @@ def plan_waves(inputs: AuditInputs, lake: Lake, run: int, target: Aim, options: 
         reached=standings.reached,
         notes=tuple(notes),
     )
-
-
-def _expect_label(inputs: AuditInputs, options: Waving) -> None:
-    """Raise ConfigError for a label, or label value, that no cluster has."""
-    for key, values in options.by.items():
-        for label in (key, *(f"{key}={value}" for value in values)):
-            inputs.fleet.expect_label(f"--by {label}", label, "the inventory")
 
 
 _OF_PLANS = ["cluster", "verdict", "nodes", "mode", "release", "newest_release"]
