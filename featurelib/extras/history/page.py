@@ -38,7 +38,11 @@ def timeline_page(
         sender = "sent by" * bool(line.journal)
         header = ("finalized levels", "epoch", "", sender, "what changed")
         page.table([header, *(_level_row(change, line, catalogue) for change in line.levels)])
-        page.text(_who_is_not_known(line))
+        text = "who sent them is not known: this machine has no journal that could be looked into"
+        if line.journal is not None:
+            text = "another machine's or user's journal, another tool, the making of the cluster"
+            text = f"not known: {clean(line.journal, 300)} has no request that wrote it: {text}"
+        page.text(text)
     else:
         page.line("nothing was ever said to be finalized")
     page.text("times are when it was read; of a dumped log, when it was dumped")
@@ -51,14 +55,6 @@ def timeline_page(
         at = time_text(epoch.at, seconds=True)
         page.item(f"{at}  DECREASED: the epoch of {text}, from {epoch.before} to {epoch.after}", 2)
     return page
-
-
-def _who_is_not_known(line: Timeline) -> str:
-    """Return the text about levels with an unknown sender."""
-    if line.journal is None:
-        return "who sent them is not known: this machine has no journal that could be looked into"
-    sources = "another machine's or user's journal, another tool, the making of the cluster"
-    return f"not known: {clean(line.journal, 300)} has no request that wrote it: {sources}"
 
 
 def _level_row(change: LevelChange, line: Timeline, catalogue: Catalogue) -> tuple[str, ...]:

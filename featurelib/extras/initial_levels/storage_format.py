@@ -231,7 +231,8 @@ def choose_software(catalogue: Catalogue, text: str) -> ReleaseCatalogue:
         releases = ", ".join(software.release for software in catalogue.releases)
         advice = f"Use one of them, or add {text} with --overlay FILE."
         oldest = catalogue.releases[0].release
-        if _is_older(text, oldest):
+        parts, first = ([int(n) for n in re.findall("[0-9]+", it)[:2]] for it in (text, oldest))
+        if re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,4})+", text) and parts < first:
             advice = (
                 f"Before {oldest} Kafka finalizes nothing of its own. For a cluster that was "
                 "formatted then, name the software it runs now: "
@@ -242,9 +243,3 @@ def choose_software(catalogue: Catalogue, text: str) -> ReleaseCatalogue:
             f"releases: {releases}. {advice}"
         )
     return catalogue.of(release)
-
-
-def _is_older(text: str, release: str) -> bool:
-    """Return true if a version such as 2.8 or 3.2.1 is older than a release such as 3.3."""
-    parts, pairs = ([int(n) for n in re.findall("[0-9]+", name)[:2]] for name in (text, release))
-    return re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,4})+", text) is not None and parts < pairs

@@ -64,9 +64,7 @@ def read_change(
 
 def with_chart(file: str) -> tuple[str, str]:
     """Return (file to check, its Chart.yaml). Chart.yaml itself stands for its values.yaml."""
-    if not Path(file).name:  # "" and the present folder
-        return file, ""
-    chart, values = Path(file).with_name(CHART), Path(file).with_name(VALUES)
+    chart, values = (Path(file).parent / name for name in (CHART, VALUES))
     file = str(values) if Path(file).name == CHART and values.is_file() else file
     is_values = re.fullmatch(r"values.*\.ya?ml", Path(file).name) is not None
     return file, str(chart) * is_values

@@ -25,9 +25,8 @@ BROKER_ID, MARKED = "broker.id", "marked key"
 # Role → the settings with its number of nodes and its node pools.
 MEMBERS = {"controller": (CONTROLLERS, POOLS), "broker": (BROKERS, BROKER_POOLS)}
 LISTENERS, CONTROLLER_LISTENERS = "listeners", "controller.listener.names"
-ADVERTISED = "advertised.listeners"
+ADVERTISED, EMPTY = "advertised.listeners", "empty level"
 BETWEEN_BROKERS, PROTOCOLS = "inter.broker.listener.name", "listener.security.protocol.map"
-SECURITY = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 POOL_ROLES = "pool roles"  # roles of node pools that Strimzi does not know
 VOTERS, SERVERS = "controller.quorum.voters", "controller.quorum.bootstrap.servers"
 ROLES, PROTOCOL = "process.roles", "inter.broker.protocol.version"
@@ -143,12 +142,11 @@ class Scope:
 
     @property
     def controller_protocol(self) -> str:
-        """The protocol for requests to controllers; "" if unknown."""
+        """The protocol for requests to controllers; "" without an entry in the map."""
         first = (self.known(CONTROLLER_LISTENERS) or "").split(",")[0].strip()
         rows = (part.partition(":") for part in (self.known(PROTOCOLS) or "").split(","))
         protocols = {name.strip(): protocol.strip().upper() for name, _, protocol in rows}
-        default = first if first in SECURITY else "PLAINTEXT"
-        return protocols.get(first, "" if PROTOCOLS in self.settings or not first else default)
+        return protocols.get(first, "")
 
     @property
     def mode(self) -> str:

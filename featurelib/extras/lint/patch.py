@@ -71,16 +71,22 @@ def patch(
     for fault in declared.faults:
         raise ConfigError(f"{clean(fault.file, 250)}:{fault.line}: {fault.message}")
     resources = [s for s in declared.scopes.values() if of.RESOURCE in s.settings]
-    free = {s.name for s in resources} - {entry.managed_as for entry in inventory.cluster}
+    claimed = [entry.managed_as for entry in inventory.cluster if entry.managed_as]
+    short_names = [name.rpartition("/")[2] for name in claimed]
+    free = {s.name for s in resources}.difference(claimed, short_names)
     edits, notes, is_held = defaultdict[str, dict[int, str]](dict), list[str](), False
     for entry, moves in read_moves(answer, step, inventory):
         # Without managed_as a plan takes the only unclaimed resource, waves take none.
         names = {entry.managed_as} if entry.managed_as or step is not None else free
         own = [s for s in resources if s.kind == "strimzi" and s.name in names]
-        if len(own) > 1:
+        if not own and entry.managed_as:  # often kustomize or Argo CD adds the namespace
+            names = {entry.managed_as.rpartition("/")[2]}
+            own = [s for s in resources if s.kind == "strimzi" and s.name in names]
+        if len(own) > 1 or any(short_names.count(s.name) > 1 for s in own):
+            places = " and ".join(f"{clean(s.name)} in {clean(s.file, 250)}" for s in own)
             raise ConfigError(
-                f"{clean(entry.title)}: expected one Kafka resource, found {len(own)} in these "
-                'files. Set managed_as = "NAMESPACE/NAME" in its inventory entry.'
+                f"{clean(entry.title)}: {places} may belong to several clusters. Set metadata."
+                'namespace in the files, and managed_as = "NAMESPACE/NAME" in the inventory.'
             )
         levels = [move for move in moves if move.feature == METADATA_VERSION and own]
         levels = [move for move in levels if move.upgrade_type != UNSAFE]
@@ -148,8 +154,12 @@ def edit_level(resource: Scope, level: str) -> dict[int, str]:
     is_there = of.METADATA in resource.settings
     setting = resource.settings[of.METADATA if is_there else of.VERSION]
     name = "metadataVersion" if is_there else "version"
+    value = rf"\s*[\"']?(?P<value>{re.escape(setting.value)})\b"
+    if of.EMPTY in resource.settings:
+        setting, name, is_there = resource.settings[of.EMPTY], "metadataVersion", True
+        level, value = f' "{level}"', r"(?P<value>([ \t]*(null|Null|NULL|~|\"\"|''))?)"
     line = _lines(setting.file)[setting.line - 1]
-    key = rf"(?P<q>[\"']?)\b{name}(?P=q)\s*:\s*[\"']?(?P<value>{re.escape(setting.value)})\b"
+    key = rf"(?P<q>[\"']?)\b{name}(?P=q)\s*:{value}"
     if (match := re.search(key, line)) is None:
         location = f"{clean(setting.file, 250)}:{setting.line}"
         raise ConfigError(f"{location}: a template or an anchor fills {name} in. Change it there.")

@@ -97,6 +97,12 @@ def _read_resource(root: Setting, file: str, into: Declared) -> bool:
     api, kind = root.at("apiVersion").value, root.at("kind").value
     if kind not in ("Kafka", "KafkaNodePool"):
         return False
+    for path, form in ROWS["resource"].items():
+        part, is_mapping = root.at(*path.split(".")), form == "mapping"
+        is_wrong = "0" in part.parts or (part.value if is_mapping else part.parts)
+        if is_wrong and part.is_known:
+            into.faults.append(Fault(file, part.line, f"expected a {form} at {path}. Fix it."))
+            return False
     by_label = ("labels", "strimzi.io/cluster")
     name = root.at("metadata", *(by_label if kind == "KafkaNodePool" else ("name",))).value or "?"
     namespace = root.at("metadata", "namespace").value
@@ -113,6 +119,7 @@ def _read_resource(root: Setting, file: str, into: Declared) -> bool:
     values = {key: root.leaf(*path) for key, path in ROWS["strimzi"].items()}
     values[of.ZOOKEEPER] = root.at("spec", "zookeeper")
     level = values[of.METADATA]
+    values[of.EMPTY] = None if level else root.at("spec", "kafka", "metadataVersion")
     values[of.NUMBER] = level if level and level.is_number else None
     scope.settings.update({key: value for key, value in values.items() if value})
     for key, part in root.at("spec", "kafka", "config").parts.items():

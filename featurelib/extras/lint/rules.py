@@ -305,8 +305,6 @@ def _addresses(change: FileChange) -> tuple[Words, Words]:
         ],
     }, {
         "moves": ", ".join(f"controller {part}" for part in parts),
-        "listener_ports": ", ".join(sorted(now)),
-        "voter_ports": ", ".join(dict.fromkeys(entries)),
         "controller_protocol": protocols[1],
         "controller_protocol_before": protocols[0],
     }

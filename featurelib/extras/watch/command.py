@@ -237,7 +237,7 @@ def follow(readings: Readings, *, as_json: bool) -> int:
         if screen is not None:
             page = _page(readings.newest)
             screen.draw(page.painted.split("\n") if has_styles(sys.stdout) else [*page])
-        elif reading.value.is_news(previous):
+        elif previous is None or replace(reading.value, at=previous.at) != previous:
             print(as_json_text(reading.make_document(), one_line=True) if as_json else reading.line)
         if output_is_lost():
             break

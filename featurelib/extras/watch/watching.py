@@ -86,10 +86,6 @@ class Watched:
         """True if the cluster responded to this or an earlier query."""
         return bool(self.mode)
 
-    def is_news(self, before: Watched | None) -> bool:
-        """Return true if the state differs from `before`, ignoring the time."""
-        return before is None or replace(self, at=before.at) != before
-
 
 class Watch:
     """The repeated queries of one cluster. `until`: texts FEATURE=LEVEL, or a release."""

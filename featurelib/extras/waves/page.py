@@ -64,8 +64,12 @@ def waves_page(
     page, steps = Page(width), plan.steps
     in_rings = sum(len(ring.clusters) for ring in plan.rings)
     least = sum((step.span for step in steps[:-1]), timedelta())
+    levels = "every feature as far as it is READY"
+    if plan.level is not None:
+        level = level_text(catalogue, METADATA_VERSION, plan.level)
+        levels = f"{METADATA_VERSION} {level}, and what belongs to it"
     rows = [
-        ("target", _target_text(plan, catalogue)),
+        ("target", f"{clean(plan.target)}: {levels}"),
         ("from", f"tables in {plan.tables}, run {plan.run}, judged as of {plan.as_of}"),
         ("clusters", clean(plan.part, 300) if plan.part else ""),
         ("in rings", f"{count(in_rings, 'cluster')} in {count(len(plan.rings), 'ring')}"),
@@ -109,13 +113,6 @@ def _names(label: str, names: Sequence[str], limit: int, page: Page) -> None:
 def _more(hidden: int, page: Page, indent: int) -> None:
     if hidden > 0:
         page.line(f"{' ' * indent}and {count(hidden, 'cluster')} more: --limit 0 shows all")
-
-
-def _target_text(plan: WavePlan, catalogue: Catalogue) -> str:
-    if plan.level is None:
-        return f"{clean(plan.target)}: every feature as far as it is READY"
-    level = level_text(catalogue, METADATA_VERSION, plan.level)
-    return f"{clean(plan.target)}: {METADATA_VERSION} {level}, and what belongs to it"
 
 
 def _wave_step(step: WaveStep, number: int, catalogue: Catalogue, limit: int, page: Page) -> None:

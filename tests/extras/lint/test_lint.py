@@ -645,6 +645,32 @@ def test_a_folder_is_no_file_with_a_revision_either(
     assert (code, "is a directory" in error) == (2, True)
 
 
+@pytest.mark.parametrize("name", [".", ""])
+def test_the_present_folder_is_no_file(name: str) -> None:
+    code, _, error = run("lint", name)
+    assert (code, "expected a file, and it cannot be read (is a directory)" in error) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("spec", "place"),
+    [
+        ("[1]", "a mapping at spec"),
+        ("1", "a mapping at spec"),
+        ("{kafka: [1]}", "a mapping at spec.kafka"),
+        ("{kafka: {version: {a: 1}}}", "a text at spec.kafka.version"),
+        ("{kafka: {config: [a]}}", "a mapping at spec.kafka.config"),
+    ],
+)
+def test_a_resource_of_another_form_is_not_judged(spec: str, place: str, tmp_path: Path) -> None:
+    head = "apiVersion: kafka.strimzi.io/v1\nkind: Kafka\nmetadata: {name: a}\n"
+    (tmp_path / "kafka.yaml").write_text(f"{head}spec: {spec}\n")
+    code, out, error = run("lint", str(tmp_path / "kafka.yaml"))
+    assert (code, f"kafka.yaml:4: expected {place}. Fix it." in error) == (2, True), error
+    assert "1 place not judged" in out
+    (tmp_path / "kafka.yaml").write_text(f"{head}spec: ${{SPEC}}\n")
+    assert run("lint", str(tmp_path / "kafka.yaml"))[0] == 0
+
+
 @pytest.mark.parametrize("revision", ["no-such-branch", "--output=x"])
 def test_an_unknown_revision_is_an_error_that_says_what_to_do(
     repository: Path, revision: str, monkeypatch: pytest.MonkeyPatch

@@ -43,6 +43,9 @@ TEXTS = {
     "quoted": BLOCK.replace("config: {}", 'metadataVersion: "4.1"'),
     "first of several": f"{BLOCK}---\n{SHOP}",
     "last of several": f"kind: Other\n---\n{SHOP}---\n{BLOCK}",
+    "empty": BLOCK.replace("config: {}", "metadataVersion:  # later"),
+    "null": BLOCK.replace("config: {}", "metadataVersion: null"),
+    "empty text": f"{HEAD}spec: {{kafka: {{metadataVersion: '', version: 4.2.0}}}}\n",
     "one line": f"{HEAD}spec: {{kafka: {{version: 4.2.0, config: {{}}}}}}\n",
     "JSON": json.dumps(yaml.safe_load(f"{HEAD}spec: {{kafka: {{version: 4.2.0}}}}"), indent=1),
     "Windows": BLOCK.replace("\n", "\r\n"),
@@ -165,7 +168,7 @@ def test_files_that_hold_no_level_end_with_3_and_the_command(
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (BLOCK + "---\n" + BLOCK.replace("namespace: kafka", ""), "found 2 in these files"),
+        (BLOCK + "---\n" + BLOCK.replace("namespace: kafka", ""), "may belong to several clusters"),
         (BLOCK.replace("config: {}", "metadataVersion: ${LEVEL}"), ":9: a template"),
         ("kind: [", "kafka.yaml:1: expected YAML"),
     ],
@@ -247,6 +250,29 @@ def test_a_resource_that_another_cluster_claims_is_never_changed(
     code, out, error = run(*words, str(tmp_path / "fleet.toml"))
     assert (code, out) == (3, "")
     assert "Files without a Kafka resource of this cluster hold no metadata.version" in error
+
+
+@pytest.mark.parametrize("more", ["", f"---\n{SHOP}", f"---\n{BLOCK}".replace("kafka}", "x}")])
+def test_a_resource_without_namespace_is_found_by_its_name(
+    more: str, answers: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "kafka.yaml").write_text(BLOCK.replace(", namespace: kafka", "") + more)
+    code, out, error = patch(answers, "theirs", str(tmp_path / "kafka.yaml"))
+    assert (code, error, out.count("\n+ "), "@@ -5," in out) == (0, "", 1, True)
+
+
+@pytest.mark.parametrize("is_file", [True, False])
+def test_a_resource_without_namespace_of_two_clusters_is_refused(
+    is_file: bool, answers: Path, tmp_path: Path
+) -> None:
+    text, fleet = BLOCK.replace(", namespace: kafka", ""), (answers / "theirs.toml").read_text()
+    (tmp_path / "kafka.yaml").write_text(text + f"---\n{text}" * is_file)
+    other = '[[cluster]]\nid = "x"\nmanaged_by = "strimzi"\nmanaged_as = "other/orders"\n'
+    (tmp_path / "fleet.toml").write_text(fleet + other * (not is_file))
+    words = (str(answers / "theirs.json"), str(tmp_path / "kafka.yaml"))
+    code, out, error = run("patch", *words, "--fleet", str(tmp_path / "fleet.toml"))
+    assert (code, out) == (2, "")
+    assert "may belong to several clusters. Set metadata.namespace" in error
 
 
 def test_an_upgrade_lowers_no_level_that_a_file_asks_for(answers: Path, tmp_path: Path) -> None:
