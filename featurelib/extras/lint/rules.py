@@ -278,9 +278,8 @@ def _addresses(change: FileChange) -> tuple[Words, Words]:
     every = [(it, old[it], new[it]) for it in old if it in new and old[it] != new[it]]
     # k3 and k3.example are one host.
     moves = [it for it in every if any(map(ne, it[1][0].split("."), it[2][0].split(".")))]
-    ports = [
-        it for it in every if it not in moves and it[1][1] != it[2][1] and it[2][1].isdecimal()
-    ]
+    ports = [it for it in every if it not in moves and it[2][1].isdecimal()]
+    ports = [it for it in ports if it[1][1] != it[2][1]]
     if kind == "ansible":  # the order of the hosts in an inventory decides the ids
         moves = [it for it in moves if it[1] not in new.values() and it[2] not in old.values()]
     every, half = moves + ports, len(old) / 2
@@ -293,20 +292,19 @@ def _addresses(change: FileChange) -> tuple[Words, Words]:
     }
     (then, old_entries), (now, entries) = (at.controller_ports for at in scopes)
     leaves = bool(then & {*old_entries} and now and entries and not now & {*entries})
-    protocols = [at.controller_protocol for at in scopes]
+    old_protocol, protocol = (at.controller_protocol for at in scopes)
+    is_other = "" != old_protocol != protocol != ""
     is_quorum = change.after.role == "broker" or len(new) > 1
     both = [(it, at, to, 1 + (at[1] != to[1])) for it, at, to in every]
     parts = [f"{it} from {':'.join(at[:n])} to {':'.join(to[:n])}" for it, at, to, n in both]
     return {
         "voter_hosts": next((word for word, is_so in words.items() if is_so), "same"),
         "listener_port": ("agrees", "left", "majority")[leaves * (1 + (len(entries) > half))],
-        "controller_protocol_changes": NO_YES[
-            is_quorum and all(protocols) and len({*protocols}) > 1
-        ],
+        "controller_protocol_changes": NO_YES[is_quorum and is_other],
     }, {
         "moves": ", ".join(f"controller {part}" for part in parts),
-        "controller_protocol": protocols[1],
-        "controller_protocol_before": protocols[0],
+        "controller_protocol": protocol,
+        "controller_protocol_before": old_protocol,
     }
 
 
