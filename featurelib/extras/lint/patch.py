@@ -58,6 +58,7 @@ def patch(
     ANSWER is the JSON of `featurelib plan`, or the file of `featurelib waves plan --out`. The patch
     sets spec.kafka.metadataVersion in Kafka resources of Strimzi, and keeps every other line. A
     resource belongs to the cluster whose inventory entry has managed_as NAMESPACE/NAME.
+    If the file has no namespace, NAME alone decides.
 
     Only metadata.version can be patched, and only in resources of Strimzi. For every other level
     and file, the command prints the command to run.
