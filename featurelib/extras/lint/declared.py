@@ -138,7 +138,7 @@ class Scope:
         listeners = (part.partition("://") for part in (self.known(LISTENERS) or "").split(","))
         ports = {at.rpartition(":")[2] for name, _, at in listeners if name.strip() in names}
         entries = [port for node, _, port in self.entries if not ids or node in ids]
-        return ports, entries if all(map(str.isdecimal, [*ports, *entries])) else []
+        return ports, entries if ports and all(map(str.isdecimal, [*ports, *entries])) else []
 
     @property
     def controller_protocol(self) -> str:

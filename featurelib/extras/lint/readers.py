@@ -101,7 +101,7 @@ def _read_resource(root: Setting, file: str, into: Declared) -> bool:
         part, is_mapping = root.at(*path.split(".")), form == "mapping"
         is_wrong = "0" in part.parts or (part.value if is_mapping else part.parts)
         if is_wrong and part.is_known:
-            into.faults.append(Fault(file, part.line, f"expected a {form} at {path}. Fix it."))
+            into.faults.append(Fault(file, part.line, f"expected a {form} at {path}. Fix {path}."))
             return False
     by_label = ("labels", "strimzi.io/cluster")
     name = root.at("metadata", *(by_label if kind == "KafkaNodePool" else ("name",))).value or "?"

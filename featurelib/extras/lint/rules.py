@@ -274,7 +274,7 @@ def _quorum(change: FileChange) -> tuple[Words, Words]:
 
 def _addresses(change: FileChange) -> tuple[Words, Words]:
     scopes, kind = (change.before, change.after), change.after.kind
-    old, new = ({it: (host.lower(), port) for it, host, port in at.entries} for at in scopes)
+    old, new = ({it: (host.lower(), port) for it, host, port in scope.entries} for scope in scopes)
     every = [(it, old[it], new[it]) for it in old if it in new and old[it] != new[it]]
     # k3 and k3.example are one host.
     moves = [it for it in every if any(map(ne, it[1][0].split("."), it[2][0].split(".")))]
@@ -282,24 +282,24 @@ def _addresses(change: FileChange) -> tuple[Words, Words]:
     ports = [it for it in ports if it[1][1] != it[2][1]]
     if kind == "ansible":  # the order of the hosts in an inventory decides the ids
         moves = [it for it in moves if it[1] not in new.values() and it[2] not in old.values()]
-    every, half = moves + ports, len(old) / 2
+    every, limit = moves + ports, len(old) / 2
     words = {  # the first that is so
         "swapped": any(to in old.values() for _, _, to in every),
-        "majority": len(moves) > half,
-        "ports": len(every) > half and len(old) > 1,
+        "majority": len(moves) > limit,
+        "ports": len(every) > limit and len(old) > 1,
         "moved": moves,
         "port": ports,
     }
-    (then, old_entries), (now, entries) = (at.controller_ports for at in scopes)
-    leaves = bool(then & {*old_entries} and now and entries and not now & {*entries})
-    old_protocol, protocol = (at.controller_protocol for at in scopes)
+    (old_ports, old_entries), (new_ports, entries) = (it.controller_ports for it in scopes)
+    leaves = bool(old_ports & {*old_entries} and entries and not new_ports & {*entries})
+    old_protocol, protocol = (scope.controller_protocol for scope in scopes)
     is_other = "" != old_protocol != protocol != ""
     is_quorum = change.after.role == "broker" or len(new) > 1
-    both = [(it, at, to, 1 + (at[1] != to[1])) for it, at, to in every]
-    parts = [f"{it} from {':'.join(at[:n])} to {':'.join(to[:n])}" for it, at, to, n in both]
+    rows = [(it, a, b, 1 + (a[1] != b[1])) for it, a, b in every]
+    parts = [f"{it} from {':'.join(a[:n])} to {':'.join(b[:n])}" for it, a, b, n in rows]
     return {
         "voter_hosts": next((word for word, is_so in words.items() if is_so), "same"),
-        "listener_port": ("agrees", "left", "majority")[leaves * (1 + (len(entries) > half))],
+        "listener_port": ("agrees", "left", "majority")[leaves * (1 + (len(entries) > limit))],
         "controller_protocol_changes": NO_YES[is_quorum and is_other],
     }, {
         "moves": ", ".join(f"controller {part}" for part in parts),
@@ -388,8 +388,8 @@ def _listener(scope: Scope) -> str:
     )
     every = ({name.upper() for name in scope.names(key)} for key in keys)
     listeners, names, mapped, between, advertised = every
-    has, own = names & listeners, (scope.known(of.LISTENERS) or "").upper().split(",")
-    public = {it.partition(":")[0].strip() for it in own if "://0.0.0.0:" in it} - names
+    has, texts = names & listeners, (scope.known(of.LISTENERS) or "").upper().split(",")
+    public = {it.partition(":")[0].strip() for it in texts if "://0.0.0.0:" in it} - names
     faults = {
         "missing": role in ("controller", "both") and listeners and names and not has,
         "exposed": role == "broker" and has,
