@@ -221,9 +221,11 @@ def _of_node(
 ) -> Iterator[RangeChange]:
     before: Ranges | None = None
     for (at, _, _), ranges in sorted(sayings.items()):
-        if before is not None and (ranges == before or _is_partial(before, ranges)):
-            continue
         old = before or {}
+        # ApiVersions below v4 omits features with minimum 0 (KAFKA-17011).
+        is_partial = all(old[name][0] == 0 for name in old.keys() - ranges.keys())
+        if before is not None and is_partial and ranges.items() <= before.items():
+            continue
         names = sorted({name for name, _ in old.items() ^ ranges.items()})
         yield RangeChange(
             since=at,
@@ -235,14 +237,6 @@ def _of_node(
             first=before is None,
         )
         before = ranges
-
-
-def _is_partial(before: Ranges, ranges: Ranges) -> bool:
-    """Return true if a response lacks features only because ApiVersions below v4 omits features
-    with minimum 0 (KAFKA-17011)."""
-    left_out = [name for name in before if name not in ranges]
-    common = {name: ends for name, ends in before.items() if name in ranges}
-    return bool(left_out) and common == dict(ranges) and all(before[n][0] == 0 for n in left_out)
 
 
 def _together(changes: Iterable[RangeChange]) -> Iterator[RangeChange]:

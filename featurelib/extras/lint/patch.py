@@ -73,22 +73,9 @@ def patch(
         raise ConfigError(f"{clean(fault.file, 250)}:{fault.line}: {fault.message}")
     resources = [s for s in declared.scopes.values() if of.RESOURCE in s.settings]
     claimed = [entry.managed_as for entry in inventory.cluster if entry.managed_as]
-    short_names = [name.rpartition("/")[2] for name in claimed]
-    free = {s.name for s in resources}.difference(claimed, short_names)
     edits, notes, is_held = defaultdict[str, dict[int, str]](dict), list[str](), False
     for entry, moves in read_moves(answer, step, inventory):
-        # Without managed_as a plan takes the only unclaimed resource, waves take none.
-        names = {entry.managed_as} if entry.managed_as or step is not None else free
-        own = [s for s in resources if s.kind == "strimzi" and s.name in names]
-        if not own and entry.managed_as:  # often kustomize or Argo CD adds the namespace
-            names = {entry.managed_as.rpartition("/")[2]}
-            own = [s for s in resources if s.kind == "strimzi" and s.name in names]
-        if len(own) > 1 or any(short_names.count(s.name) > 1 for s in own):
-            places = " and ".join(f"{clean(s.name)} in {clean(s.file, 250)}" for s in own)
-            raise ConfigError(
-                f"{clean(entry.title)}: {places} may belong to several clusters. Set metadata."
-                'namespace in the files, and managed_as = "NAMESPACE/NAME" in the inventory.'
-            )
+        own = resources_of(entry, resources, claimed, step is None)
         levels = [move for move in moves if move.feature == METADATA_VERSION and own]
         levels = [move for move in levels if move.upgrade_type != UNSAFE]
         other_moves, title = [move for move in moves if move not in levels], clean(entry.title)
@@ -117,6 +104,25 @@ def patch(
         sys.stdout.flush()
         sys.stdout.buffer.write(diff.encode())  # keeps the other characters of the file unchanged
     return 0 if is_held else RefusedError.exit_code
+
+
+def resources_of(
+    entry: FleetEntry, resources: list[Scope], claimed: list[str], is_plan: bool
+) -> list[Scope]:
+    """Return the Kafka resource of a cluster, [] without one. Raises ConfigError for several."""
+    short_names = [name.rpartition("/")[2] for name in claimed]
+    # Without managed_as a plan takes the only unclaimed resource, waves take none.
+    free = {s.name for s in resources if is_plan}.difference(claimed, short_names)
+    own = [s for s in resources if s.name in ({entry.managed_as} if entry.managed_as else free)]
+    # Often kustomize or Argo CD adds the namespace.
+    own = own or [s for s in resources if s.name == entry.managed_as.rpartition("/")[2]]
+    if len(own) > 1 or any(short_names.count(s.name) > 1 for s in own):
+        places = " and ".join(f"{clean(s.name)} in {clean(s.file, 250)}" for s in own)
+        raise ConfigError(
+            f"{clean(entry.title)}: {places} may belong to several clusters. Set "
+            'metadata.namespace in the files, and managed_as = "NAMESPACE/NAME" in the inventory.'
+        )
+    return own
 
 
 def read_moves(
