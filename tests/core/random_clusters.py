@@ -150,7 +150,7 @@ def zookeeper(draw: st.DrawFn, name: str = "z") -> Cluster:
         system_off=content == "off",
         features_node=content != "absent",
         schema=draw(st.sampled_from([2, 2, 1])),
-        controller=draw(st.sampled_from([1, 1, 2, 9, None])),
+        controller=draw(st.sampled_from([1, 1, 1, 1, 1, 2, 9, None])),
         voters=(19,) if draw(rarely(False, True)) else None,
         registry_age=int(str(draw(rarely(1, STALE - 1)))),
         vouched=bool(draw(rarely(False, True))),
