@@ -104,7 +104,8 @@ def drawn(draw: st.DrawFn) -> Drawn:
     cluster = Cluster(
         name="z", zookeeper=True, nodes=tuple(nodes), stored={} if content == "absent" else stored,
         schema=draw(st.sampled_from([1, 1, 2])), system_off=content == "off",
-        features_node=content != "absent", controller=1,
+        features_node=content != "absent",
+        controller=min((node.node_id for node in nodes if node.listed), default=1),
     )  # fmt: skip
     return Drawn(cluster=cluster, minimum=low, told=draw(st.sampled_from(["", "", "2.8.2", "3.9"])))
 
