@@ -106,7 +106,7 @@ BRANCHES = (
     *(ast.Lambda, ast.match_case, ast.AsyncFor),
 )
 MOST_MODULES = 20  # of one folder
-MOST_LINES = 43_470  # of the package without its extras; it only falls
+MOST_LINES = 43_325  # of the package without its extras; it only falls
 MOST_OF_EXTRAS = 11_564  # what nobody needs in order to audit, plan and apply
 STANDARD = sys.stdlib_module_names
 
