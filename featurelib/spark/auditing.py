@@ -210,7 +210,7 @@ def judge_snapshots(store: Store, judging: Judging, absent: pa.Table | None = No
     """Judge all snapshot rows and `absent` clusters on Spark's workers. Return a table of CELLS."""
     rows = store.read(tables.CLUSTER_SNAPSHOT).select(*CORE_COLUMNS)
     if absent is not None and absent.num_rows:
-        rows = rows.unionByName(store.session.createDataFrame(absent))
+        rows = rows.unionByName(store.session.createDataFrame(absent), allowMissingColumns=True)
     with explaining(store.path(tables.CLUSTER_SNAPSHOT)):
         return rows.mapInArrow(judging, from_arrow_schema(CELLS)).select(*CELLS.names).toArrow()
 

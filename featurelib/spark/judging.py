@@ -164,13 +164,10 @@ def unchanged_in(cells: pa.Table) -> set[str]:
 
 
 def expected_rows(clusters: pa.ChunkedArray, fleet: Fleet, lost: Sequence[str] = ()) -> pa.Table:
-    """Return snapshot rows without evidence, for expected clusters without data and for clusters in
-    `lost`."""
+    """Return the cluster and checksum of snapshot rows without evidence, for expected clusters
+    without data and for clusters in `lost`."""
     landed = {*clusters.to_pylist(), *lost}
     missing = [entry.id for entry in fleet.cluster if entry.id not in landed]
-    schema = arrow.schema_of(SNAPSHOT.select(CORE_COLUMNS))
-    size = len(missing) + len(lost)
-    rows = {name: pa.nulls(size, schema.field(name).type) for name in CORE_COLUMNS}
-    rows["cluster"] = pa.array([*missing, *lost], pa.string())
-    rows["checksum"] = pa.array([*[None] * len(missing), *[0] * len(lost)], pa.int64())
-    return pa.table(rows, schema=schema)
+    checksums = [*[None] * len(missing), *[0] * len(lost)]
+    columns = [pa.array([*missing, *lost], pa.string()), pa.array(checksums, pa.int64())]
+    return pa.table(columns, names=["cluster", "checksum"])

@@ -21,7 +21,7 @@ from featurelib.arrow import schema_of
 from featurelib.audit.columns import end_of_second, latest
 from featurelib.errors import NoEvidenceError
 from featurelib.snapshot.records import SET_ASIDE, UNUSABLE
-from featurelib.spark.folding import ENTRY, LATE, unfold
+from featurelib.spark.folding import LATE, unfold
 from featurelib.spark.frames import entries_of, fold_frame
 from featurelib.spark.ingest import quarantine
 from featurelib.spark.log import Wanted
@@ -88,7 +88,9 @@ def refine(
             parts.append(_lines(store, [("cluster", "in", stale), *until], upto))
     parts += [_lines(store, [("observed_at", ">", time), VALID], LATE) for _, _, time in until]
     bronze = store.newest_commit(LANDING_LINE).get("commit")
-    rows = fold_frame(reduce(DataFrame.unionByName, parts), learns=True)
+    # States have no columns of a line: they become null.
+    entries = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), parts)
+    rows = fold_frame(entries, learns=True)
     store.overwrite(CLUSTER_SNAPSHOT, rows.withColumn("run", F.lit(upto)), upto, bronze)
     say("refine: snapshot of every cluster written")
     _follow_up(store, upto, say, anew=bool(stale) or is_late, again=is_repeated)
@@ -150,11 +152,9 @@ def _lines(store: Store, conditions: Sequence[Wanted], run: int | None = None) -
 
 
 def _states(store: Store, conditions: Sequence[Wanted]) -> DataFrame:
-    """Return the stored states that meet all `conditions` as ENTRY."""
+    """Return the stored states that meet all `conditions`: the columns of ENTRY without a line."""
     states = store.read(CLUSTER_SNAPSHOT, conditions)
-    missing = {"line_id": F.lit(None).cast("bigint"), "raw": F.lit(None).cast("binary")}
-    rows = states.withColumns({"run": F.lit(0).cast("bigint"), **missing})
-    return rows.select(*ENTRY.names)
+    return states.select(F.lit(0).cast("bigint").alias("run"), "cluster", "state")
 
 
 def _follow_up(
