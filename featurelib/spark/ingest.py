@@ -22,7 +22,7 @@ from pyspark.sql import Window as W
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from featurelib.arrow import schema_of, type_of
+from featurelib.arrow import schema_of
 from featurelib.errors import LandingError, NoEvidenceError
 from featurelib.faults import explaining
 from featurelib.lake import place, read_quarantine
@@ -139,7 +139,7 @@ def _say_lost(
     change: str, listed: Sequence[Landed], runs: pa.Table, say: Callable[[str], None]
 ) -> None:
     """Print that bronze may have lost lines, and how many landing files are missing."""
-    names = set(pc.struct_field(_files_of(runs), "source_file").to_pylist())
+    names = set(pc.struct_field(pc.list_flatten(runs["files"]), "source_file").to_pylist())
     missing = len(names.difference(file.source_file for file in listed))
     files = f"{missing:,} file{' of earlier runs is' if missing == 1 else 's of earlier runs are'}"
     lost = f"; {files} not there any more, and cannot be" if missing else ""
@@ -149,14 +149,9 @@ def _say_lost(
     )
 
 
-def _files_of(runs: pa.Table) -> pa.ChunkedArray:
-    """Return the files that `runs` have read, as rows of FILE."""
-    return pa.chunked_array([pc.list_flatten(f) for f in runs["files"].chunks], type_of(FILE))
-
-
 def drop_known(listed: Sequence[Landed], runs: pa.Table) -> list[Landed]:
     """Return the files that are new or changed since `runs`."""
-    of_runs = _files_of(runs)
+    of_runs = pc.list_flatten(runs["files"])
     names = pa.array([file.source_file for file in listed], pa.string())
     of_runs = of_runs.filter(pc.is_in(pc.struct_field(of_runs, "source_file"), names))
     name, size, at = (pc.struct_field(of_runs, field) for field in FILE.names)
