@@ -97,10 +97,12 @@ class PathLog(TableReader):
     """The Delta log of a table at a URI, read and written by deltalake. A commit fails if another
     run committed since `open`."""
 
-    def __init__(self, table: Table, uri: str, options: Mapping[str, str]) -> None:
+    def __init__(
+        self, session: SparkSession, table: Table, uri: str, options: Mapping[str, str]
+    ) -> None:
         """Open the log of the table at `uri`. `options`: from storage_options."""
         super().__init__(table, uri.removeprefix(LOCAL), options)
-        self._uri = uri
+        self._session, self._uri = session, uri
         self._head: tuple[deltalake.DeltaTable | None, Head | None] = None, None
 
     def head(self) -> Head | None:
@@ -122,9 +124,10 @@ class PathLog(TableReader):
             self._head = opened, head
         return self._head[1]
 
-    def _by_spark(self, session: SparkSession) -> CatalogLog:
-        """Return the log of the table through Spark, because deltalake cannot write the table."""
-        return CatalogLog(session, self.table, f"delta.`{self._uri.replace('`', '``')}`")
+    @property
+    def _by_spark(self) -> CatalogLog:
+        """The log of the table through Spark, because deltalake cannot write the table."""
+        return CatalogLog(self._session, self.table, f"delta.`{self._uri.replace('`', '``')}`")
 
     def create(self, properties: Mapping[str, str], replace: bool) -> None:
         """Create the table if it does not exist. `replace`: empty an existing table."""
@@ -138,9 +141,9 @@ class PathLog(TableReader):
             raise_if_key_not_exists=False,  # featurelib's own properties are not known to deltalake
         )
 
-    def set(self, session: SparkSession, properties: Mapping[str, str]) -> None:
+    def set(self, properties: Mapping[str, str]) -> None:
         """Set properties of the table."""
-        self._by_spark(session).set(session, properties)
+        self._by_spark.set(properties)
 
     def _add_columns(self, opened: deltalake.DeltaTable) -> None:
         """Add the columns and nested fields that are new in this release; null in existing rows."""
@@ -151,13 +154,13 @@ class PathLog(TableReader):
         if parts.keys() - stored.keys():  # one commit; Spark would start jobs for each column
             opened.alter.add_columns(deltalake.Schema.from_json(schema.json()).fields)
 
-    def write(self, session: SparkSession, rows: Rows, run: int, note: str, mode: Mode) -> None:
+    def write(self, rows: Rows, run: int, note: str, mode: Mode) -> None:
         """Write the rows of one run as one commit. `overwrite` replaces all rows. A run that is not
         newer than the newest one adds nothing."""
         # A table of its own: the commit fails if any other commit comes first.
         opened = deltalake.DeltaTable(self.place, storage_options=self.options)
         if not _is_plain(opened):
-            return self._by_spark(session).write(session, rows, run, note, mode)
+            return self._by_spark.write(rows, run, note, mode)
         newest = opened.transaction_version(self.table.application)
         if newest is not None and run <= newest:
             return None
@@ -166,18 +169,18 @@ class PathLog(TableReader):
             custom_metadata={"userMetadata": note},
             app_transactions=[deltalake.Transaction(self.table.application, run)],
         )
-        if not isinstance(rows, pa.Table):
+        if isinstance(rows, pa.Table):
+            deltalake.write_deltalake(
+                opened,
+                rows.select(self.table.schema.names),
+                mode=mode,
+                schema_mode="merge",  # null in columns of a later release
+                commit_properties=commit,
+                writer_properties=self._form,
+            )
+        else:
             added = self._write_files(rows, run)
             opened.create_write_transaction(added, mode, opened.schema(), commit_properties=commit)
-            return None
-        deltalake.write_deltalake(
-            opened,
-            rows.select(self.table.schema.names),
-            mode=mode,
-            schema_mode="merge",  # null in columns of a later release
-            commit_properties=commit,
-            writer_properties=self._form,
-        )
         return None
 
     @property
@@ -246,18 +249,18 @@ class PathLog(TableReader):
             if e and json.loads(e["stats"])["numRecords"]
         ]
 
-    def frame(self, session: SparkSession, conditions: Sequence[Wanted]) -> DataFrame:
+    def frame(self, conditions: Sequence[Wanted]) -> DataFrame:
         """Return the rows that meet all `conditions`, and possibly further rows."""
         dataset, schema = self.open().dataset, self.table.schema
         if dataset is None:
-            return self._by_spark(session).frame(session, conditions)
+            return self._by_spark.frame(conditions)
         bounds = arrow.as_expression(schema, arrow.by_bounds(schema, conditions))
         fragments = dataset.get_fragments(bounds)  # files that may have such rows
         files = [escape(f"{self._uri}/{fragment.path}") for fragment in fragments]
         if not files:  # Python's workers would read an empty list otherwise
             empty = arrow.schema_of(schema).empty_table()
-            return session.createDataFrame(empty, row_schema(self.table))
-        return session.read.schema(spark_schema(self.table)).parquet(*files)
+            return self._session.createDataFrame(empty, row_schema(self.table))
+        return self._session.read.schema(spark_schema(self.table)).parquet(*files)
 
 
 class CatalogLog:
@@ -300,22 +303,22 @@ class CatalogLog:
             f"COMMENT '{comment}' TBLPROPERTIES ({pairs(properties)})"
         )
 
-    def frame(self, session: SparkSession, conditions: Sequence[Wanted]) -> DataFrame:
+    def frame(self, conditions: Sequence[Wanted]) -> DataFrame:
         del conditions  # Delta itself uses the bounds
-        return session.read.table(self._name)
+        return self._session.read.table(self._name)
 
-    def set(self, session: SparkSession, properties: Mapping[str, str]) -> None:
-        session.sql(f"ALTER TABLE {self._name} SET TBLPROPERTIES ({pairs(properties)})")
+    def set(self, properties: Mapping[str, str]) -> None:
+        self._session.sql(f"ALTER TABLE {self._name} SET TBLPROPERTIES ({pairs(properties)})")
 
     def clean(self, joining: bool) -> None:
         if joining:
             self._session.sql(f"OPTIMIZE {self._name}")
         self._session.sql(f"VACUUM {self._name}")
 
-    def write(self, session: SparkSession, rows: Rows, run: int, note: str, mode: Mode) -> None:
+    def write(self, rows: Rows, run: int, note: str, mode: Mode) -> None:
         if isinstance(rows, pa.Table):
             plain = rows.select(self._table.schema.names)
-            rows = session.createDataFrame(plain.cast(arrow.schema_of(self._table.schema)))
+            rows = self._session.createDataFrame(plain.cast(arrow.schema_of(self._table.schema)))
         fields = spark_schema(self._table).fields
         schema = [T.StructField(f.name, f.dataType, True, f.metadata) for f in fields]
         writing = (

@@ -84,7 +84,7 @@ class Store:
                 if head is None or is_outdated(table, head.properties, self.path(table)):
                     self._log(table).create(_properties(table), replace=head is not None)
                 elif changed := _new_properties(table, head):
-                    self._log(table).set(self.session, changed)
+                    self._log(table).set(changed)
             self._made.add(table.full_name)
 
     def check(self, table: Table) -> Head:
@@ -101,7 +101,7 @@ class Store:
     def read(self, table: Table, conditions: Sequence[Wanted] = ()) -> DataFrame:
         """Return the rows of a table that meet all `conditions`."""
         self._expect_readable(table)
-        frame = self._log(table).frame(self.session, conditions)
+        frame = self._log(table).frame(conditions)
         rows = frame.to(log.row_schema(table))  # by names at every depth; missing ones are null
         return rows.filter(log.as_column(table, conditions)) if conditions else rows
 
@@ -269,7 +269,7 @@ class Store:
         if any(properties.get(key) != value for key, value in goal.items()):
             self._expect_fit()
             with explaining(self.path(table)):
-                self._log(table).set(self.session, goal)
+                self._log(table).set(goal)
         if vacuum:  # by the table's own retention time
             self._expect_fit()
             with explaining(self.path(table)):
@@ -282,7 +282,7 @@ class Store:
             rows = rows.sortWithinPartitions(*table.sort_by)
         self._expect_fit()
         with explaining(self.path(table)):
-            self._log(table).write(self.session, rows, run, note, mode)
+            self._log(table).write(rows, run, note, mode)
         return self._committed(table, run, note)
 
     def _committed(self, table: Table, run: int, note: str) -> int:
@@ -344,7 +344,7 @@ class Store:
             self._logs[table] = (
                 CatalogLog(self.session, table, self.in_sql(table))
                 if self.is_named
-                else PathLog(table, self.path(table), self._options)
+                else PathLog(self.session, table, self.path(table), self._options)
             )
         return self._logs[table]
 

@@ -47,10 +47,10 @@ def test_a_table_is_made_committed_to_and_read(
     store: ObjectStore, spark: Mock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     uri = f"{store.root}/tables/{INGEST_RUN.path}"
-    log = PathLog(INGEST_RUN, uri, options := storage_options(spark, uri))
+    log = PathLog(spark, INGEST_RUN, uri, options := storage_options(spark, uri))
     assert log.head() is None
     log.create({"delta.logRetentionDuration": "interval 90 days"}, replace=False)
-    log.write(spark, rows_of_run(RUN), RUN, "{}", "append")
+    log.write(rows_of_run(RUN), RUN, "{}", "append")
 
     def write_parquet(place: str) -> None:  # as Spark's workers
         part = place.removeprefix(f"{uri}/")
@@ -62,20 +62,20 @@ def test_a_table_is_made_committed_to_and_read(
     counted = Mock(return_value=Mock(get={"rows": 1, "nulls": 0}))
     monkeypatch.setattr("featurelib.spark.log.Observation", counted)
     monkeypatch.setattr("featurelib.spark.log.F", MagicMock())
-    log.write(spark, frame, RUN + 1, "note", "append")
+    log.write(frame, RUN + 1, "note", "append")
     head = log.head()
     assert head is not None
     newest, *_ = head.commits()
     assert (head.version, head.run, newest[2]) == (2, RUN + 1, "note")
     assert (rows := log.open().fetch([], ["run"])) is not None
     assert sorted(rows["run"].to_pylist()) == [RUN, RUN + 1]
-    log.frame(spark, [("run", "=", RUN + 1)])
+    log.frame([("run", "=", RUN + 1)])
     [file] = spark.read.schema.return_value.parquet.call_args.args
     assert file.startswith(f"{uri}/{RUN + 1}-")
     earlier = TableReader(INGEST_RUN, log.place, options, version=1)
     assert (first := earlier.open().fetch([], ["run"])) is not None
     assert first["run"].to_pylist() == [RUN]
-    log.write(spark, frame, RUN + 1, "again", "append")  # the run is there
+    log.write(frame, RUN + 1, "again", "append")  # the run is there
     assert [commit[0] for commit in head.commits()] == [2, 1, 0]
 
 
