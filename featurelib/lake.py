@@ -244,7 +244,7 @@ class Lake:
         if (table.full_name, version) in self._open:
             return self._open[table.full_name, version]
         with needing("reading tables needs the packages deltalake and pyarrow", "lake"):
-            import pyarrow  # noqa: F401  # noqa: F401 # what is read comes as Arrow's
+            import pyarrow  # noqa: F401  # what is read comes as Arrow's
             from deltalake.exceptions import DeltaError, TableNotFoundError
         uri = f"{self.root}/{table.path}"
         try:

@@ -111,8 +111,7 @@ class Lease:
             self._ended.set()
             thread.join(BEAT)
             # If the store cannot be reached, the lease ends by its age. A lost lease belongs to
-            # another
-            # run.
+            # another run.
             with suppress(DeltaError, OSError):
                 if not self._lost and _holder(opened := self._open()) == self._me:
                     self._put(opened, b"")
