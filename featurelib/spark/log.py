@@ -414,14 +414,11 @@ def _form(table: Table) -> dict[str, str]:
     return {"compression": CODEC.lower(), **rows}
 
 
-def as_column(table: Table, conditions: Sequence[Wanted]) -> Column:
-    """Return `conditions`, which must all be met, as a Spark column."""
-
-    def condition(name: str, how: str, value: Any) -> Any:
-        if how in arrow.NULLS:
-            return F.col(name).isNull() if how == "is null" else F.col(name).isNotNull()
-        value = F.timestamp_micros(F.lit(value)) if table.schema[name] is TIME else value
-        return arrow.COMPARED[how](F.col(name), value)
-
-    column: Column = functools.reduce(operator.and_, [condition(*c) for c in conditions])
+def as_column(table: Table, condition: Wanted) -> Column:
+    """Return a condition on rows as a Spark column."""
+    name, how, value = condition
+    if how in arrow.NULLS:
+        return F.col(name).isNull() if how == "is null" else F.col(name).isNotNull()
+    value = F.timestamp_micros(F.lit(value)) if table.schema[name] is TIME else value
+    column: Column = arrow.COMPARED[how](F.col(name), value)
     return column

@@ -103,7 +103,9 @@ class Store:
         self._expect_readable(table)
         frame = self._log(table).frame(conditions)
         rows = frame.to(log.row_schema(table))  # by names at every depth; missing ones are null
-        return rows.filter(log.as_column(table, conditions)) if conditions else rows
+        for condition in conditions:
+            rows = rows.filter(log.as_column(table, condition))
+        return rows
 
     def fetch(
         self,
