@@ -103,6 +103,7 @@ class PathLog(TableReader):
         """Open the log of the table at `uri`. `options`: from storage_options."""
         super().__init__(table, uri.removeprefix(LOCAL), options)
         self._session, self._uri = session, uri
+        self.name = f"delta.`{uri.replace('`', '``')}`"  # in SQL
         self._head: tuple[deltalake.DeltaTable | None, Head | None] = None, None
 
     def head(self) -> Head | None:
@@ -127,7 +128,7 @@ class PathLog(TableReader):
     @property
     def _by_spark(self) -> CatalogLog:
         """The log of the table through Spark, because deltalake cannot write the table."""
-        return CatalogLog(self._session, self.table, f"delta.`{self._uri.replace('`', '``')}`")
+        return CatalogLog(self._session, self.table, self.name)
 
     def create(self, properties: Mapping[str, str], replace: bool) -> None:
         """Create the table if it does not exist. `replace`: empty an existing table."""
@@ -267,18 +268,18 @@ class CatalogLog:
     """The log of a table in a catalog, read and written through Spark's SQL."""
 
     def __init__(self, session: SparkSession, table: Table, name: str) -> None:
-        self._session, self._table, self._name = session, table, name
+        self._session, self._table, self.name = session, table, name
 
     def head(self) -> Head | None:
-        if not self._session.catalog.tableExists(self._name):
+        if not self._session.catalog.tableExists(self.name):
             return None
         try:
-            history = self._session.sql(f"DESCRIBE HISTORY {self._name}")
+            history = self._session.sql(f"DESCRIBE HISTORY {self.name}")
             rows = history.select("version", "operation", "userMetadata").collect()
         except AnalysisException as error:
             raise TableError(
-                f"table {self._name} is not a Delta table: {in_a_line(str(error))}. Use another "
-                f"schema with --tables, or rename {self._name}."
+                f"table {self.name} is not a Delta table: {in_a_line(str(error))}. Use another "
+                f"schema with --tables, or rename {self.name}."
             ) from error
         # Sorted here, because Spark would need two jobs.
         commits = sorted(((r.version, r.operation, r.userMetadata) for r in rows), reverse=True)
@@ -286,11 +287,11 @@ class CatalogLog:
             raise damaged(f"version {min(lost)} of its log is empty", self._table.path)
         notes = [read_note(note) for *_, note in commits]
         runs = [own["run"] for own in notes if own.get("application") == self._table.application]
-        properties = self._session.sql(f"SHOW TBLPROPERTIES {self._name}").collect()
+        properties = self._session.sql(f"SHOW TBLPROPERTIES {self.name}").collect()
         return Head(
             version=commits[0][0],
             run=max(runs, default=None),
-            schema=self._session.read.table(self._name).schema,
+            schema=self._session.read.table(self.name).schema,
             properties={row.key: row.value for row in properties},
             commits=lambda: commits,
         )
@@ -299,21 +300,21 @@ class CatalogLog:
         how = "CREATE OR REPLACE TABLE" if replace else "CREATE TABLE IF NOT EXISTS"
         comment = self._table.comment.replace("'", "\\'")
         self._session.sql(
-            f"{how} {self._name} ({spark_schema(self._table).toDDL()}) USING delta "
+            f"{how} {self.name} ({spark_schema(self._table).toDDL()}) USING delta "
             f"COMMENT '{comment}' TBLPROPERTIES ({pairs(properties)})"
         )
 
     def frame(self, conditions: Sequence[Wanted]) -> DataFrame:
         del conditions  # Delta itself uses the bounds
-        return self._session.read.table(self._name)
+        return self._session.read.table(self.name)
 
     def set(self, properties: Mapping[str, str]) -> None:
-        self._session.sql(f"ALTER TABLE {self._name} SET TBLPROPERTIES ({pairs(properties)})")
+        self._session.sql(f"ALTER TABLE {self.name} SET TBLPROPERTIES ({pairs(properties)})")
 
     def clean(self, joining: bool) -> None:
         if joining:
-            self._session.sql(f"OPTIMIZE {self._name}")
-        self._session.sql(f"VACUUM {self._name}")
+            self._session.sql(f"OPTIMIZE {self.name}")
+        self._session.sql(f"VACUUM {self.name}")
 
     def write(self, rows: Rows, run: int, note: str, mode: Mode) -> None:
         if isinstance(rows, pa.Table):
@@ -323,7 +324,7 @@ class CatalogLog:
         schema = [T.StructField(f.name, f.dataType, True, f.metadata) for f in fields]
         writing = (
             rows.to(T.StructType(schema))
-            .writeTo(self._name)
+            .writeTo(self.name)
             .options(
                 txnAppId=self._table.application,
                 txnVersion=str(run),

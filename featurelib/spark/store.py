@@ -66,9 +66,7 @@ class Store:
 
     def in_sql(self, table: Table) -> str:
         """Return the quoted name of the table for SQL."""
-        if self.is_named:
-            return quoted(self.path(table))
-        return "delta.`{}`".format(self.path(table).replace("`", "``"))
+        return self._log(table).name
 
     def exists(self, table: Table) -> bool:
         return self._head(table) is not None
@@ -344,7 +342,7 @@ class Store:
     def _log(self, table: Table) -> PathLog | CatalogLog:
         if table not in self._logs:
             self._logs[table] = (
-                CatalogLog(self.session, table, self.in_sql(table))
+                CatalogLog(self.session, table, quoted(self.path(table)))
                 if self.is_named
                 else PathLog(self.session, table, self.path(table), self._options)
             )
