@@ -60,7 +60,7 @@ class Waits:
     first: float = 0.05  # the pause between two queries; doubled each time, up to `longest`
     longest: float = 2.0
     clock: Callable[[], float] = field(default=time.time)
-    sleep: Callable[[float], None] = field(default=time.sleep)
+    sleep: Callable[[float], object] = field(default=Event().wait)
     monotonic: Callable[[], float] = field(default=elapsed)
 
     def over_at(self, step: Step) -> float:

@@ -13,7 +13,6 @@ are in decision 0021.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -160,7 +159,7 @@ class Lease:
         )
         end, version = elapsed() + DEAD, opened.version()
         while elapsed() < end:
-            time.sleep(POLL)
+            Event().wait(POLL)
             opened.update_incremental()
             if opened.version() != version:
                 if (next_holder := _holder(opened)) is not None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from queue import Empty, SimpleQueue
+from threading import Event
 from typing import TYPE_CHECKING, Self, TypeVar
 
 import msgspec
@@ -278,7 +279,7 @@ def _list_again(node: NodeAnswers, wire: Wire) -> tuple[NodeAnswers, bool]:
                 epoch = max(0, client.api_versions().read(_End).finalized_features_epoch)
                 if time.monotonic() > deadline:
                     break
-                time.sleep(CATCH_UP_PAUSE * (end is None or epoch + 1 < end))
+                Event().wait(CATCH_UP_PAUSE * (end is None or epoch + 1 < end))
             listed = client.describe_cluster(BROKERS)
             names = _listener_names(client, node.target.node_id, listed)
         silence = Silence(Api.DESCRIBE_CLUSTER, listed.at, listed.fault or "", listed.code)

@@ -34,6 +34,7 @@ from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
+from threading import Event
 
 from featurelib.backends.kafka.discover import NOBODY, Map, Reach
 from featurelib.backends.kafka.protocol import Client, QuorumState, quorum, reply
@@ -138,7 +139,7 @@ class _PendingRequest:
             if time.monotonic() > until:
                 reason = f"controller {state.leader_id} has committed nothing since it was asked"
                 return NotPassed(why=reason)
-            time.sleep(_PAUSE_S)
+            Event().wait(_PAUSE_S)
 
     def leading(self) -> QuorumState | None:
         """Return the leader's state of the quorum, from the leader or through a broker. Raises
