@@ -43,10 +43,12 @@ NOT_OFFERED = "the listener does not offer {}"  # the reason for a missing respo
 BROKER: Final = 4  # the resource type of brokers; also for a controller's own configuration
 BROKER_DEFAULT: Final = ""  # the resource of all brokers
 VOTERS = "controller.quorum.voters"
+IDLE_INTERVAL = "metadata.max.idle.interval.ms"
 # The requested configuration keys; no key is a secret.
 KEYS: Final = (
     "controller.quorum.bootstrap.servers",
     VOTERS,
+    IDLE_INTERVAL,
     "min.insync.replicas",
     "node.id",
     "process.roles",

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 
 from featurelib.feature import METADATA_VERSION, Role, Witness
-from featurelib.landing.responses import KEYS
+from featurelib.landing.responses import IDLE_INTERVAL, KEYS
 from featurelib.rows import NONE, TableRows, join_rows
 from featurelib.schema import LAYOUT, TEXT_FIELDS
 from featurelib.snapshot.lists import is_outdated, observers_of
@@ -260,7 +260,7 @@ class _Row:
         text = self._row.text_code
         for config in self._state.configs:
             values = {key: (value, source) for key, value, source in config.values}
-            for key in KEYS:
+            for key in [key for key in KEYS if key != IDLE_INTERVAL]:  # only the fold needs it
                 value, source = values.get(key, (None, -1))
                 node = (config.node_id, config.role, text(config.resource), text(key))
                 yield (*node, text(value), source, config.at, config.line)

@@ -36,6 +36,7 @@ from featurelib.snapshot.state import (
     LogImage,
     Map,
     Segment,
+    writes_idle_records,
     written_by,
 )
 
@@ -268,11 +269,11 @@ def expected_end(state: ClusterState) -> int:
     `state.marks` has offsets that other sources reported later. Subtract the records that an idle
     log writes in between.
     """
-    dumped_at = state.log.at
+    dumped_at, is_idle = state.log.at, writes_idle_records(state)
     ends = [segment.end for segment in state.log.pending if segment.at <= dumped_at]
     for at, offset in state.marks:
         if at <= dumped_at + ONE_READING:
-            ends.append(1 + written_by(at, offset, dumped_at))
+            ends.append(1 + written_by(at, offset, dumped_at, is_idle))
     return max([1, *ends])
 
 

@@ -19,6 +19,7 @@ import msgspec
 
 from featurelib.catalogue import load
 from featurelib.feature import METADATA_VERSION, Role
+from featurelib.landing.responses import IDLE_INTERVAL
 from featurelib.landing.samples import letters
 
 Map = tuple[tuple[str, int, int], ...]  # (feature, min, max or level), sorted by feature
@@ -384,10 +385,11 @@ def _settle_marks(state: ClusterState) -> None:
     earlier_marks = [mark for mark in ascending_marks if mark[0] <= state.log.at]
     later_marks = ascending_marks[len(earlier_marks) :]
     marks_of_reading = [mark for mark in later_marks if mark[0] <= state.log.at + ONE_READING]
-    needed_marks = max(
+    needed_mark = max(
         marks_of_reading, key=lambda mark: written_by(mark[0], mark[1], state.log.at), default=None
     )
-    marks = [mark for mark in later_marks[:-_MAX_LATER_MARKS] if mark == needed_marks]
+    needed_marks = {needed_mark, *marks_of_reading[-1:]}  # the last, if no idle records are written
+    marks = [mark for mark in later_marks[:-_MAX_LATER_MARKS] if mark in needed_marks]
     state.marks = [*earlier_marks[-1:], *marks, *later_marks[-_MAX_LATER_MARKS:]]
 
 
@@ -421,13 +423,20 @@ def later_quorum(state: ClusterState) -> Quorum:
     return printed if printed.at > state.quorum.at else Quorum()
 
 
-def written_by(at: int, offset: int, time: int) -> int:
+def writes_idle_records(state: ClusterState) -> bool:
+    """Return false if a node is configured with another interval of idle records than Kafka's
+    default."""
+    values = (entry for config in state.configs for entry in config.values)
+    return {value for key, value, _ in values if key == IDLE_INTERVAL} <= {"500"}
+
+
+def written_by(at: int, offset: int, time: int, is_idle: bool = True) -> int:
     """Return an offset that was surely written at `time`, if `offset` was read at the later `at`.
 
-    Only the records that an idle log writes in a few seconds are subtracted, so that a dump that
-    ends early on a quiet cluster does not count as complete.
+    If `is_idle`, only the records that an idle log writes in a few seconds are subtracted, so that
+    a dump that ends early on a quiet cluster does not count as complete.
     """
-    since = min(max(0, at - time), IDLE_WINDOW)
+    since = min(max(0, at - time), IDLE_WINDOW) * is_idle
     return offset + -since // IDLE_RECORD_INTERVAL
 
 

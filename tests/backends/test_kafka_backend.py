@@ -152,6 +152,7 @@ def test_each_half_says_what_it_is_configured_with_and_nothing_secret(
             ],
         }
         assert configs["process.roles"]["value"] == "broker,controller"
+        assert configs["metadata.max.idle.interval.ms"]["value"] == "500"
         assert configs["min.insync.replicas"]["config_source"] in (KAFKAS_DEFAULT, ALL_BROKERS)
 
 

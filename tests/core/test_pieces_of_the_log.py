@@ -5,7 +5,17 @@ from __future__ import annotations
 
 import pytest
 
-from tests.core.lines import at, batch, codes, findings, judge_lines, line_of, listing, readiness
+from tests.core.lines import (
+    at,
+    batch,
+    codes,
+    configs_line,
+    findings,
+    judge_lines,
+    line_of,
+    listing,
+    readiness,
+)
 from tests.core.oracle import BROKER, CONTROLLER, METADATA, Node
 from tests.core.test_registrations import LEVELS, NEW, OLD, answer, log, node, quorum, silence
 from tests.facts import first_fact
@@ -146,6 +156,15 @@ def test_who_votes_grows_old(age: int, verdict: str) -> None:
     assert readiness(said, METADATA)["verdict"] == verdict
     found = findings(said, "voters_unknown")
     assert [first_fact(row) for row in found] == [" recently"] * (verdict == "UNKNOWN")
+
+
+@pytest.mark.parametrize(("interval", "verdict"), [("500", "READY"), ("0", "UNKNOWN")])
+def test_a_log_without_idle_records_must_reach_a_later_epoch(interval: str, verdict: str) -> None:
+    """The epoch of a second later may be that of a registration."""
+    values = {"metadata.max.idle.interval.ms": (interval, 5)}
+    config = soon(configs_line(1, "controller", {"1": values}))
+    lines = [*HEAD, *NOW, *early(7, age=2), *config]
+    assert readiness(judge_lines(lines), METADATA)["verdict"] == verdict
 
 
 @pytest.mark.parametrize(("ranges", "verdict"), [(OLD, "UP_TO_DATE"), (NEW, "UNKNOWN")])
