@@ -298,8 +298,7 @@ def _split(text: str | None) -> tuple[str, ...]:
 
 
 def find_tables(tables: str | None) -> str:
-    """Return the folder of the tables from option or settings. Raises ConfigError if it is not
-    set."""
+    """Return the folder of the tables from option or settings. Raises ConfigError without one."""
     folder, _ = find_place("tables", tables)
     if folder is None:
         raise ConfigError(

@@ -244,8 +244,7 @@ class Configs(msgspec.Struct, array_like=True, gc=False):
 
 
 class NewestStatement(msgspec.Struct, array_like=True, gc=False):
-    """The newest ranges or levels that a source showed. The histories store only differences to
-    it."""
+    """The newest ranges or levels that a source showed. Histories store only differences to it."""
 
     witness: str
     node_id: int  # the reported node; -1 = no single node
@@ -293,8 +292,7 @@ class NotReached(msgspec.Struct, array_like=True, gc=False):
 
     @property
     def after(self) -> int:
-        """The time (microseconds) from which a later response makes the failed collection
-        irrelevant."""
+        """The time (microseconds) from which a later response outweighs the failed collection."""
         return self.at - ONE_READING * self.alone
 
 
@@ -424,8 +422,7 @@ def later_quorum(state: ClusterState) -> Quorum:
 
 
 def writes_idle_records(state: ClusterState) -> bool:
-    """Return false if a node is configured with another interval of idle records than Kafka's
-    default."""
+    """Return false if a node's interval of idle records is known and is not Kafka's default."""
     values = (entry for config in state.configs for entry in config.values)
     return {value for key, value, _ in values if key == IDLE_INTERVAL} <= {"500"}
 

@@ -192,8 +192,7 @@ class Lease:
                 self._beat()
 
     def _beat(self) -> None:
-        """Extend the lease by a commit if this run still holds it; otherwise record that it is
-        lost."""
+        """Extend the lease by a commit if this run still holds it; otherwise record its loss."""
         with self._beating:
             begun = elapsed()
             try:

@@ -86,8 +86,7 @@ class Store:
             self._made.add(table.full_name)
 
     def check(self, table: Table) -> Head:
-        """Return the newest commit of a table. Raises NoEvidenceError if the table does not
-        exist."""
+        """Return a table's newest commit. Raises NoEvidenceError if the table does not exist."""
         head = self._head(table)
         if head is None:
             raise NoEvidenceError(

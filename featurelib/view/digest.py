@@ -61,8 +61,7 @@ def software_text(cluster: model.ReportedCluster) -> str:
 
 
 def owner_text(cluster: model.ReportedCluster) -> str:
-    """Return the owner of a cluster; for a critical cluster without owner, the advice to set
-    one."""
+    """Return a cluster's owner; for a critical cluster without owner, the advice to set one."""
     is_critical = cluster.severity is Severity.CRITICAL
     return cluster.owner or "nobody: name one in fleet.toml" * is_critical
 
@@ -585,8 +584,7 @@ def _lower(
 
 
 def history_lines(cluster: model.ReportedCluster) -> list[tuple[str, str]]:
-    """Return (label, levels) lines of a cluster's history, such as `read 2026-11-20 08:00 UTC,
-    epoch 7`."""
+    """Return a history's (label, levels) lines, such as `read 2026-11-20 08:00 UTC, epoch 7`."""
     lines, first = [], min((move.at for move in cluster.history or ()), default=None)
     read = groupby(cluster.history or (), lambda move: (move.at, move.epoch, move.epoch_before))
     for (at, epoch, before), moved in [(key, list(group)) for key, group in read]:

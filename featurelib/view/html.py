@@ -272,8 +272,7 @@ class Scale:
 
 
 def ticks(plot: Plot, scale: Scale) -> list[int]:
-    """Return the levels to label on the axis of a plot: those with marks, then others if they
-    fit."""
+    """Return the levels to label on a plot's axis: those with marks, then others if they fit."""
     lines = [mark.level for mark in plot.marks]
     labelled: list[int] = []
     for level in (*lines, *plot.levels):

@@ -28,8 +28,7 @@ _SHORT = len("sha256:") + 12  # the shown characters of a digest
 
 
 def operation(update: Move) -> str:
-    """Return the type of an update: Add, Upgrade, Downgrade or Delete (KIP-584, Tooling
-    support)."""
+    """Return an update's type: Add, Upgrade, Downgrade or Delete (KIP-584, Tooling support)."""
     if update.to_level == 0:
         return "Delete"
     if update.from_level == 0:

@@ -151,8 +151,7 @@ def _bar(nodes: Sequence[Node], state: str, ends: Ends | None) -> Bar:
 
 
 def _marks(ready: Readiness, returns: Iterable[ReportedReturn]) -> list[Mark]:
-    """Return the marks of a feature's plot: ceiling, target and others. Equal levels share a
-    mark."""
+    """Return the marks of a feature's plot: ceiling, target, others. Equal levels share a mark."""
     result = next((item for item in returns if item.feature == ready.feature), None)
     ceiling = None if ready.ceiling == ready.target else ready.ceiling
     marks: dict[Level, tuple[str, str]] = {}

@@ -65,8 +65,7 @@ _HEADS = {
 
 
 def why_not_page(answer: WhyNot, source: Source, width: int | None = None) -> Page:
-    """Return the page of `why-not`: blockers, missing data, and the changes that unlock the
-    level."""
+    """Return the page of `why-not`: blockers, missing data, changes that unlock the level."""
     page = QuestionPage(source, width)
     goal, current = (page.level(answer.feature, level) for level in (answer.level, answer.current))
     misfits = answer.proofs if answer.answer is LevelStatus.FINALIZED else ()

@@ -356,8 +356,7 @@ def _group_entries(group: digest.FindingGroup, most: int, note: str = "") -> Ite
 
 
 def _profile_lines(cluster: model.ReportedCluster) -> list[str]:
-    """Return a line per group of nodes with equal ranges: `brokers 1-3: metadata.version 7-27,
-    …`."""
+    """Return a line per group of nodes with equal ranges: `brokers 1-3: metadata.version 7-27`."""
     lines = []
     for group in cluster.profiles or ():
         ranges = [f"{of.feature} {of.min_version}-{of.max_version}" for of in group.ranges or ()]

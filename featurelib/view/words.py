@@ -171,8 +171,7 @@ def after_ours(managed: Sequence[model.ReportedCluster]) -> str:
 
 
 def one_way(levels_by_cluster: Mapping[str, Sequence[str]]) -> str:
-    """Return a sentence about points of no return, from cluster name → levels; "" without
-    levels."""
+    """Return a sentence about points of no return; "" without any. `levels`: by cluster name."""
     features = [name for name, levels in levels_by_cluster.items() if levels]
     if len(features) != 1:
         return f"Some levels of {some(features, 2)} cannot be taken back. " if features else ""
