@@ -24,7 +24,7 @@ from featurelib.core.dialect import STRICT, Asks, load
 from featurelib.core.dry_run import refused_by
 from featurelib.core.reply import NO_ERROR, Reply, read_refusal
 from featurelib.core.rules import below_local_min, unsupported_by_node
-from featurelib.feature import METADATA_VERSION, Role, Severity, Verdict
+from featurelib.feature import KRAFT_VERSION, METADATA_VERSION, Role, Severity, Verdict
 from featurelib.findings import Action, Issue, code_of, first_fit, row_of, tagged, way_of, ways
 from featurelib.model import Reason, Step
 from featurelib.planning.goal import software_of
@@ -92,13 +92,25 @@ class Reasons:
             yield from (reason for reason in lines if reason.code in tagged("newer"))
 
     def _of_other_levels(self, moves: set[tuple[str, int]]) -> Iterator[Reason]:
-        """Yield the finding about unproven registrations if the accepted probe had other levels."""
-        evidence = self._view_of.evidence
+        """Yield what stays unknown about levels that no probe accepted: registrations and ranges
+        that only a probe proves, and if the quorum's leader knows a silent voter's kraft.version.
+        """
+        view, evidence = self._view_of, self._view_of.evidence
         is_probed = any(row["code"] in tagged("accepted") for row in self._rows)
-        is_proven = evidence.membership.registrations_proven.all()
-        if is_probed and not is_proven and moves - agreed_levels(evidence):
+        others, nodes = moves - agreed_levels(evidence), evidence.subjects
+        if is_probed and others and not evidence.membership.registrations_proven.all():
             unproven = Reason(judge=EVIDENCE, code=code_of("fenced_unseen"), message="")
             yield self._with_texts(EVIDENCE, unproven, 0, detail="")
+        silent = nodes.voter & ~nodes.runs & ~nodes.follows
+        silent &= any(n == KRAFT_VERSION and to > view.cluster.level(n) for n, to in others)
+        for i, (role, node_id) in enumerate(zip(nodes.role, nodes.node_id, strict=True)):
+            if not silent[i] and not (others and i in view.judged.probed):
+                continue
+            code = code_of("not_answering" if silent[i] else "range_unseen")
+            detail = "the leader may not know its range of kraft.version" if silent[i] else ""
+            node = Node(node_id=int(node_id), role=Role(role))
+            unseen = Reason(judge=EVIDENCE, code=code, message="")
+            yield self._with_texts(EVIDENCE, unseen, 0, detail=detail, node=node)
 
     def of_probe(self, levels: Mapping[str, int]) -> Iterator[Reason]:
         """Yield the controller's refusals in a probe of exactly `levels`."""
