@@ -197,7 +197,7 @@ def _replays(roll: Roll, page: QuestionPage) -> Iterator[str]:
         yield f"condition: {condition}"
 
 
-_NO_SNAPSHOT = "No dump shows a newer snapshot on each controller."
+_NO_SNAPSHOT = "The data does not prove a newer snapshot on each controller."
 _PROOFS = {
     ReplayProof.LOG: "a dump shows {level} in the metadata log, and no snapshot after it.",
     ReplayProof.BOOTSTRAP: (

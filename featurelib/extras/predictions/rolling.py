@@ -339,9 +339,12 @@ def _conditions(
     number = release_number(release)
     numbers = [release_number(r) for r in running if r]
     is_dumped = _proven_from(cluster, state) and state.log.at >= state.observed_at
-    if number < max(numbers, default=number) and not is_dumped:
+    if number < max(numbers, default=number):
         yield (
-            "if a level was downgraded recently, a controller or combined node of "
+            "the dump of the metadata log was made on the controller. Every node, a broker too, "
+            "has a copy of the log with metadata snapshots of its own."
+            if is_dumped
+            else "if a level was downgraded recently, a controller or combined node of "
             f"{release} starts only with a metadata snapshot written after the downgrade."
         )
     if "3.3" in {release, *running} and max([number, *numbers]) >= (3, 7):

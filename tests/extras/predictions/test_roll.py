@@ -157,6 +157,7 @@ def test_only_a_dump_from_a_newer_snapshot_on_is_proof(
     found = ask([*before, *lowered(before), *dumped(before[0], hours, *files)], "4.1")
     assert {one.proof for one in found.replays} == left
     assert any("downgraded recently" in one for one in found.conditions) is bool(left)
+    assert any("made on the controller" in one for one in found.conditions) is (not left)
 
 
 def test_an_old_level_in_the_log_or_in_bootstrap_checkpoint_ends_controllers_of_4() -> None:
