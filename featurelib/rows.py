@@ -270,8 +270,7 @@ def cells_of(values: Sequence[bytes]) -> Cells:
 
 
 def join_rows(parts: Sequence[TableRows]) -> TableRows:
-    """Return the rows of all `parts` in order. All parts have one schema; at least one is
-    needed."""
+    """Return the rows of all `parts` in order. They have one schema; at least one is needed."""
     schema = parts[0].schema
     joined = {name: _join([part[name] for part in parts]) for name in schema.names}
     return TableRows(schema=schema, columns=joined)

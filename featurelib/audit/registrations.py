@@ -325,8 +325,7 @@ class Subjects:
 
     @property
     def runs(self) -> Bool:
-        """The mask of running nodes: they responded, or Kafka sees them and they were not
-        queried."""
+        """The mask of running nodes: they responded, or Kafka sees them and nobody queried them."""
         return self.answers | ((self.failed_at == 0) & ~self.gone)
 
 

@@ -69,8 +69,7 @@ def _texts(kind: type[StrEnum], positions: Int) -> Texts:
 
 
 def verdicts(judge: Judge, target: Int, unknown_clusters: Bool, unknown_feature: Bool) -> Int:
-    """Return the verdict of each (cluster, feature), as a position in
-    featurelib.feature.Verdict."""
+    """Return each verdict of (cluster, feature), as a position in featurelib.feature.Verdict."""
     query = judge.asked
     unknown = unknown_feature | unknown_clusters[query.cluster]
     can_rise, rising = target > query.current, judge.bounds.ceiling > query.current

@@ -305,8 +305,7 @@ def with_overlay(base: Catalogue, text: str | bytes, name: str) -> Catalogue:
 
 
 def _read(text: str | bytes, name: str) -> list[tuple[str, str, Row]]:
-    """Return (place for messages, table, row) of each row in an overlay file. Raises
-    ConfigError."""
+    """Return (place in messages, table, row) of an overlay file's rows. Raises ConfigError."""
     try:
         content = text if isinstance(text, str) else text.decode("utf-8")
     except UnicodeDecodeError as error:

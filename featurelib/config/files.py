@@ -45,8 +45,7 @@ def open_settings(config: str | None) -> Settings:
 
 
 def find_settings(config: str | None) -> tuple[Settings, str]:
-    """Return (settings in use, their file). Without a file these are the defaults. Raises
-    ConfigError."""
+    """Return (settings, their file). Without a file these are the defaults. Raises ConfigError."""
     path = find_file("--config", config, SETTINGS)
     if path is None:
         return Settings(), NO_FILE

@@ -75,8 +75,7 @@ class ScrapedNode(NamedTuple):
 
 @lru_cache(maxsize=65536)
 def letters(text: str) -> str:
-    """Return the letters and digits of a name in lower case: `metadataversion` for
-    `metadata-version`."""
+    """Return a name's letters and digits in lower case: `metadataversion`."""
     return _NO_LETTER.sub("", text.lower())
 
 
@@ -126,8 +125,7 @@ class _Target:
         return tuple(role for metric, role in role_metrics if (metric, "") in self.values)
 
     def nodes(self, source: str) -> Iterable[tuple[tuple[int, Role], ScrapedNode]]:
-        """Yield ((node id, role), metrics) for each role. Raises FaultError if the id is
-        unknown."""
+        """Yield ((node id, role), metrics) for each role. Raises FaultError for an unknown id."""
         maximum, minimum = self.of("most"), self.of("least")
         if lone := sorted(maximum.keys() ^ minimum.keys()):
             raise FaultError(

@@ -537,8 +537,7 @@ Reader = Callable[[Numbered, ToolOutput], Iterator[bytes]]
 
 
 def _lines_in(kind: str, read_text: Reader, texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
-    """Yield landing lines from JSON objects or, if the first line is no JSON, from a tool's
-    text."""
+    """Yield landing lines from JSON objects, or from a tool's text if line 1 is no JSON."""
     header = list[tuple[int, str]]()
     for number, text in texts:
         header.append((number, text))

@@ -54,8 +54,7 @@ File = TypeVar("File")
 class ForPeople(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
-    """The part of a plan file for people, which the digest does not cover and `apply` does not
-    read."""
+    """The part of a plan file for people. The digest does not cover it; `apply` ignores it."""
 
     name: str = ""  # the cluster's name for people
     written_at: str = ""

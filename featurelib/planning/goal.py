@@ -273,8 +273,7 @@ class _ClusterOfRequest:
         return self.moved(name, level, up=up)
 
     def unknown(self, name: str, level: int) -> Reason | None:
-        """Return the fault of a level that the controller's release does not know; None if
-        known."""
+        """Return the fault of a level that the controller's release lacks; None if known."""
         software, target = self.software, self.name(name, level)
         if software is None or name not in (METADATA_VERSION, *software.features):
             return None

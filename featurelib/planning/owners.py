@@ -40,8 +40,7 @@ NOTHING = PlanSplit(ours=())
 def share(
     steps: Sequence[Step], guards: Guards | None, levels: Mapping[str, int], catalogue: Catalogue
 ) -> PlanSplit:
-    """Split the steps of a plan into featurelib's and the owner's. `levels`: the finalized
-    levels."""
+    """Split a plan's steps into featurelib's and the owner's. `levels`: the finalized levels."""
     owned = {name for name in features_of(steps) if guards is not None and guards.manages(name)}
     if not owned:
         return PlanSplit(ours=tuple(steps))
@@ -116,8 +115,7 @@ def whom_to_ask(owner: str, entry: FleetEntry) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOver:
-    """The level changes that a plan leaves to the owner or to a later plan: a sentence and a
-    command."""
+    """The level changes that a plan leaves to its owner or a later plan: sentence and command."""
 
     text: str
     command: str = ""

@@ -390,8 +390,7 @@ class Route:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Router:
-    """The search for the requests of a goal. `stepwise`: upgrade metadata.version one level at a
-    time."""
+    """The search for a goal's requests. `stepwise`: upgrade metadata.version level by level."""
 
     cluster: Cluster
     dialect: Dialect
@@ -435,8 +434,7 @@ class Router:
         return [replace(move, from_level=start, to_level=end) for start, end in pairwise(hops)]
 
     def _passing_groups(self, groups: Sequence[Sequence[Move]]) -> Route:
-        """Return one request per group of level changes, or the refusals of the first refused
-        request."""
+        """Return a request per group of level changes, or the refusals of the first refused one."""
         cluster, steps = self.cluster, list[Step]()
         for group in groups:
             [tried] = self._try(cluster, [group])

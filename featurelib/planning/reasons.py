@@ -125,8 +125,7 @@ class Reasons:
                 yield self._of_finding(row)
 
     def to_fix_first(self) -> Iterator[Reason]:
-        """Yield the findings to fix before any restart: critical findings, and a missing
-        majority."""
+        """Yield the findings to fix before a restart: critical ones, and a missing majority."""
         for row in self._rows:
             if row["severity"] == Severity.CRITICAL or row["code"] in tagged("no_majority"):
                 yield self._of_finding(row)
@@ -220,8 +219,7 @@ class Reasons:
                 return
 
     def of_reply(self, step: Step, reply: Reply) -> Iterator[Reason]:
-        """Yield the controller's refusal of each update in a probe, with the controller's
-        message."""
+        """Yield the controller's refusal of each update in a probe, with Kafka's message."""
         for move in step.updates:
             code, message = reply.of(move.feature)
             if code != NO_ERROR:
@@ -321,8 +319,7 @@ class Fix:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unlock:
-    """The changes that make a level possible: nodes to fix, dependencies, and rules that still
-    refuse."""
+    """The changes that allow a level: nodes to fix, dependencies, rules that still refuse."""
 
     feature: str
     level: int

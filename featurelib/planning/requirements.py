@@ -52,8 +52,7 @@ def require(
 
 
 def having_a_say(features: Iterable[str], catalogue: Catalogue) -> frozenset[str]:
-    """Return these features and their dependencies, always including metadata.version
-    (KIP-1022)."""
+    """Return these features, their dependencies and always metadata.version (KIP-1022)."""
     names, waiting = {feature.METADATA_VERSION}, set(features)
     while waiting:
         names |= waiting
@@ -64,8 +63,7 @@ def having_a_say(features: Iterable[str], catalogue: Catalogue) -> frozenset[str
 def _groups(
     evidence: Evidence, cluster: int, pairs_of: Sequence[tuple[int, str]]
 ) -> Iterator[RangeGroup]:
-    """Yield groups of nodes that must support a level and have equal ranges of required
-    features."""
+    """Yield groups of nodes that must support a level, with equal ranges of needed features."""
     query, answering, node = evidence.questions, evidence.answering, evidence.subjects
     first, count = int(answering.first[cluster]), int(answering.count[cluster])
     # [profiles, features]: the pair of each profile, and then its range.

@@ -218,8 +218,7 @@ def _leading_role(evidence: Evidence) -> Role | None:
 
 
 class _Answer(NamedTuple):
-    """The newest response of a node: epoch, last error, and releases that offer the same
-    requests."""
+    """The newest response of a node: epoch, last error, releases that offer the same requests."""
 
     epoch: int | None = None
     error: str = ""

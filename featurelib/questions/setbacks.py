@@ -60,8 +60,7 @@ def remembered_runs(read: Read, run: int) -> dict[int, datetime]:
 def went_down(
     moved: Mapping[int, Mapping[str, tuple[int, int]]], nights: Mapping[int, datetime]
 ) -> Lowered:
-    """Return the levels of a cluster whose last change was a downgrade, with the time of the
-    change."""
+    """Return a cluster's levels whose last change was a downgrade, with its time."""
     last = {name: (ends, nights[n]) for n in sorted(moved) for name, ends in moved[n].items()}
     moves = ((LevelMove(name, *ends), at) for name, (ends, at) in sorted(last.items()))
     return [(move, at) for move, at in moves if move.to_level < move.from_level]

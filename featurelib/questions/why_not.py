@@ -265,8 +265,7 @@ def _proof_of(reason: Reason, **fields: Any) -> Proof:
 
 
 def _agreement(view: ClusterView, moves: Moves, times: _Seen) -> Proof | None:
-    """Return the proof that a probe's response accepted all these levels; None without such a
-    probe."""
+    """Return the proof that a probe accepted all these levels; None without such a probe."""
     for row in view.judged.findings.to_pylist():
         code = row["code"]
         if code in tagged("accepted") and moves.items() <= agreed_levels(view.evidence):

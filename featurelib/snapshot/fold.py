@@ -133,8 +133,7 @@ class Fold:
         self.state.waiting = (*newest, count + 1)
 
     def close_run(self) -> None:
-        """Read the metadata log dumps of this run, and add changed ranges and levels to
-        `learned`."""
+        """Read this run's metadata log dumps, and add changed ranges and levels to `learned`."""
         dumps = {at: self._dumps[at] for at in self._dump_times}
         self._dump_times.clear()
         if dumps:

@@ -93,8 +93,7 @@ class WitnessedLevels(msgspec.Struct, array_like=True, gc=False):
 
 
 class Members(msgspec.Struct, array_like=True, gc=False):
-    """A node list from DescribeCluster. The state keeps all different lists of about the newest
-    time."""
+    """A node list from DescribeCluster. The state keeps all lists of about the newest time."""
 
     role: int
     fenced_shown: bool
@@ -297,8 +296,7 @@ class NotReached(msgspec.Struct, array_like=True, gc=False):
 
 
 class ClusterState(msgspec.Struct, array_like=True):
-    """The state of a cluster between runs. New fields come last, so that stored states stay
-    readable."""
+    """The state of a cluster between runs. New fields come last: stored states stay readable."""
 
     maps: list[Map] = []
     listeners: list[Listener] = []

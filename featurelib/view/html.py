@@ -322,8 +322,7 @@ def _marks(groups: Iterable[Iterable[str]]) -> dict[str, str]:
 
 
 def name_tasks(report: model.Report) -> list[str]:
-    """Return the names of the tasks in the filter: the verb, with the code if the verb is not
-    unique."""
+    """Return the names of the filter's tasks: the verb, and the code if the verb is not unique."""
     verbs = Counter(task.verb for task in report.today)
     codes = [code_text(next(iter(task.codes), "no_finding")) for task in report.today]
     pairs = zip(report.today, codes, strict=True)

@@ -118,8 +118,7 @@ class KafkaBackend:
         return tuple(lines)
 
     def abilities(self) -> Abilities:
-        """Return the guarantees of the cluster's mode. May query the cluster. Raises
-        UnreachableError."""
+        """Return the guarantees of a cluster's mode. May query it. Raises UnreachableError."""
         node_map = self._known_map()
         validates = node_map.mode == "kraft" and not node_map.is_migrating
         return Abilities(mode=node_map.mode, validate_only=validates)

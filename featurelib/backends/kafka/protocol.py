@@ -193,8 +193,7 @@ class QuorumState:
 
 
 def quorum(answer: ListenerAnswer) -> QuorumState | None:
-    """Return the quorum in a DescribeQuorum response; None if it is an error. Raises
-    ProtocolError."""
+    """Return the quorum of a DescribeQuorum response; None for an error. Raises ProtocolError."""
     response = answer.read(responses.DescribeQuorum)
     partition = next((part for topic in response.topics for part in topic.partitions), None)
     if response.error_code or partition is None or partition.error_code:
