@@ -99,8 +99,7 @@ def diff_page(
     width: int | None = None,
     part: FleetPart | None = None,
 ) -> Page:
-    """Return the page of `diff`. `limit`: maximum number of rows, 0 = all; `part`: chosen
-    clusters."""
+    """Return the page of `diff`. `limit`: maximum rows, 0 = all; `part`: chosen clusters."""
     page, words = Page(width), FindingWords(catalogue)
     chosen = f", {clean(part.text)}" if part else ""
     page.text(f"run {diff.before} → run {diff.after}{chosen}")

@@ -117,8 +117,7 @@ def print_levels(
 
 
 def write_level(software: ReleaseCatalogue, name: str, level: int) -> str:
-    """Return a level with its name, such as `metadata.version=25 (4.0-IV3)` or
-    `group.version=1`."""
+    """Return a level with its name, like `metadata.version=25 (4.0-IV3)` or `group.version=1`."""
     name_text = f" ({software.names[level]})" if name == METADATA_VERSION else ""
     return f"{name}={level}{name_text}"
 

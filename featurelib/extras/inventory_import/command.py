@@ -86,8 +86,7 @@ def inventory(
 
 
 def _at(address: str) -> FoundEntry:
-    """Return an inventory entry for the cluster at an address. Raises ConfigError,
-    UnreachableError."""
+    """Return an inventory entry for a cluster's address. Raises ConfigError, UnreachableError."""
     entry = choose(Wanted(bootstrap=address), Fleet(), "--bootstrap")
     with closing(open_backend(entry, load())) as backend:
         cluster_id = id_of(backend.describe(say)[0])

@@ -69,8 +69,7 @@ def _read_properties(content: str, file: str, into: Declared) -> bool:
 
 
 def _read_yaml(content: str, chart: str, file: str, into: Declared) -> bool:
-    """Add the settings of all YAML documents to `into`. Return false if Kafka settings are
-    missing."""
+    """Add the settings of all YAML documents to `into`. Return false without Kafka settings."""
     if group := _INI.search(content):
         line = content.count("\n", 0, group.start()) + 1
         message = "expected YAML, found an inventory in INI form. Write it as YAML: "

@@ -280,8 +280,7 @@ def _show(entry: RulebookEntry, page: Page) -> None:
 
 
 def _where_asked(group: tuple[Question, ...]) -> str:
-    """Return the rows of a rule as text: `kraft-3.3 as 3, kraft-3.5 as 3: asks
-    local_controller`."""
+    """Return a rule's rows as text: `kraft-3.3 as 3, kraft-3.5 as 3: asks local_controller`."""
     door = " at the door" if group[0].at_door else ""
     places = ", ".join(
         f"{question.dialect} as {question.position}".replace(" ", TOGETHER) for question in group
