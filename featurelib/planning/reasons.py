@@ -98,13 +98,14 @@ class Reasons:
         view, evidence = self._view_of, self._view_of.evidence
         is_probed = any(row["code"] in tagged("accepted") for row in self._rows)
         unproven_moves, nodes = moves - agreed_levels(evidence), evidence.subjects
-        if is_probed and unproven_moves and not evidence.membership.registrations_proven.all():
+        needs_probe = bool(is_probed and unproven_moves)
+        if needs_probe and not evidence.membership.registrations_proven.all():
             unproven = Reason(judge=EVIDENCE, code=code_of("fenced_unseen"), message="")
             yield self._with_texts(EVIDENCE, unproven, 0, detail="")
         silent = nodes.voter & ~nodes.runs & ~nodes.follows
         silent &= any(n == KRAFT_VERSION and to > view.cluster.level(n) for n, to in unproven_moves)
         for i, (role, node_id) in enumerate(zip(nodes.role, nodes.node_id, strict=True)):
-            if not silent[i] and not (unproven_moves and i in view.judged.probed):
+            if not silent[i] and not (needs_probe and i in view.judged.probed):
                 continue
             code = code_of("not_answering" if silent[i] else "range_unseen")
             detail = "the leader may not know its range of kraft.version" if silent[i] else ""
