@@ -20,7 +20,7 @@ smaller epoch, and all later rows follow all earlier rows, whatever their epochs
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -160,6 +160,8 @@ TOGETHER = frozenset({LOG, NODE, BROKER})
 TOOL, CONTROLLER = Witness.TOOL.name.lower(), Witness.CONTROLLER.name.lower()
 IN_ORDER = (TOGETHER, {CONTROLLER}, {TOOL})
 _READING = timedelta(microseconds=ONE_READING)
+# (not early, number of epoch falls before, epoch, time, line): orders responses as the log does.
+_Position = tuple[bool, int, int, datetime, int]
 _INSTANT = timedelta(microseconds=1)
 
 
@@ -291,14 +293,37 @@ def level_changes(rows: Iterable[Row]) -> Iterator[LevelChange]:
     all_rows = list(rows)
     witnesses = {row["role"] for row in all_rows}
     trusted = next((kinds for kinds in IN_ORDER if kinds & witnesses), set())
-    # A broker's response may omit features; the znode has all features.
-    of_znode = {row["epoch"] for row in all_rows if row["role"] == NODE}
     falls = _epoch_falls(row for row in all_rows if row["role"] in trusted)
     early = _early(all_rows) if trusted is TOGETHER else []
-    statements: dict[tuple[bool, int, int, datetime, int], list[Row]] = defaultdict(list)
+    levels: dict[str, int] = {}
+    falls_yielded, last_position = 0, (-1, -1, datetime.min)
+    responses = _by_position(all_rows, trusted, early, falls)
+    for (_, since, epoch, at, _), response in sorted(responses.items(), key=itemgetter(0)):
+        is_same = (since, epoch) == last_position[:2] and at - last_position[2] <= _READING
+        after = _levels_after(response, levels, is_same_position=is_same)
+        has_fallen = since > falls_yielded
+        names = {*levels, *after} if has_fallen else dict(levels.items() ^ after.items())
+        if names or has_fallen:
+            order = sorted(names, key=metadata_first)
+            yield LevelChange(
+                at=at,
+                epoch=epoch if epoch >= 0 else None,
+                epoch_before=falls[since - 1].before if has_fallen else None,
+                changes=tuple(LevelMove(n, levels.get(n, 0), after.get(n, 0)) for n in order),
+            )
+        levels, falls_yielded, last_position = after, since, (since, epoch, at)
+
+
+def _by_position(
+    rows: Sequence[Row], trusted: Container[str], early: Sequence[Row], falls: Sequence[_EpochFall]
+) -> dict[_Position, list[Row]]:
+    """Return the rows of each response by its position in the metadata log."""
+    responses: dict[_Position, list[Row]] = defaultdict(list)
     for row in early:
-        statements[False, 0, row["epoch"] or 0, row["observed_at"], row["line_id"]].append(row)
-    for row in all_rows:
+        responses[False, 0, row["epoch"] or 0, row["observed_at"], row["line_id"]].append(row)
+    # A broker's response may omit features; the znode has all features.
+    of_znode = {row["epoch"] for row in rows if row["role"] == NODE}
+    for row in rows:
         if early and row["feature"] is None:
             continue
         if row["role"] in trusted and not (row["role"] == BROKER and row["epoch"] in of_znode):
@@ -306,30 +331,22 @@ def level_changes(rows: Iterable[Row]) -> Iterator[LevelChange]:
             epoch = -1 if row["role"] == TOOL or row["epoch"] is None else row["epoch"]
             since = sum(fall.is_before(row) for fall in falls)
             line = row["line_id"] if epoch >= 0 else 0
-            statements[True, since, epoch, row["observed_at"], line].append(row)
-    levels: dict[str, int] = {}
-    falls_yielded, last_position = 0, (-1, -1, datetime.min)
-    for (_, since, epoch, at, _), part in sorted(statements.items(), key=lambda entry: entry[0]):
-        after = {row["feature"]: row["level"] or 0 for row in part if row["feature"] is not None}
-        if part[0]["role"] == LOG:
-            after = levels | after
-        elif (
-            part[0]["node_id"] is not None
-            and (since, epoch) == last_position[:2]
-            and at - last_position[2] <= _READING
-        ):
-            # At one epoch, the lower of two levels is outdated. For example, a node takes
-            # kraft.version from its raft layer, not from the log (KRaftMetadataCache.features).
-            after = {n: max(levels.get(n, 0), after.get(n, 0)) for n in {*levels, *after}}
-        after = {name: level for name, level in after.items() if level > 0}
-        previous_epoch = falls[since - 1].before if since > falls_yielded else None
-        names = {*levels, *after} if since > falls_yielded else dict(levels.items() ^ after.items())
-        if names or since > falls_yielded:
-            order = sorted(names, key=metadata_first)
-            changes = tuple(LevelMove(n, levels.get(n, 0), after.get(n, 0)) for n in order)
-            node_epoch = epoch if epoch >= 0 else None
-            yield LevelChange(at=at, epoch=node_epoch, epoch_before=previous_epoch, changes=changes)
-        levels, falls_yielded, last_position = after, since, (since, epoch, at)
+            responses[True, since, epoch, row["observed_at"], line].append(row)
+    return responses
+
+
+def _levels_after(
+    response: Sequence[Row], levels: Mapping[str, int], *, is_same_position: bool
+) -> dict[str, int]:
+    """Return the finalized levels after a response. `levels`: those before it."""
+    after = {row["feature"]: row["level"] or 0 for row in response if row["feature"] is not None}
+    if response[0]["role"] == LOG:
+        after = {**levels, **after}
+    elif response[0]["node_id"] is not None and is_same_position:
+        # At one epoch, the lower of two levels is outdated. For example, a node takes
+        # kraft.version from its raft layer, not from the log (KRaftMetadataCache.features).
+        after = {n: max(levels.get(n, 0), after.get(n, 0)) for n in {*levels, *after}}
+    return {name: level for name, level in after.items() if level > 0}
 
 
 def changed_levels(

@@ -42,36 +42,45 @@ def is_outdated(listed: Members, state: ClusterState) -> bool:
 def _is_current(listed: Members, state: ClusterState) -> bool:
     key = listed.role, listed.asked_node
     own = next((entry for entry in state.listeners if (entry.role, entry.node_id) == key), None)
+    if _is_list_lost(listed, own, state) or _is_apart(listed, state):
+        return False
+    if listed.role == Role.CONTROLLER:
+        return True
+    unlisted_at = _unlisted_at(state)
+    if listed.may_lack_brokers and unlisted_at:
+        return False
+    if unlisted_at > listed.at + ONE_MOMENT * (listed.end < 0):
+        return False  # a later response shows a node that joined after the list
+    if listed.end >= 0:
+        begin = listed.at - ONE_READING
+        return all(end < listed.end for at, end in state.marks if begin <= at <= listed.at)
+    return own is None or own.levels_at + ONE_READING < listed.at or not _lags(own, listed, state)
+
+
+def _is_list_lost(listed: Members, own: Listener | None, state: ClusterState) -> bool:
+    """Return true if the node `own` was queried for a newer list, which is not in the data."""
     requests_at = [
         acl.refused_at
         for acl in state.rights
-        if acl.request in (MEMBERS, UNLISTED) and (acl.role, acl.node_id) == key
+        if acl.request in (MEMBERS, UNLISTED)
+        and (acl.role, acl.node_id) == (listed.role, listed.asked_node)
     ]
     # `collect` queries the ranges of a node before its lists, so a later query lost its list.
     if own is not None and state.compared_at + ONE_READING >= listed.at:
         requests_at.append(_asked_at(own) - FASTEST_RESTART)
-    if any(0 < at - listed.at <= ONE_READING for at in requests_at):
+    return any(0 < at - listed.at <= ONE_READING for at in requests_at)
+
+
+def _is_apart(listed: Members, state: ClusterState) -> bool:
+    """Return true if the node that sent the list does not follow the quorum, or is a controller and
+    does not lead it."""
+    quorum = state.quorum
+    if quorum.leader_id < 0 or abs(quorum.at - listed.at) > ONE_READING or quorum.leader_epoch < 0:
         return False
-    quorum, role = state.quorum, Role(listed.role)
-    if quorum.leader_epoch >= 0 and abs(quorum.at - listed.at) <= ONE_READING:
-        follows = {quorum.leader_id, *quorum.following, *quorum.observers}
-        counts = {quorum.leader_id} if role is Role.CONTROLLER else follows
-        is_shown = role is Role.CONTROLLER or bool(quorum.observers)
-        if quorum.leader_id >= 0 and is_shown and listed.asked_node not in counts:
-            return False
-    if role is Role.CONTROLLER:
-        return True
-    if listed.may_lack_brokers and _unlisted_at(state):
-        return False
-    if _unlisted_at(state) > listed.at + ONE_MOMENT * (listed.end < 0):
-        return False  # a later response shows a node that joined after the list
-    if listed.end >= 0:
-        return all(
-            offset < listed.end
-            for at, offset in state.marks
-            if listed.at - ONE_READING <= at <= listed.at
-        )
-    return own is None or own.levels_at + ONE_READING < listed.at or not _lags(own, listed, state)
+    if listed.role == Role.CONTROLLER:
+        return listed.asked_node != quorum.leader_id
+    followers = {quorum.leader_id, *quorum.following, *quorum.observers}
+    return bool(quorum.observers) and listed.asked_node not in followers
 
 
 def _asked_at(listener: Listener) -> int:
