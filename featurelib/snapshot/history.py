@@ -292,46 +292,47 @@ def level_changes(rows: Iterable[Row]) -> Iterator[LevelChange]:
     """Yield the changes of the finalized levels of one cluster, oldest first."""
     all_rows = list(rows)
     witnesses = {row["role"] for row in all_rows}
-    trusted = next((kinds for kinds in IN_ORDER if kinds & witnesses), set())
-    falls = _epoch_falls(row for row in all_rows if row["role"] in trusted)
-    early = _early(all_rows) if trusted is TOGETHER else []
+    trusted_roles = next((kinds for kinds in IN_ORDER if kinds & witnesses), set())
+    falls = _epoch_falls(row for row in all_rows if row["role"] in trusted_roles)
+    early_rows = _early(all_rows) if trusted_roles is TOGETHER else []
     levels: dict[str, int] = {}
     falls_yielded, last_position = 0, (-1, -1, datetime.min)
-    responses = _by_position(all_rows, trusted, early, falls)
-    for (_, since, epoch, at, _), response in sorted(responses.items(), key=itemgetter(0)):
-        is_same = (since, epoch) == last_position[:2] and at - last_position[2] <= _READING
-        after = _levels_after(response, levels, is_same_position=is_same)
-        has_fallen = since > falls_yielded
-        names = {*levels, *after} if has_fallen else dict(levels.items() ^ after.items())
+    responses = _by_position(all_rows, trusted_roles, early_rows, falls)
+    for (_, fall_count, epoch, at, _), response in sorted(responses.items(), key=itemgetter(0)):
+        is_same = (fall_count, epoch) == last_position[:2] and at - last_position[2] <= _READING
+        new_levels = _levels_after(response, levels, is_same_position=is_same)
+        has_fallen = fall_count > falls_yielded
+        names = {*levels, *new_levels} if has_fallen else dict(levels.items() ^ new_levels.items())
         if names or has_fallen:
             order = sorted(names, key=metadata_first)
             yield LevelChange(
                 at=at,
                 epoch=epoch if epoch >= 0 else None,
-                epoch_before=falls[since - 1].before if has_fallen else None,
-                changes=tuple(LevelMove(n, levels.get(n, 0), after.get(n, 0)) for n in order),
+                epoch_before=falls[fall_count - 1].before if has_fallen else None,
+                changes=tuple(LevelMove(n, levels.get(n, 0), new_levels.get(n, 0)) for n in order),
             )
-        levels, falls_yielded, last_position = after, since, (since, epoch, at)
+        levels, falls_yielded, last_position = new_levels, fall_count, (fall_count, epoch, at)
 
 
 def _by_position(
-    rows: Sequence[Row], trusted: Container[str], early: Sequence[Row], falls: Sequence[_EpochFall]
+    rows: list[Row], trusted_roles: Container[str], early_rows: list[Row], falls: list[_EpochFall]
 ) -> dict[_Position, list[Row]]:
     """Return the rows of each response by its position in the metadata log."""
     responses: dict[_Position, list[Row]] = defaultdict(list)
-    for row in early:
+    for row in early_rows:
         responses[False, 0, row["epoch"] or 0, row["observed_at"], row["line_id"]].append(row)
     # A broker's response may omit features; the znode has all features.
     of_znode = {row["epoch"] for row in rows if row["role"] == NODE}
     for row in rows:
-        if early and row["feature"] is None:
+        if early_rows and row["feature"] is None:
             continue
-        if row["role"] in trusted and not (row["role"] == BROKER and row["epoch"] in of_znode):
+        is_covered = row["role"] == BROKER and row["epoch"] in of_znode
+        if row["role"] in trusted_roles and not is_covered:
             # A tool prints no epoch, so the line number gives the order.
             epoch = -1 if row["role"] == TOOL or row["epoch"] is None else row["epoch"]
-            since = sum(fall.is_before(row) for fall in falls)
+            fall_count = sum(fall.is_before(row) for fall in falls)
             line = row["line_id"] if epoch >= 0 else 0
-            responses[True, since, epoch, row["observed_at"], line].append(row)
+            responses[True, fall_count, epoch, row["observed_at"], line].append(row)
     return responses
 
 
@@ -339,14 +340,14 @@ def _levels_after(
     response: Sequence[Row], levels: Mapping[str, int], *, is_same_position: bool
 ) -> dict[str, int]:
     """Return the finalized levels after a response. `levels`: those before it."""
-    after = {row["feature"]: row["level"] or 0 for row in response if row["feature"] is not None}
+    result = {row["feature"]: row["level"] or 0 for row in response if row["feature"] is not None}
     if response[0]["role"] == LOG:
-        after = {**levels, **after}
+        result = {**levels, **result}
     elif response[0]["node_id"] is not None and is_same_position:
         # At one epoch, the lower of two levels is outdated. For example, a node takes
         # kraft.version from its raft layer, not from the log (KRaftMetadataCache.features).
-        after = {n: max(levels.get(n, 0), after.get(n, 0)) for n in {*levels, *after}}
-    return {name: level for name, level in after.items() if level > 0}
+        result = {n: max(levels.get(n, 0), result.get(n, 0)) for n in {*levels, *result}}
+    return {name: level for name, level in result.items() if level > 0}
 
 
 def changed_levels(

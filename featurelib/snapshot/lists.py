@@ -72,8 +72,7 @@ def _is_list_lost(listed: Members, own: Listener | None, state: ClusterState) ->
 
 
 def _is_apart(listed: Members, state: ClusterState) -> bool:
-    """Return true if the node that sent the list does not follow the quorum, or is a controller and
-    does not lead it."""
+    """Return true if a controller that does not lead, or a node outside the quorum, sent it."""
     quorum = state.quorum
     if quorum.leader_id < 0 or abs(quorum.at - listed.at) > ONE_READING or quorum.leader_epoch < 0:
         return False
