@@ -118,9 +118,9 @@ def _stored_as(part: str, field: str) -> str:
 LAYOUT = {part: np.dtype([(f, _stored_as(part, f)) for f in of]) for part, of in _PARTS.items()}
 # Fields whose value is a position in a list of texts of the row (-1 = none), and that list. A list
 # is short, because most clusters have equal feature names.
-TEXT_FIELDS = {f: _LISTS[m] for of in _PARTS.values() for f, m in of.items() if m in _LISTS}
+TEXT_FIELDS = {f: _LISTS[m] for fields in _PARTS.values() for f, m in fields.items() if m in _LISTS}
 # Fields that hold a time, by part: a result may depend on their age.
-TIME_FIELDS = [(part, f) for part, of in _PARTS.items() for f in of if of[f] == "time"]
+TIME_FIELDS = [(part, f) for part, fields in _PARTS.items() for f in fields if fields[f] == "time"]
 
 _OF_SNAPSHOT = columns("cluster observed_at waiting features_node").fields
 _OF_PARTS = [(name, BYTES) for name in ("names", "texts", *LAYOUT)]

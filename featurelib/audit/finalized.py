@@ -223,10 +223,10 @@ def _node_disputes(
     role = Role.BROKER if levels.kind[cluster] == Witness.BROKER else Role.CONTROLLER
     for name in sorted({name for level_of in shown_by.values() for name in level_of}):
         by_level = defaultdict[tuple[bool, str, int], list[int]](list)
-        for at, of, node_id in halves:
+        for at, node_role, node_id in halves:
             if (level := shown_by[at].get(name, 0)) != UNSEEN:
-                by_level[of != role, Role(of).text, level].append(node_id)
-        if len([of for of in by_level if not of[0]]) > 1:
+                by_level[node_role != role, Role(node_role).text, level].append(node_id)
+        if len([key for key in by_level if not key[0]]) > 1:
             parts = (
                 f"{nodes(text, ids)} {'show' if len(ids) > 1 else 'shows'} {level}"
                 for (_, text, level), ids in sorted(

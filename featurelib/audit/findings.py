@@ -461,23 +461,23 @@ class _Values(dict[str, str]):
 
 # The placeholders of every row's texts; other placeholders are attributes of Site.
 _PLACES: dict[str, Callable[[_Values], str]] = {
-    "role": lambda of: of.columns["role"] or "node",
-    "node": lambda of: of.text("node_id", "?"),
-    "nodes": lambda of: _NODES,
-    "feature": lambda of: of.text("feature", "a feature"),
+    "role": lambda finding: finding.columns["role"] or "node",
+    "node": lambda finding: finding.text("node_id", "?"),
+    "nodes": lambda finding: _NODES,
+    "feature": lambda finding: finding.text("feature", "a feature"),
     "range": _Values.range,
-    "level": lambda of: of.level("level", "?"),
-    "number": lambda of: of.text("level", "LEVEL"),
+    "level": lambda finding: finding.level("level", "?"),
+    "number": lambda finding: finding.text("level", "LEVEL"),
     "version": _Values.version,
-    "finalized": lambda of: of.level("finalized_level", "an unknown level"),
-    "observed_at": lambda of: time_text(of.columns["observed_at"]) or "an unknown day",
-    "dated": lambda of: of.catalogue.label,
-    "software": lambda of: software(""),
-    "cluster": lambda of: clean(of.site.name or "CLUSTER"),
-    "cluster_and_folder": lambda of: _collect_options(of["cluster"], of.site),
-    "collect": lambda of: of.site.collect * (of.site.landing != NO_SITE.landing),
-    "zookeeper": lambda of: of.site.zookeeper or "ZOOKEEPER",
-    "live": lambda of: of.site.options if of.site.reachable else f" --bootstrap {ANY_ADDRESS}",
+    "finalized": lambda finding: finding.level("finalized_level", "an unknown level"),
+    "observed_at": lambda finding: time_text(finding.columns["observed_at"]) or "an unknown day",
+    "dated": lambda finding: finding.catalogue.label,
+    "software": lambda finding: software(""),
+    "cluster": lambda finding: clean(finding.site.name or "CLUSTER"),
+    "cluster_and_folder": lambda finding: _collect_options(finding["cluster"], finding.site),
+    "collect": lambda finding: finding.site.collect * (finding.site.landing != NO_SITE.landing),
+    "zookeeper": lambda finding: finding.site.zookeeper or "ZOOKEEPER",
+    "live": lambda f: f.site.options if f.site.reachable else f" --bootstrap {ANY_ADDRESS}",
 }
 
 

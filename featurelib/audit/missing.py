@@ -390,7 +390,7 @@ def report_nodes(judge: Judge, agreed: Agreed, report: BatchFindings) -> tuple[I
         fails = {"cause": causes.take(np.flatnonzero(mask))} if mask is is_silent else {}
         count += report.of_nodes(code, mask, source, detail, **fails)
     places = zip(times, evidence.membership.quorum_place, strict=True)
-    seen_there = tuple(np.where(nodes.answers, node, of[nodes.cluster]) for node, of in places)
+    seen_there = tuple(np.where(nodes.answers, node, ids[nodes.cluster]) for node, ids in places)
     new_nodes = np.flatnonzero(nodes.unregistered)
     answers = np.where(nodes.not_asked[new_nodes], "responded before the newest run", "responds")
     does = np.where(nodes.answers[new_nodes], answers, "reads the metadata log").tolist()

@@ -254,7 +254,7 @@ class DescribeClusterLine(RequestLine, tag="describe_cluster", frozen=True, gc=F
             (answer.error_code if answer else 0) or self.error_code or 0,
             role,
             asks_for_fenced and (version or 0) >= responses.SHOWS_FENCED_FROM,
-            tuple((node, None if of is UNSET else of) for node, of in sorted(fenced.items())),
+            tuple((node, None if flag is UNSET else flag) for node, flag in sorted(fenced.items())),
             answer.controller_id if answer else -1,
             -1 if epoch is None else epoch + 1 if 0 < (end or 0) <= epoch + 1 else 0,
             len({self.listener_name, self.inter_broker_listener} - {None}) > 1,

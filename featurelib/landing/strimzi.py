@@ -327,11 +327,11 @@ def _cluster(kafka: _Kafka, by_resource: Mapping[str, Sequence[StrimziNode]]) ->
     nodes: dict[_NodeKey, StrimziNode] = {}
     for node in sorted(chain.from_iterable(by_resource.values()), key=lambda of: not of.version):
         nodes.setdefault((node.node_id, node.role), node)
-    pools = [of.name or "" for of in status.kafka_node_pools or ()]
+    pools = [pool.name or "" for pool in status.kafka_node_pools or ()]
     name = kafka.metadata.name
     node_lists = [by_resource.get(pool) or by_resource.get(f"{name}-{pool}") for pool in pools]
-    conditions = {of.reason or "": of for of in status.conditions or ()}
-    conditions |= {of.type or "": of for of in status.conditions or ()}
+    conditions = {c.reason or "": c for c in status.conditions or ()}
+    conditions |= {c.type or "": c for c in status.conditions or ()}
     refused = conditions.get(_REFUSED)
     keys: dict[str, object] = {
         "resource": kafka.name,
@@ -344,7 +344,7 @@ def _cluster(kafka: _Kafka, by_resource: Mapping[str, Sequence[StrimziNode]]) ->
         "nodes_complete": bool(nodes) and all(node_lists),
         "nodes": [nodes[key] for key in sorted(nodes)],
     }
-    asks = {of.name: of.asks for of in spec.listeners or ()}
+    asks = {listener.name: listener.asks for listener in spec.listeners or ()}
     listeners = tuple(
         ListedListener(known := of.name or of.type or "", of.bootstrap_servers, asks.get(known, ()))
         for of in status.listeners or ()

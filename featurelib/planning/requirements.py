@@ -81,7 +81,7 @@ def _groups(
         yield RangeGroup(
             brokers=tuple(sorted(brokers)),
             controllers=tuple(sorted(controllers)),
-            ranges={name: of for (_, name), of in zip(pairs_of, of_features, strict=True)},
+            ranges={name: ranges for (_, name), ranges in zip(pairs_of, of_features, strict=True)},
         )
 
 

@@ -150,8 +150,8 @@ def _batch(table: Table, rows: list[tuple[str, Statement, Map]]) -> TableRows:
         second: numbers_of(low),
         third: numbers_of(high),
     }
-    of = make_rows(Schema.of(table.schema.fields[-3:]), len(entries), feature_columns).take(entry)
-    return TableRows(schema=table.schema, columns={**sources.columns, **of.columns})
+    tail = make_rows(Schema.of(table.schema.fields[-3:]), len(entries), feature_columns).take(entry)
+    return TableRows(schema=table.schema, columns={**sources.columns, **tail.columns})
 
 
 LOG = Witness.METADATA_LOG.name.lower()

@@ -92,7 +92,7 @@ def _lags(own: Listener, listed: Members, state: ClusterState) -> bool:
     if has_unlisted and own.levels_at > listed.at + FASTEST_RESTART:
         return True  # the end of its copy at that time is unknown
     interval = IDLE_RECORD_INTERVAL if has_unlisted else BUSY_RECORD_INTERVAL
-    ends = [(of.levels_at, of.epoch) for of in state.listeners if of.role == Role.BROKER]
+    ends = [(node.levels_at, node.epoch) for node in state.listeners if node.role == Role.BROKER]
     ends += [(quorum.at, quorum.high_watermark - 1)] * has_unlisted
     return any(
         end - own.epoch > _written(at - own.levels_at, interval)

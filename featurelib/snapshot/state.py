@@ -512,7 +512,7 @@ def levels_by_metrics(state: ClusterState) -> tuple[Map, int, int]:
     by_node = [(node, by_metrics(node, state)[1]) for node in state.listeners]
     telling = [(node.scraped_at, node.scraped_line, levels) for node, levels in by_node if levels]
     at, line, _ = max(telling, default=(0, 0, ()))
-    levels = [dict.fromkeys(of) for time, _, of in telling if at - time <= ONE_READING]
+    levels = [dict.fromkeys(entries) for time, _, entries in telling if at - time <= ONE_READING]
     agreed = [entry for entry in (levels[0] if levels else ()) if all(entry in of for of in levels)]
     level_of = {name: level for name, level, _ in agreed}
     names = sorted(_spellings(state).values())

@@ -342,7 +342,7 @@ def group_findings(findings: Findings) -> tuple[FindingGroup, ...]:
     groups: list[FindingGroup] = []
     for same_code in _gather(findings, lambda f: (f.severity, f.code)):
         facts = _gather(same_code, _fact)
-        parts = _gather(facts, lambda of: (of[0].role, *(f.node_id for f in of), _remedy(of[0])))
+        parts = _gather(facts, lambda g: (g[0].role, *(f.node_id for f in g), _remedy(g[0])))
         by_fact = [_of_facts(group) for group in parts]
         by_remedy = [_group(group) for group in _gather(same_code, _remedy)]
         groups += by_fact if len(by_fact) < len(by_remedy) else by_remedy

@@ -149,7 +149,7 @@ def _ask(went: Mapping[str, Clusters], change: Change | None) -> Groups:
     if changed:
         names = {kind: some([c.name for c in rows], NAMES) for kind, rows in went.items()}
         text = "; ".join(
-            f"{kind} in {of}" * bool(changed[1:]) or kind for kind, of in names.items()
+            f"{kind} in {those}" * bool(changed[1:]) or kind for kind, those in names.items()
         )
         lower = [
             f"{m.name}: {m.feature} {m.before.text} → {m.after.text} ({m.seen:%Y-%m-%d})"

@@ -324,8 +324,8 @@ def _verdicts(nights: Sequence[model.PastRun]) -> list[Series]:
 def _oldest(nights: Sequence[model.PastRun]) -> Series:
     """Return the oldest finalized metadata.version of the fleet in each run."""
     texts = [{at.level.number: at.level.text for at in night.metadata_versions} for night in nights]
-    names = {number: text for of in texts for number, text in of.items()}
-    return _series("of any cluster", [min(of, default=None) for of in texts], names.__getitem__)
+    names = {number: text for row in texts for number, text in row.items()}
+    return _series("of any cluster", [min(row, default=None) for row in texts], names.__getitem__)
 
 
 def _age(hours: int) -> str:
@@ -338,7 +338,7 @@ def _named(
     """Return a series of counts per name, newest name first, then for clusters without name."""
     names = sorted({name for row in rows for name in row}, key=order, reverse=True)
     every = [sum(night.clusters_by_verdict.values()) for night in nights]
-    unknown = [of - sum(row.values()) if row else None for of, row in zip(every, rows, strict=True)]
+    unknown = [n - sum(row.values()) if row else None for n, row in zip(every, rows, strict=True)]
     named = [_series(name, [row.get(name, 0) if row else None for row in rows]) for name in names]
     return [*named, _series("none, or not known", unknown)]
 

@@ -544,7 +544,7 @@ def _all_answers(target: Target, client: Client, share: Share) -> NodeAnswers:
         (Api.DESCRIBE_CLUSTER, lambda: client.describe_cluster(kind)),
         (Api.DESCRIBE_QUORUM, client.describe_quorum),
     )
-    requests = [of for of in lists if not share.is_enough(target, of[0], client.version_of(of[0]))]
+    requests = [r for r in lists if not share.is_enough(target, r[0], client.version_of(r[0]))]
     # The node's own configuration and, if it is queried for lists, the default of all brokers.
     if client.is_kraft:
         resources = [str(target.node_id)]

@@ -123,7 +123,7 @@ def _columns(kind: type) -> tuple[Path, ...]:
         hint = hints[field.name]
         inner = next((h for h in (hint, *get_args(hint)) if is_dataclass(h)), None)
         tuples = [part for part in (hint, *get_args(hint)) if get_origin(part) is tuple]
-        if field.name in _NOT_SHOWN or any(is_dataclass(get_args(it)[0]) for it in tuples):
+        if field.name in _NOT_SHOWN or any(is_dataclass(get_args(hint)[0]) for hint in tuples):
             continue  # a list of rows has its own table
         if inner is Level:
             paths += [(field.name,), (field.name, "text")]

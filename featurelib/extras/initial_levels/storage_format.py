@@ -231,7 +231,7 @@ def choose_software(catalogue: Catalogue, text: str) -> ReleaseCatalogue:
         releases = ", ".join(software.release for software in catalogue.releases)
         advice = f"Use one of them, or add {text} with --overlay FILE."
         oldest = catalogue.releases[0].release
-        parts, first = ([int(n) for n in re.findall("[0-9]+", it)[:2]] for it in (text, oldest))
+        parts, first = ([int(n) for n in re.findall("[0-9]+", r)[:2]] for r in (text, oldest))
         if re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,4})+", text) and parts < first:
             advice = (
                 f"Before {oldest} Kafka finalizes nothing of its own. For a cluster that was "

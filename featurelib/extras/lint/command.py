@@ -57,7 +57,7 @@ def lint(
     for key, scope in (then.scopes | now.scopes).items():
         nothing = replace(scope, settings={})
         old = then.scopes.get(key, nothing)
-        if any(it.file in broken for it in old.settings.values()):  # the change is not visible then
+        if any(s.file in broken for s in old.settings.values()):  # the change is not visible then
             old = nothing
         if key not in now.scopes and old is nothing:
             continue
@@ -65,8 +65,8 @@ def lint(
         after = nothing if is_removed else scope
         changes.append(FileChange(old, after, clusters.of(scope), is_removed))
     every = [finding for change in changes for finding in find(change)]
-    unique = {(it.code, it.file, it.line, it.message): it for it in reversed(every)}.values()
-    findings = sorted(unique, key=lambda it: (_SEVERITIES.index(it.severity), it.file, it.line))
+    unique = {(f.code, f.file, f.line, f.message): f for f in reversed(every)}.values()
+    findings = sorted(unique, key=lambda f: (_SEVERITIES.index(f.severity), f.file, f.line))
     document = fill(
         pages.LintDocument,
         files=names,

@@ -161,8 +161,8 @@ def _read_values(root: Setting, file: str, into: Declared, charts: list[Setting]
         if text := (helm := root.at(*path.split("."))).leaf("values"):
             documents = read_documents("\n" * (text.line - 1) + text.value, file, into)
             helm.parts["values"] = next(documents, MISSING)
-    services = {f"{file} {name}": it for name, it in root.at("services").parts.items() if it.parts}
-    for release in (it for it in root.at("releases").parts.values() if it.at("chart")):
+    services = {f"{file} {name}": s for name, s in root.at("services").parts.items() if s.parts}
+    for release in (r for r in root.at("releases").parts.values() if r.at("chart")):
         services[f"{file} {release.at('name').value}"] = release
         inline = [part for part in release.at("values").parts.values() if part.parts]
         release.parts["values"] = reduce(_merge, inline, MISSING)
@@ -172,10 +172,10 @@ def _read_values(root: Setting, file: str, into: Declared, charts: list[Setting]
         names = {item.key.split(" ")[0] for item in items}
         if kind != "ansible" and not names - {of.NODE_ID, of.CLUSTER_ID, of.FIRST_ID}:
             continue
-        is_read, is_split = is_read or bool(items), kind != "helm" or any(it[2] for it in items)
+        is_read, is_split = is_read or bool(items), kind != "helm" or any(item[2] for item in items)
         for node in COMPONENTS if title == file or kind == "bitnami" else ("",):
             scope = into.scope(f"{title} {node}", Scope(kind, title, file, 1, node * is_split))
-            scope.settings.update(it[:2] for it in items if not node or it.component in ("", node))
+            scope.settings.update(i[:2] for i in items if not node or i.component in ("", node))
     return is_read
 
 
@@ -308,8 +308,8 @@ def _ansible(root: Setting, settings: Mapping[str, Setting]) -> Iterator[_Item]:
         if version := root.leaf(*path, "confluent_package_version"):
             yield from _version(version, "Confluent Platform")
     groups = {**root.parts, **root.at("all", "children").parts}
-    controllers, ensemble = (groups.get(it, MISSING) for it in ("kafka_controller", "zookeeper"))
-    rows_of = {it: [*_hosts(groups.get(f"kafka_{it}", MISSING), {**groups})] for it in COMPONENTS}
+    controllers, ensemble = (groups.get(g, MISSING) for g in ("kafka_controller", "zookeeper"))
+    rows_of = {g: [*_hosts(groups.get(f"kafka_{g}", MISSING), {**groups})] for g in COMPONENTS}
     variables = dict[str, dict[str, Setting]]()
     for host, part in (row for rows in rows_of.values() for row in rows):
         variables[host] = {**variables.get(host, {}), **part.parts}

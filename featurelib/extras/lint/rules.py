@@ -96,7 +96,7 @@ def find(change: FileChange) -> Iterator[LintFinding]:
 def holds(conditions: Conditions, facts: Mapping[str, str]) -> bool:
     """Return true if every condition allows its fact. A condition is a word, a list of words, or a
     list of excluded words that begins with "not"."""
-    pairs = ((name, [it] if isinstance(it, str) else it) for name, it in conditions.items())
+    pairs = ((name, [v] if isinstance(v, str) else v) for name, v in conditions.items())
     return all((facts[name] in words) is (words[0] != "not") for name, words in pairs)
 
 
@@ -105,7 +105,7 @@ def _place(change: FileChange, keys: Sequence[str]) -> Setting:
     start of the scope."""
     scope, before = change.after, change.before.settings
     pairs = [(at, *pair) for at in keys for pair in scope.settings.items()]
-    places = [it for at, key, it in pairs if at in (key.split(" ")[0], "" if it.is_known else ANY)]
+    places = [v for at, key, v in pairs if at in (key.split(" ")[0], "" if v.is_known else ANY)]
     old = {setting.value for setting in before.values()}
     places.sort(key=lambda setting: setting.value in old)
     return places[0] if places else Setting("", scope.file, scope.line)
@@ -245,12 +245,12 @@ def _quorum(change: FileChange) -> tuple[Words, Words]:
     if removed and added:
         voters = "majority" if len(added) * 2 > len(now or ()) else "exchanged"
     # Controllers that are no voters, and brokers that are voters.
-    role, ids = change.after.role, [it for it in change.after.node_ids if it.isdecimal()]
+    role, ids = change.after.role, [i for i in change.after.node_ids if i.isdecimal()]
     is_known = now is not None and role != "unknown"
-    wrong_ids = [it for it in ids if is_known and (int(it) in (now or ())) is (role == "broker")]
+    wrong_ids = [i for i in ids if is_known and (int(i) in (now or ())) is (role == "broker")]
     known, of_hosts = change.after.known, f"{of.NODE_ID} controller "
-    hosts = [(it, host, known(of_hosts + host)) for it, host, _ in change.after.entries]
-    wrong_hosts = [it for it in hosts if it[2] not in (None, it[0])]
+    hosts = [(node_id, host, known(of_hosts + host)) for node_id, host, _ in change.after.entries]
+    wrong_hosts = [host for host in hosts if host[2] not in (None, host[0])]
     listed_id, host, host_id = next(iter(wrong_hosts), ("", "", ""))
     registered, running = change.cluster.controllers or (set[int](), set[int]())
     differ = NO_YES[bool(running and now and (now - registered or running - now))]
@@ -274,14 +274,14 @@ def _quorum(change: FileChange) -> tuple[Words, Words]:
 
 def _addresses(change: FileChange) -> tuple[Words, Words]:
     scopes, kind = (change.before, change.after), change.after.kind
-    old, new = ({it: (host.lower(), port) for it, host, port in scope.entries} for scope in scopes)
-    every = [(it, old[it], new[it]) for it in old if it in new and old[it] != new[it]]
+    old, new = ({i: (host.lower(), port) for i, host, port in scope.entries} for scope in scopes)
+    every = [(name, old[name], new[name]) for name in old if name in new and old[name] != new[name]]
     # k3 and k3.example are one host.
-    moves = [it for it in every if any(map(ne, it[1][0].split("."), it[2][0].split(".")))]
-    ports = [it for it in every if it not in moves and it[2][1].isdecimal()]
-    ports = [it for it in ports if it[1][1] != it[2][1]]
+    moves = [row for row in every if any(map(ne, row[1][0].split("."), row[2][0].split(".")))]
+    ports = [row for row in every if row not in moves and row[2][1].isdecimal()]
+    ports = [row for row in ports if row[1][1] != row[2][1]]
     if kind == "ansible":  # the order of the hosts in an inventory decides the ids
-        moves = [it for it in moves if it[1] not in new.values() and it[2] not in old.values()]
+        moves = [row for row in moves if row[1] not in new.values() and row[2] not in old.values()]
     every, limit = moves + ports, len(old) / 2
     words = {  # the first that is so
         "swapped": any(to in old.values() for _, _, to in every),
@@ -290,13 +290,13 @@ def _addresses(change: FileChange) -> tuple[Words, Words]:
         "moved": moves,
         "port": ports,
     }
-    (old_ports, old_entries), (new_ports, entries) = (it.controller_ports for it in scopes)
+    (old_ports, old_entries), (new_ports, entries) = (scope.controller_ports for scope in scopes)
     leaves = bool(old_ports & {*old_entries} and entries and not new_ports & {*entries})
     old_protocol, protocol = (scope.controller_protocol for scope in scopes)
     is_other = "" != old_protocol != protocol != ""
     is_quorum = change.after.role == "broker" or len(new) > 1
-    rows = [(it, a, b, 1 + (a[1] != b[1])) for it, a, b in every]
-    parts = [f"{it} from {':'.join(a[:n])} to {':'.join(b[:n])}" for it, a, b, n in rows]
+    rows = [(name, a, b, 1 + (a[1] != b[1])) for name, a, b in every]
+    parts = [f"{name} from {':'.join(a[:n])} to {':'.join(b[:n])}" for name, a, b, n in rows]
     return {
         "voter_hosts": next((word for word, is_so in words.items() if is_so), "same"),
         "listener_port": ("agrees", "left", "majority")[leaves * (1 + (len(entries) > limit))],
@@ -323,7 +323,7 @@ def _kraft(change: FileChange) -> str:
 def _nodes(change: FileChange) -> tuple[Words, Words]:
     now, old_scope = change.after, change.before
     ids, names = now.node_ids, (of.NODE_ID, of.FIRST_ID)
-    pairs = [(old_scope.known(it), now.known(it)) for it in now.settings if it.startswith(names)]
+    pairs = [(old_scope.known(n), now.known(n)) for n in now.settings if n.startswith(names)]
     pairs = [pair for pair in pairs if all(pair)]
     if now.kind != "ansible" or not pairs:  # in an inventory the host identifies the node
         pairs.append(("".join(old_scope.node_ids[:1]), "".join(ids[:1])))
@@ -334,12 +334,12 @@ def _nodes(change: FileChange) -> tuple[Words, Words]:
         folder = "/tmp/kafka-logs"  # the default of log.dir
     moves = NO_YES["" != old_folder != folder != ""]
     templates, twice = list[str](), list[str]()
-    for key, it in now.settings.items():
-        if not it.is_known:
-            (twice if it.value == of.TWICE else templates).append(key.split(" ")[0])
+    for key, setting in now.settings.items():
+        if not setting.is_known:
+            (twice if setting.value == of.TWICE else templates).append(key.split(" ")[0])
     connects = [scope.known(of.CONNECT) or "" for scope in (now, old_scope)]
     root, old_root = ("/" + text.partition("/")[2].rstrip("/") for text in connects)
-    equal = sorted(it for it in ids if ids.count(it) > 1 and now.kind == "ansible")
+    equal = sorted(node_id for node_id in ids if ids.count(node_id) > 1 and now.kind == "ansible")
     return {
         "mode": now.mode,
         "mode_before": old_scope.mode,
@@ -389,7 +389,7 @@ def _listener(scope: Scope) -> str:
     every = ({name.upper() for name in scope.names(key)} for key in keys)
     listeners, names, mapped, between, advertised = every
     has, texts = names & listeners, (scope.known(of.LISTENERS) or "").upper().split(",")
-    public = {it.partition(":")[0].strip() for it in texts if "://0.0.0.0:" in it} - names
+    public = {text.partition(":")[0].strip() for text in texts if "://0.0.0.0:" in text} - names
     faults = {
         "missing": role in ("controller", "both") and listeners and names and not has,
         "exposed": role == "broker" and has,
