@@ -168,9 +168,9 @@ def by_bounds(columns: Columns, conditions: Sequence[Wanted]) -> list[Wanted]:
     the latest time of a file to a millisecond."""
     return [
         (name, ">=", value // 1000 * 1000)
-        if how in (">", ">=") and columns[name] is TIME
-        else (name, how, value)
-        for name, how, value in conditions
+        if operator in (">", ">=") and columns[name] is TIME
+        else (name, operator, value)
+        for name, operator, value in conditions
     ]
 
 

@@ -105,10 +105,10 @@ class Lake:
         if (night := next((row for row in nights if run in (None, row["run"])), None)) is not None:
             return night
         assert run is not None
-        near = sorted((row["run"] for row in nights), key=lambda row: abs(row - run))[:_SHOWN]
+        nearest = sorted((row["run"] for row in nights), key=lambda row: abs(row - run))[:_SHOWN]
         raise ConfigError(
             f"--run {run}: None of the {len(nights)} runs below {self.root} has this number. The "
-            f"nearest are {', '.join(map(str, near))}. Leave --run out for the newest run."
+            f"nearest are {', '.join(map(str, nearest))}. Leave --run out for the newest run."
         )
 
     def as_of(self, run: int | None = None) -> int:

@@ -225,8 +225,8 @@ def apply(
         approval = approval or str(approval_path)
     if is_sent and approval is None:
         words = quote(path or "PLAN") + options.of_files
-        again = files.approve_command(words, open_settings(options.config).longest_approval)
-        raise ConfigError(f"The plan has no approval. Write one: {again}")
+        approve = files.approve_command(words, open_settings(options.config).longest_approval)
+        raise ConfigError(f"The plan has no approval. Write one: {approve}")
     entry = known_entry(file.plan.cluster, options.fleet, chosen.catalogue)
     command = made_at(person.command, file, entry)
     if not (options.cluster or options.addresses):
@@ -262,13 +262,13 @@ def _apply_file(
     settings, ruled = find_settings(chosen.wanted.config)
     if writable := find_writable(Path(ruled)):
         chosen.say(f"warning: every user of this machine can write {writable}: {ruled} is no guard")
-    entry, check, again = reached.entry_of(plan.cluster), needs_none, ""
+    entry, check, approve = reached.entry_of(plan.cluster), needs_none, ""
     if approval is not None:
         words = quote(path) + chosen.wanted.of_files
-        again = files.approve_command(words, settings.longest_approval)
+        approve = files.approve_command(words, settings.longest_approval)
         raw, source = approval, "the approval"
         if isinstance(approval, str):
-            remedy = "" if Path(approval).exists() else _withdrawn_text(file, again, journal)
+            remedy = "" if Path(approval).exists() else _withdrawn_text(file, approve, journal)
             raw, source = read_bytes(approval, "the approval", remedy), approval
         check = partial(check_approval, file, raw, settings=settings, source=source, path=path)
     order = ApplyOrder(
@@ -307,13 +307,13 @@ def _apply_file(
             ending = controller.apply(order, watcher, opened)
             with suppress(ApprovalError):  # the approval was withdrawn or expired since
                 controller.check_clearance(order, opened)
-                again = ""
+                approve = ""
     except FeatureLibError as error:
         status, code = ERROR_WORDS[error.exit_code], error.exit_code
         error.facts = msgspec.to_builtins(document(clearance, status, code, str(error)))
         raise
     command = person.command
-    message = sentence(ending, catalogue, name, order.way, again=command, approve=again)
+    message = sentence(ending, catalogue, name, order.way, again=command, approve=approve)
     return _apply_answer(ending, plan, message, partial(document, clearance))
 
 

@@ -230,13 +230,13 @@ def _convert(kind: str, source: ToolOutput, out: Path, say: Say) -> Answer[Conve
 def _take_resources(source: ToolOutput, inventory: Fleet, out: Path, say: Say) -> Answer[Round]:
     """Write a landing file for each cluster in the Strimzi resources. If `source` has a cluster id,
     write only its file. Raises LandingError, ConfigError."""
-    resources, only = strimzi_resources(source.where), source.cluster_id
+    resources, wanted_id = strimzi_resources(source.where), source.cluster_id
     for reason in resources.left_out:
         say(reason)
-    chosen = [resource for resource in resources.clusters if only in ("", resource.cluster_id)]
+    chosen = [resource for resource in resources.clusters if wanted_id in ("", resource.cluster_id)]
     if not chosen:
         ids_text = some([resource.cluster_id for resource in resources.clusters], SHOWN)
-        subject = f"no cluster {only}" if only else "no usable Kafka resource"
+        subject = f"no cluster {wanted_id}" if wanted_id else "no usable Kafka resource"
         raise ConfigError(
             f"--from {source.where} has {subject}. Its clusters: {ids_text or 'none'}. Nothing was "
             "written."

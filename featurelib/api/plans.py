@@ -157,8 +157,8 @@ def _plan(chosen: Chosen, intent: Intent, *, probe: bool, out: str | None) -> Pl
             digest=file.digest if file else None,
             plan=files.plain(made) if made else None,
             refusals=[
-                replace(reason, **as_json(over))
-                for reason, over in zip(planned.refusals, muted, strict=True)
+                replace(reason, **as_json(is_muted))
+                for reason, is_muted in zip(planned.refusals, muted, strict=True)
             ],
             stays=planned.goal.stays,
             warnings=warnings,

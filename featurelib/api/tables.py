@@ -199,12 +199,12 @@ def report_night(
     inventory file."""
     rows = judged.readiness.select(["cluster", "feature", "verdict"]).to_pylist()
     ready = {(row["cluster"], row["feature"]) for row in rows if row["verdict"] == Verdict.READY}
-    past = PreviousRuns(*night_before(read, run), find_lowered(read, run, ready))
-    night = next(row for row in past.nights if row["run"] == run)
+    previous = PreviousRuns(*night_before(read, run), find_lowered(read, run, ready))
+    night = next(row for row in previous.nights if row["run"] == run)
     is_last = len(read(AUDIT_RUN, [("run", ">", run)], ["run"])) == 0
-    out = night["out"] if is_last else None  # plans of earlier runs are deleted
-    plans = plan_files(judged, order.fleet.names) if out is not None else {}
-    earlier = max((row["run"] for row in past.nights if row["run"] < run), default=0)
+    folder = night["out"] if is_last else None  # plans of earlier runs are deleted
+    plans = plan_files(judged, order.fleet.names) if folder is not None else {}
+    earlier = max((row["run"] for row in previous.nights if row["run"] < run), default=0)
     ingest, quarantine, landing = _landed(read, run, earlier, order.fleet.names)
     run_facts = report_run(
         order.catalogue,
@@ -216,7 +216,7 @@ def report_night(
             newest=int(judged.plans.numbers("newest_line").max(initial=0)),
             max_age=order.settings.max_age,
             tables=tables,
-            out=out or "",
+            out=folder or "",
             quarantine=quarantine,
         ),
     )
@@ -232,7 +232,7 @@ def report_night(
             places=(landing, listed_in),
         ),
         mutes=order.mutes,
-        past=past,
+        past=previous,
     )
 
 

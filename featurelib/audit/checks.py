@@ -115,9 +115,9 @@ def outdated(evidence: Evidence) -> Texts:
     levels, lowest = query.current[query.pair_question[pair]], query.pair_min[pair]
     too_old = ~below_local_min(levels.astype(np.int32), lowest.astype(np.int32))
     is_old = marked(len(node.key), subject[too_old])
-    leftover, down = is_old & node.unregistered, is_old & node.not_answering & ~node.live
+    leftover, failed = is_old & node.unregistered, is_old & node.not_answering & ~node.live
     words = [Issue.REGISTER_NEWER.value, Issue.START_NEWER.value]
-    return Texts(words=words, codes=np.select([leftover, down], [0, 1], -1))
+    return Texts(words=words, codes=np.select([leftover, failed], [0, 1], -1))
 
 
 def _own_answers(evidence: Evidence, question: Int, subject: Int) -> tuple[dict[int, str], Texts]:
@@ -177,9 +177,9 @@ def report_unmet(
         return
     unmet_by = defaultdict[int, set[tuple[str, int]]](set)
     for release, required, least, question in declared:
-        by = tables.releases[release]
-        names = software.dialects_in(int(query.cluster[question]), by)
-        if by == ANY or any(_has_rule(name, "dependency_unmet") for name in names):
+        first = tables.releases[release]
+        names = software.dialects_in(int(query.cluster[question]), first)
+        if first == ANY or any(_has_rule(name, "dependency_unmet") for name in names):
             unmet_by[question].add((tables.features[required], least))
     for question in stored:
         names = software.dialects_in(int(query.cluster[question]))

@@ -116,8 +116,8 @@ class Software:
         if not migrating.any() or METADATA_VERSION not in names:
             return migrating
         ranges, column = self.fleet.ranges, names.index(METADATA_VERSION)
-        only = ranges.min_version[:, column] == ranges.max_version[:, column]
-        return migrating & (pick(only.astype(np.int64), evidence.answering.of_subject, 0) > 0)
+        is_single = ranges.min_version[:, column] == ranges.max_version[:, column]
+        return migrating & (pick(is_single.astype(np.int64), evidence.answering.of_subject, 0) > 0)
 
     def _by_ranges(self) -> tuple[Flags, Flags]:
         """Return (possible releases [profiles, releases], mask of the profiles that a release

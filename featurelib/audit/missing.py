@@ -325,14 +325,14 @@ def _detail(refusals: list[RefusedPermission]) -> str:
         by_principal.setdefault(r.principal, {}).setdefault(r.role, []).append(r.node_id)
     texts = []
     for principal, ids_by_role in by_principal.items():
-        by = " and ".join(nodes(r.text, ids) for r, ids in ids_by_role.items() if min(ids) >= 0)
+        judges = " and ".join(nodes(r.text, ids) for r, ids in ids_by_role.items() if min(ids) >= 0)
         texts.append(
-            f"to {clean(principal or 'whoever collects')} by {by or 'the active controller'}"
+            f"to {clean(principal or 'whoever collects')} by {judges or 'the active controller'}"
         )
-    request, shows = _REFUSED[first_refusal.request]
+    request, content = _REFUSED[first_refusal.request]
     return (
         f"{needed(first_refusal.request, first_refusal.role)} on CLUSTER; {request} was refused "
-        f"{' and '.join(texts)} (error {NOT_AUTHORIZED}), which shows {shows}"
+        f"{' and '.join(texts)} (error {NOT_AUTHORIZED}), which shows {content}"
     )
 
 

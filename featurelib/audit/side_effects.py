@@ -89,9 +89,9 @@ def _value_after(evidence: Evidence, cluster: int, key: str) -> str | None:
 def say_effect(effect: SideEffect) -> str:
     """Return the full text of a side effect: `min.insync.replicas: brokers 1-2: 2 → 1 (where …;
     afterwards …). Going back …`."""
-    how = f"{effect.what}; afterwards {effect.afterwards}" if effect.afterwards else effect.what
+    text = f"{effect.what}; afterwards {effect.afterwards}" if effect.afterwards else effect.what
     values = _say_values(effect)
-    return f"{f'{values} ({how})' if values else how}. {_say_restored(effect)}"
+    return f"{f'{values} ({text})' if values else text}. {_say_restored(effect)}"
 
 
 def say_briefly(effect: SideEffect) -> str:

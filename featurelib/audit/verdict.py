@@ -86,10 +86,10 @@ def beyond_ceiling(judge: Judge) -> Bool:
     """Return a mask of the (cluster, feature) pairs whose nodes all support a level above the
     maximum level."""
     query, bounds = judge.asked, judge.bounds
-    beyond = (bounds.common > bounds.ceiling) & ~judge.evidence.uncatalogued(judge.catalogue)
-    beyond[judge.propose(bounds.common, beyond).refused(by_nodes=True)] = False
-    beyond[query.pair_question[query.pair_unclear]] = False
-    return beyond
+    is_newer = (bounds.common > bounds.ceiling) & ~judge.evidence.uncatalogued(judge.catalogue)
+    is_newer[judge.propose(bounds.common, is_newer).refused(by_nodes=True)] = False
+    is_newer[query.pair_question[query.pair_unclear]] = False
+    return is_newer
 
 
 def readiness(
@@ -246,12 +246,12 @@ def who_may_join(
     mask: Bool = levels.trusted & ~levels.too_old & ~evidence.membership.on_zookeeper
     mask[query.cluster[~query.known | evidence.uncatalogued(catalogue)]] = False
     mask &= True if only is None else only
-    finalized, _, beyond = levels_of_clusters(evidence, level, tables)
+    finalized, _, is_newer = levels_of_clusters(evidence, level, tables)
     ranges = advertised(catalogue, tables.features)
     fits: Flags = np.logical_not(misfits(finalized, ranges).any(axis=2))
     has_zookeeper = [release.based_on in zookeeper_releases() for release in catalogue.releases]
     fits &= has_zookeeper | ~evidence.membership.migrating[:, None]
-    fits[beyond | ~mask] = False  # no release of the catalogue supports an unknown level
+    fits[is_newer | ~mask] = False  # no release of the catalogue supports an unknown level
     _, release = np.nonzero(fits)
     names = [release.release for release in catalogue.releases]
     size = np.where(mask, fits.sum(axis=1), -1)
@@ -301,9 +301,9 @@ def _positions(evidence: Evidence, rows: Int, tables: Tables) -> Position:
     query, count = evidence.questions, evidence.questions.pair_count[rows]
     _, pairs = spread(query.pair_first[rows], count)
     first = np.cumsum(count) - count
-    levels, _, beyond = levels_of_clusters(evidence, query.current, tables)
+    levels, _, is_newer = levels_of_clusters(evidence, query.current, tables)
     levels[:, 0] = 0
-    stores = beyond | (levels > 0).any(axis=1)
+    stores = is_newer | (levels > 0).any(axis=1)
     return Position(
         level=query.current[rows].astype(np.int32),
         min_version=np.maximum.reduceat(query.pair_min[pairs], first).astype(np.int32),

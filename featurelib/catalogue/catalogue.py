@@ -355,8 +355,8 @@ class Catalogue:
         before, after = moves.get(METADATA_VERSION, (0, 0))
         ends, names = np.array([before or SILENT_METADATA_VERSION, after]), set[str]()
         for name, (low, high) in moves.items():
-            ceiling, then = self.ceiling(name, ends, np.full(2, low)).tolist()
-            names |= {name} if low < high and ceiling < high <= then else set()
+            ceiling, top = self.ceiling(name, ends, np.full(2, low)).tolist()
+            names |= {name} if low < high and ceiling < high <= top else set()
         return names
 
     def stable_up_to(self) -> npt.NDArray[np.int16]:

@@ -21,8 +21,8 @@ def example(name: str) -> str:
 def nearest(word: str, names: Collection[str], most: int | None = None) -> str:
     """Return `Did you mean a, or b?` for a similar word; otherwise a text with at most `most` of
     the known words."""
-    near = get_close_matches(word, names, n=1, cutoff=0.85)  # a nearly equal word is enough
-    near = near or get_close_matches(word, names, n=NEAR, cutoff=0.5)
-    if near:
-        return f"Did you mean {', or '.join(near)}?"
+    similar = get_close_matches(word, names, n=1, cutoff=0.85)  # a nearly equal word is enough
+    similar = similar or get_close_matches(word, names, n=NEAR, cutoff=0.5)
+    if similar:
+        return f"Did you mean {', or '.join(similar)}?"
     return f"Known are {some(sorted(names), most or len(names))}."

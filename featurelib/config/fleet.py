@@ -305,8 +305,8 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         if (entry := self.named(text, f"{source}: ")) is not None:
             return entry
         titles = [entry.title for entry in self.cluster]
-        near = get_close_matches(text, titles, n=_SHOWN, cutoff=0.4)
-        hint = f"Did you mean {' or '.join(near)}? Else" if near else "Name another,"
+        similar = get_close_matches(text, titles, n=_SHOWN, cutoff=0.4)
+        hint = f"Did you mean {' or '.join(similar)}? Else" if similar else "Name another,"
         raise ConfigError(
             f"{source}: no cluster has the id or name {text!r}. {hint} add it, or {advice}."
         )
@@ -317,8 +317,8 @@ def _expect_name(
 ) -> None:
     """Raise ConfigError for an unknown name, with the nearest known name, or `hint`."""
     if name not in names:
-        near = nearest(name, names, _SHOWN) if names else hint
-        raise ConfigError(f"{subject}: {fault} {name!r}. {near}")
+        similar = nearest(name, names, _SHOWN) if names else hint
+        raise ConfigError(f"{subject}: {fault} {name!r}. {similar}")
 
 
 def _is_of(entry: FleetEntry, owners: Sequence[str], labels: Sequence[str]) -> bool:
@@ -355,8 +355,8 @@ def parse_fleet(text: str, source: str, catalogue: Catalogue | None = None) -> F
         if entry.id in ids:
             raise ConfigError(f"{at}: cluster {entry.id!r} stands there twice; keep one.")
         ids.add(entry.id)
-    if (twice := _repeated([view.name for view in fleet.view])) is not None:
-        raise ConfigError(f"{source}: [[view]] {twice!r} stands there twice; keep one.")
+    if (repeated := _repeated([view.name for view in fleet.view])) is not None:
+        raise ConfigError(f"{source}: [[view]] {repeated!r} stands there twice; keep one.")
     for view in fleet.view:
         if not (view.owner or view.label):
             raise ConfigError(f"{source}: [[view]] {view.name!r} needs owner or label. Add one.")
@@ -393,8 +393,8 @@ def _address_checks(entry: FleetEntry) -> Iterator[Check]:
     has_other = bool(entry.bootstrap or entry.controller_bootstrap or entry.zookeeper)
     yield "file", bool(entry.file) and has_other, "a cluster in a file has no addresses. Keep one."
     for key in ("brokers", "controllers"):
-        twice = _repeated(getattr(entry, key))
-        yield key, twice is not None, f"node {twice} is listed twice. Keep one."
+        repeated = _repeated(getattr(entry, key))
+        yield key, repeated is not None, f"node {repeated} is listed twice. Keep one."
     for name in entry.metrics:
         text = f"Prometheus allows no label {name!r}. Write one as namespace."
         yield "metrics", not _LABEL.fullmatch(name), text
@@ -415,8 +415,8 @@ def _owner_checks(entry: FleetEntry) -> Iterator[Check]:
     yield "managed_features", names is not None and not entry.managed_by, text
     text = f"the list is empty. Name the features of {entry.managed_by}, or take managed_by out."
     yield "managed_features", names == () and bool(entry.managed_by), text
-    twice = _repeated(names or ())
-    yield "managed_features", twice is not None, f"{twice!r} is listed twice. Keep one."
+    repeated = _repeated(names or ())
+    yield "managed_features", repeated is not None, f"{repeated!r} is listed twice. Keep one."
 
 
 def _catalogue_checks(entry: FleetEntry, catalogue: Catalogue | None) -> Iterator[Check]:
@@ -432,8 +432,8 @@ def _catalogue_checks(entry: FleetEntry, catalogue: Catalogue | None) -> Iterato
         )
         yield "release", True, text
     for name in entry.managed_features or ():
-        near = nearest(name, catalogue.features)
-        text = f"the catalogue of {catalogue.label} has no feature {name!r}. {near}"
+        similar = nearest(name, catalogue.features)
+        text = f"the catalogue of {catalogue.label} has no feature {name!r}. {similar}"
         text += " An overlay adds a vendor's feature (--overlay FILE)."
         yield "managed_features", name not in catalogue.features, text
 

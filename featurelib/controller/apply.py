@@ -312,8 +312,8 @@ def _by_inventory(order: ApplyOrder, watcher: Watcher) -> str:
     entry = watcher.fleet.of(cluster, FleetEntry(id=cluster))
     if not (entry.is_reachable and reach.startswith("--")):
         return ""
-    how = f" at {entry.address} by {entry.security.protocol}" if entry.address else ""
-    return f"The inventory reaches cluster {cluster}{how}: leave {reach} out."
+    address = f" at {entry.address} by {entry.security.protocol}" if entry.address else ""
+    return f"The inventory reaches cluster {cluster}{address}: leave {reach} out."
 
 
 def _cluster_options(order: ApplyOrder, watcher: Watcher, journal: Journal) -> str:
@@ -430,8 +430,8 @@ class UpdateResult:
             return
         text = "; ".join(f"{result.feature}: {result.text}" for result in failed)
         if any(result.fate is Fate.UNKNOWN for result in failed):
-            how = f"Run `{self.resume}` to find out whether the update was applied."
-            raise OutcomeUnknownError(f"cluster {self.cluster_id}: {text}. {how}")
+            advice = f"Run `{self.resume}` to find out whether the update was applied."
+            raise OutcomeUnknownError(f"cluster {self.cluster_id}: {text}. {advice}")
         raise RejectedError(f"cluster {self.cluster_id}: {text}.")
 
 

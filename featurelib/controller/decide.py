@@ -100,9 +100,9 @@ def _judges(plan: Plan, done: int, situation: Situation) -> Iterator[Mismatch]:
         yield Mismatch("policy", STRICT, plan.dialect)
     if plan.catalogue != situation.catalogue:
         yield Mismatch("catalogue", plan.catalogue, situation.catalogue)
-    live, then = set(situation.dialects), set(plan.own_dialects)
-    if not live or not live <= then or (live != then and done == 0):
-        expected, actual = (", ".join(sorted(names)) or "none known" for names in (then, live))
+    live, planned = set(situation.dialects), set(plan.own_dialects)
+    if not live or not live <= planned or (live != planned and done == 0):
+        expected, actual = (", ".join(sorted(names)) or "none known" for names in (planned, live))
         yield Mismatch("controllers' dialects", expected, actual, is_unseen=not live)
 
 
@@ -118,10 +118,10 @@ def _state(expected: Requirements, situation: Situation) -> Iterator[Mismatch]:
             yield Mismatch(f"level of {name}", expected_level, actual, name in situation.unknown)
     versions = [state.features_node_version for state in (expected, situation.requirements)]
     if versions[0] != versions[1]:
-        then, level = ("none (KRaft)" if state is None else str(state) for state in versions)
+        planned, level = ("none (KRaft)" if state is None else str(state) for state in versions)
         if is_unseen := versions[1] is None and not situation.dialects:
             level = "unknown (read it from ZooKeeper: --zookeeper HOST:PORT/CHROOT)"
-        yield Mismatch("version of the features node", then, level, is_unseen)
+        yield Mismatch("version of the features node", planned, level, is_unseen)
     yield from _nodes(expected.nodes, situation.requirements.nodes)
 
 

@@ -360,11 +360,11 @@ def _expect_cluster(watcher: Watcher, cluster: str, entries: Sequence[JournalEnt
         return
     if actual != cluster:
         used = [entry.intent.reach for entry in entries if entry.intent.reach.startswith("--")]
-        how = f"It was reached with {used[-1]}" if used else "Fix its address."
+        advice = f"It was reached with {used[-1]}" if used else "Fix its address."
         raise RefusedError(
             f"{watcher.backend.where}: This is cluster {actual}, and journal entry "
             f"{_numbers(entries)}, whose outcome is unknown, is of cluster {cluster}. Nothing was "
-            f"sent. {how}"
+            f"sent. {advice}"
         )
 
 

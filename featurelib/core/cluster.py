@@ -239,8 +239,8 @@ def _all_nodes(cluster: Cluster) -> list[tuple[Node, bool]]:
     """Return (node, true) of each node, and (node, false) of ids only in a configuration."""
     ids = {node.node_id for node in cluster.nodes if node.role is Role.CONTROLLER}
     unknown = [i for i in dict.fromkeys(cluster.configured_voters or ()) if i not in ids]
-    never = [Node(node_id=i, role=Role.CONTROLLER, registered=False) for i in unknown]
-    return [*((node, True) for node in cluster.nodes), *((node, False) for node in never)]
+    unseen = [Node(node_id=i, role=Role.CONTROLLER, registered=False) for i in unknown]
+    return [*((node, True) for node in cluster.nodes), *((node, False) for node in unseen)]
 
 
 def _configured(cluster: Cluster) -> dict[int, int]:

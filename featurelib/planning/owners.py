@@ -137,10 +137,10 @@ def left_over(shares: PlanSplit, entry: FleetEntry, catalogue: Catalogue) -> Ite
             for move in shares.theirs
         )
         command = owner_command(shares.theirs, entry, catalogue)
-        how = "Its command:" if command else clean(whom_to_ask(owner, entry), 400)
+        advice = "Its command:" if command else clean(whom_to_ask(owner, entry), 400)
         # The owner's move changes levels that featurelib's plan requires to stay.
         hint = " Apply featurelib's plan first: it fits today's levels." if shares.ours else ""
-        text = f"{owner} finalizes {moves}; featurelib does not.{hint} {how}"
+        text = f"{owner} finalizes {moves}; featurelib does not.{hint} {advice}"
         yield LeftOver(text=text, command=command)
     if shares.later:
         names = ", ".join(clean(move.feature) for move in shares.later)

@@ -297,10 +297,10 @@ class CatalogLog:
         )
 
     def create(self, properties: Mapping[str, str], replace: bool) -> None:
-        how = "CREATE OR REPLACE TABLE" if replace else "CREATE TABLE IF NOT EXISTS"
+        verb = "CREATE OR REPLACE TABLE" if replace else "CREATE TABLE IF NOT EXISTS"
         comment = self._table.comment.replace("'", "\\'")
         self._session.sql(
-            f"{how} {self.name} ({spark_schema(self._table).toDDL()}) USING delta "
+            f"{verb} {self.name} ({spark_schema(self._table).toDDL()}) USING delta "
             f"COMMENT '{comment}' TBLPROPERTIES ({pairs(properties)})"
         )
 
@@ -417,9 +417,9 @@ def _form(table: Table) -> dict[str, str]:
 
 def as_column(table: Table, condition: Wanted) -> Column:
     """Return a condition on rows as a Spark column."""
-    name, how, value = condition
-    if how in arrow.NULLS:
-        return F.col(name).isNull() if how == "is null" else F.col(name).isNotNull()
+    name, operator, value = condition
+    if operator in arrow.NULLS:
+        return F.col(name).isNull() if operator == "is null" else F.col(name).isNotNull()
     value = F.timestamp_micros(F.lit(value)) if table.schema[name] is TIME else value
-    column: Column = arrow.COMPARED[how](F.col(name), value)
+    column: Column = arrow.COMPARED[operator](F.col(name), value)
     return column

@@ -69,8 +69,8 @@ def owner_text(cluster: model.ReportedCluster) -> str:
 def release_texts(cluster: model.ReportedCluster) -> list[str]:
     """Return the texts `Kafka 4.2`, `without broker 2` and `finalized 4.0`, if they differ."""
     software, finalized = software_text(cluster), cluster.finalized_release
-    down = nodes_of([finding for finding in cluster.findings if finding.code in tagged("down")])
-    parts = [f"Kafka {software}", f"without {down}" if down else ""] if software else []
+    silent = nodes_of([finding for finding in cluster.findings if finding.code in tagged("down")])
+    parts = [f"Kafka {software}", f"without {silent}" if silent else ""] if software else []
     parts += [f"finalized {finalized}" if finalized and finalized != software else ""]
     return list(filter(None, parts))
 
@@ -398,10 +398,10 @@ def remedy_of_several(
             helped[cluster.name].append(f)
     node_texts = {name: nodes_of(group) for name, group in helped.items()}
     first, *further = [f"{name} ({ids})" if ids else name for name, ids in node_texts.items()]
-    how = f"In {first}: {message}{finding.action_for(node_texts[first_cluster.name])}"
-    how += f" Likewise in {some(further, CLUSTERS)}." * bool(further)
+    text = f"In {first}: {message}{finding.action_for(node_texts[first_cluster.name])}"
+    text += f" Likewise in {some(further, CLUSTERS)}." * bool(further)
     is_rest = sum(map(len, helped.values())) < len(rows)
-    return how + " Other clusters here need another remedy: see their findings." * is_rest
+    return text + " Other clusters here need another remedy: see their findings." * is_rest
 
 
 def _remedy(finding: model.ReportedFinding) -> tuple[str, str]:

@@ -154,13 +154,13 @@ def draw_scales(report: model.Report) -> dict[str, tuple[int, int]]:
                 target = [ready.target.number] if ready.target else scales * is_kept
                 level = ready.finalized.number
                 levels[cluster.key] = level, max(level, *target, 0)
-    newest = max((to for _, to in levels.values()), default=0)
+    newest = max((target for _, target in levels.values()), default=0)
     # The fleet's lowest level is at one fifth of the scale, so that small differences are visible.
     least = min((level for level, _ in levels.values()), default=0)
     wide = max(newest - least, 1)
     return {
-        key: (20 + 80 * (level - least) // wide, 20 + 80 * (to - least) // wide)
-        for key, (level, to) in levels.items()
+        key: (20 + 80 * (level - least) // wide, 20 + 80 * (target - least) // wide)
+        for key, (level, target) in levels.items()
     }
 
 

@@ -266,8 +266,8 @@ def sentence(
         return f"Unknown: {title}: {done} known to be applied; {cause}. Run: {run}"
     go_on = _next_command(ending, options, again, approve)
     if ending.kind is EndingKind.REJECTED:
-        how = cause or "the controller refused"
-        return f"Rejected: {title}: nothing was written: {how}.{go_on}"
+        reason = cause or "the controller refused"
+        return f"Rejected: {title}: nothing was written: {reason}.{go_on}"
     return f"Stopped after {done}: {title}: {levels}; {cause}.{go_on}"
 
 

@@ -251,20 +251,20 @@ def _show_levels_after(step: StepOutlook, plan: Plan, catalogue: Catalogue, page
     name = METADATA_VERSION
     if step.floor != NONE:
         level, floor = (level_text(catalogue, name, at) for at in (step.levels[name], step.floor))
-        how = "cannot" if floor == level else "can"
-        to = "" if floor == level else f" to {floor}"
-        page.text(f"At {level}, {name} {how} be lowered without loss{to}.", 2, 6)
+        verb = "cannot" if floor == level else "can"
+        target = "" if floor == level else f" to {floor}"
+        page.text(f"At {level}, {name} {verb} be lowered without loss{target}.", 2, 6)
     if plan.requirements.features_node_version is not None:
         return
     joins = releases_text(catalogue, step.joins)
     page.text(f"Nodes that can register then: Kafka {joins} (production software).", 2, 6)
-    never = step.never_again(catalogue)
-    if lowered := tuple(name for name in step.joins_no_more if name not in never):
+    irreversible = step.never_again(catalogue)
+    if lowered := tuple(name for name in step.joins_no_more if name not in irreversible):
         lost = releases_text(catalogue, lowered)
         text = f"No longer: Kafka {lost}. Lower the level before a node is rolled back to these."
         page.text(text, 2, 6)
-    if never:
-        page.text(f"Never again: Kafka {releases_text(catalogue, never)}.", 2, 6)
+    if irreversible:
+        page.text(f"Never again: Kafka {releases_text(catalogue, irreversible)}.", 2, 6)
     if step.joins_newly:
         page.text(f"Newly: Kafka {releases_text(catalogue, step.joins_newly)}.", 2, 6)
         page.text(SNAPSHOT_FIRST, 2, 6)

@@ -191,13 +191,13 @@ def _show_unlock(answer: WhyNot, page: QuestionPage) -> None:
 def _missing_data(unknown: Sequence[Proof], page: QuestionPage) -> str:
     """Return a text about the data to collect. A stale node gets its remedy instead."""
     stale = {node_key[1:] for node_key in ghosts(page.source.view.judged.findings)}
-    off = dict.fromkeys(u.node for u in unknown if (u.role, u.node_id) in stale)
+    idle = dict.fromkeys(u.node for u in unknown if (u.role, u.node_id) in stale)
     fix = "is off and still registered: start it or, if it will never run again, unregister it"
     rows, codes = page.source.view.judged.findings.to_pylist(), {u.code for u in unknown}
     grave = any(row["severity"] == Severity.CRITICAL and row["code"] in codes for row in rows)
     default = "fix critical findings first" if grave else "nothing that is known stands in the way"
-    fixes = "; ".join(f"{node} {fix}" for node in off) or default
-    return fixes + f"{';' if off else ':'} find out what is not known" * (len(off) < len(unknown))
+    fixes = "; ".join(f"{node} {fix}" for node in idle) or default
+    return fixes + f"{';' if idle else ':'} find out what is not known" * (len(idle) < len(unknown))
 
 
 def _unlock(answer: WhyNot, route: WayOut, page: QuestionPage) -> None:

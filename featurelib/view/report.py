@@ -444,9 +444,9 @@ class _Reader:
         text = f"now {releases_text(self._catalogue, releases)}"
         has_plan = row["may_join_after"] is not None
         if has_plan:
-            then = "the same" if later == releases else releases_text(self._catalogue, later)
+            later_text = "the same" if later == releases else releases_text(self._catalogue, later)
             after = digest.after_all(steps) if digest.managers_of(steps) else "afterwards"
-            text += f", {after} {then}"
+            text += f", {after} {later_text}"
         ask = model.Joining.ask(f" {shlex.quote(entry.argument)}", self._ways(entry))
         then_all = later if has_plan else None
         return model.Joining(now=releases, afterwards=then_all, text=text, command=ask)

@@ -186,8 +186,8 @@ def _facts(report: model.Report, page: Page) -> None:
 
 
 def _causes(causes: Sequence[model.Cause], limit: int, page: Page) -> None:
-    only = "what unlocks most comes first; only this = clusters that nothing else holds back"
-    page.text(_dim(only))
+    legend = "what unlocks most comes first; only this = clusters that nothing else holds back"
+    page.text(_dim(legend))
     rows = [["clusters", "only this", "nodes", "cause"]]
     for cause in causes[: CAUSES if limit else None]:
         features = [name for name in cause.features if name != cause.feature]
@@ -215,9 +215,9 @@ def _moves(clusters: Sequence[model.ReportedCluster], limit: int, page: Page) ->
     for cluster in ordered[: limit or None]:
         steps = _cut([digest.step_text(step) for step in cluster.steps], LINES if limit else 0)
         is_ready = cluster.verdict is Verdict.READY
-        beyond = "" if is_ready else f"the rest is {cluster.verdict.value}, see below"
+        suffix = "" if is_ready else f"the rest is {cluster.verdict.value}, see below"
         requests = len({step.request for step in cluster.steps})
-        cell = _lines(*steps, _dim(beyond), _dim(_contacts(cluster)))
+        cell = _lines(*steps, _dim(suffix), _dim(_contacts(cluster)))
         rows.append([paint(cluster.name, "bold"), f"{requests:,}", cell])
     page.table(rows, most=(NAME,))
 
@@ -227,8 +227,8 @@ def _clusters(clusters: Sequence[model.ReportedCluster], limit: int, page: Page)
     is_wide = page.width >= NARROW
     rows = [["verdict", "cluster", *(["nodes", "phase"] if is_wide else []), "in one line"]]
     for cluster in clusters[: limit or None]:
-        stands = _lines(cluster.phase.value, *map(_dim, digest.release_texts(cluster)))
-        sizes = [f"{cluster.nodes:,}", stands] if is_wide else []
+        phase = _lines(cluster.phase.value, *map(_dim, digest.release_texts(cluster)))
+        sizes = [f"{cluster.nodes:,}", phase] if is_wide else []
         people = _contacts(cluster) if cluster.needs_person else ""
         cell = _lines(cluster.summary, _dim(people))
         rows.append([_verdict(cluster), _lines(*_names(cluster)), *sizes, cell])
@@ -260,9 +260,9 @@ def _details(clusters: Sequence[model.ReportedCluster], limit: int, page: Page) 
         at = "" if limit else time_text(cluster.newest_line)
         newest = at and f"newest line {at}"
         facts = (cluster.phase.value, count(cluster.nodes, "node"), cluster.mode, newest)
-        stands = _dim(", ".join(filter(None, (*facts, *digest.release_texts(cluster)))))
+        phase = _dim(", ".join(filter(None, (*facts, *digest.release_texts(cluster)))))
         page.line()
-        page.text("  ".join([_verdict(cluster), *_names(cluster), stands]))
+        page.text("  ".join([_verdict(cluster), *_names(cluster), phase]))
         for label, lines in _entries(cluster, limit):
             title = label
             for line in filter(None, lines):
@@ -393,10 +393,10 @@ def _readiness_text(ready: model.Readiness) -> str:
         current, goal = f"not known, possible up to {goal.text}", None
     if goal is None or goal == ready.finalized or ready.verdict is Verdict.UP_TO_DATE:
         return f"{ready.feature}  {current}  {ready.verdict.value}"
-    beyond = ""
+    suffix = ""
     if ready.target is not None and ready.ceiling is not None and ready.ceiling != ready.target:
-        beyond = f" (blocked up to {ready.ceiling.text})"
-    return f"{ready.feature}  {current} → {goal.text}  {ready.verdict.value}{beyond}"
+        suffix = f" (blocked up to {ready.ceiling.text})"
+    return f"{ready.feature}  {current} → {goal.text}  {ready.verdict.value}{suffix}"
 
 
 def _evidence(finding: model.ReportedFinding) -> str:

@@ -125,21 +125,21 @@ def _fix(kind: Todo, code: str, rows: Pairs) -> Task:
     """Return the task for one finding code, with the remedy for the first cluster."""
     clusters = list({cluster.key: cluster for cluster, _ in rows}.values())
     group, *later = digest.group_findings([f for cluster, f in rows if cluster is clusters[0]])
-    title, how = digest.titles_of(code)[0], group.first.action
+    title, action = digest.titles_of(code)[0], group.first.action
     text = f"{title[:1].upper()}{title[1:]}."
     if not clusters[1:] and not later:
         findings = [f for _, f in rows]
         reason = digest.reason_of(findings)
         text, reason = f"{digest.headline(findings)}.", f"{reason}." * bool(reason)
-        how = joined(reason, group.first.consequence, how)
-    elif how:
+        action = joined(reason, group.first.consequence, action)
+    elif action:
         is_urgent = kind.rank < USUAL[Severity.UNKNOWN].rank
-        how = digest.remedy_of_several(rows, f"{group.messages[0]} " * is_urgent)
+        action = digest.remedy_of_several(rows, f"{group.messages[0]} " * is_urgent)
     # Only the cluster's details show commands that unregister, with their conditions.
     is_told = kind.verb == COLLECT.verb or not (clusters[1:] or code in tagged("stale", "removes"))
     commands = group.commands * is_told
-    how = f"{how} {digest.fill_in(group.first.command) * bool(commands)}".strip()
-    return _task(kind, clusters, text, how, "\n".join(commands), code)
+    action = f"{action} {digest.fill_in(group.first.command) * bool(commands)}".strip()
+    return _task(kind, clusters, text, action, "\n".join(commands), code)
 
 
 def _ask(went: Mapping[str, Clusters], change: Change | None) -> Groups:
@@ -155,9 +155,9 @@ def _ask(went: Mapping[str, Clusters], change: Change | None) -> Groups:
             f"{m.name}: {m.feature} {m.before.text} → {m.after.text} ({m.seen:%Y-%m-%d})"
             for m in (change.lowered if change else ())
         ]
-        how = f"{some(lower, NAMES)}. " * bool(lower)
-        how += "Ask who did it, why, and what was lost, before anything there is raised."
-        yield ASK, _task(ASK, changed, f"{text[:1].upper()}{text[1:]}.", how)
+        action = f"{some(lower, NAMES)}. " * bool(lower)
+        action += "Ask who did it, why, and what was lost, before anything there is raised."
+        yield ASK, _task(ASK, changed, f"{text[:1].upper()}{text[1:]}.", action)
 
 
 def _late(clusters: Clusters, run: ReportedRun) -> list[tuple[int, datetime, ReportedCluster]]:
@@ -176,11 +176,11 @@ def _without_new_data(rows: Sequence[tuple[int, datetime, ReportedCluster]]) -> 
     if rows:
         since = [f"since {time_text(at)} ({count(n, 'day')})" for n, at, _ in rows]
         items = [c for *_, c in rows]
-        how = f"Check {'the collectors' if items[1:] else 'its collector'}, or collect by hand."
-        how = f"{how} {digest.fill_in(items[0].collect)}".rstrip()
+        action = f"Check {'the collectors' if items[1:] else 'its collector'}, or collect by hand."
+        action = f"{action} {digest.fill_in(items[0].collect)}".rstrip()
         names = [f"from {c.name} {at}" for c, at in zip(items, since, strict=True)]
         text = f"No new data {some(names if items[1:] else since, NAMES)}."
-        yield COLLECT, _task(COLLECT, items, text, how, items[0].collect or "")
+        yield COLLECT, _task(COLLECT, items, text, action, items[0].collect or "")
 
 
 def _waiting(clusters: Clusters) -> Groups:

@@ -144,8 +144,8 @@ def _changed_levels(
         lowered = history.lowered_ceilings(tops[cluster.key], top, moved)
         tonight = ([(move, now_at) for move in moves] for moves in (moved, lowered))
         steps = (*tonight, past.lowered.get(cluster.key, ()))
-        for into, moves in zip(changes.values(), steps, strict=True):
-            into += [_changed_level(cluster, move, at, catalogue) for move, at in moves]
+        for changed, moves in zip(changes.values(), steps, strict=True):
+            changed += [_changed_level(cluster, move, at, catalogue) for move, at in moves]
     return {name: tuple(moves) for name, moves in changes.items()}
 
 
@@ -258,8 +258,8 @@ def gather_levels(
     for fallen in change.silent:
         moves[f"newly not answering, {fallen.nodes}"].append(fallen)
     for level in sorted(change.levels, key=order):
-        down = ", WENT DOWN" if level.after.number < level.before.number else ""
-        levels = f"{level.before.text} → {level.after.text}{down}"
+        suffix = ", WENT DOWN" if level.after.number < level.before.number else ""
+        levels = f"{level.before.text} → {level.after.text}{suffix}"
         moves[f"{level.feature} {levels}{words.although(level.unfit)}"].append(level)
     return list(moves.items())
 
@@ -272,9 +272,9 @@ def other_changes(report: model.Report) -> list[str]:
     late = [(c.name, late_since(c.newest_line, c.findings, newest)) for c in report.clusters]
     silent = [name for name, at in late if at is not None and not history.is_late(at, change.as_of)]
     lines = [f"no usable data was collected from {words.some(silent, 4)}"] if silent else []
-    over = [mute for mute in report.mutes if mute.expired and mute.until >= change.as_of.date()]
+    expired = [mute for mute in report.mutes if mute.expired and mute.until >= change.as_of.date()]
     return lines + [
-        f"ran out: the mute of {' in '.join(filter(None, (m.code, m.cluster)))}" for m in over
+        f"ran out: the mute of {' in '.join(filter(None, (m.code, m.cluster)))}" for m in expired
     ]
 
 

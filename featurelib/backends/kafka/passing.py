@@ -107,11 +107,11 @@ class _PendingRequest:
             return NotPassed(why=f"nobody says which controller leads now{holder}{cause}")
         leads = f"controller {leading.leader_id}"
         if sent is not None and not self.brokers() and leading.leader_id != sent.node:
-            how = (
+            proof = (
                 f"{leads} leads in epoch {leading.leader_epoch}, and {sent.title}, which the "
                 "request was sent to, cannot commit it any more"
             )
-            return self.committed(leading, how, further=further)
+            return self.committed(leading, proof, further=further)
         for broker in self.brokers():
             self.ask(Role.BROKER, broker, _has_judged)
         if not self.known.controllers.get(leading.leader_id):
@@ -120,8 +120,8 @@ class _PendingRequest:
                 f"the request on to it: give --controllers {leading.leader_id}@HOST:PORT"
             )
         self.ask(Role.CONTROLLER, leading.leader_id, _has_judged)
-        how = f"{leads} has handled all that was sent before, in epoch {leading.leader_epoch}"
-        return self.committed(leading, how, further=further)
+        proof = f"{leads} has handled all that was sent before, in epoch {leading.leader_epoch}"
+        return self.committed(leading, proof, further=further)
 
     def committed(self, leading: QuorumState, how: str, *, further: bool) -> Passed | NotPassed:
         """Return a proof, if the leader is unchanged, with the offset that the leader committed.

@@ -123,8 +123,8 @@ def missing_right(api: Api, principal: str = "") -> str:
         f"{principal or 'the user'} needs the operation {RIGHTS[api]} on the resource CLUSTER"
     )
     if RIGHTS[api] == responses.ALTER:
-        shows = ", which shows controllers that do not vote" * (api is Api.DESCRIBE_CLUSTER)
-        return f"{needed}{shows} (docs/acls.md)."
+        listing = ", which shows controllers that do not vote" * (api is Api.DESCRIBE_CLUSTER)
+        return f"{needed}{listing} (docs/acls.md)."
     operation = RIGHTS[api].title().replace("_", "")
     return (
         f"{needed}. kafka-acls.sh --bootstrap-server HOST:PORT --command-config admin.properties "

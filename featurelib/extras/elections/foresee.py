@@ -153,13 +153,13 @@ def told_release(view: ClusterView, inputs: Inputs) -> str:
 def hold_election(view: ClusterView, version: str, inputs: Inputs) -> tuple[Foreseen, ClusterView]:
     """Return (prediction of the next election, view of the cluster after the election)."""
     draft = Draft(view.rows, view.newest + 1)
-    then = _keep_dialect(view, inputs)
+    kept = _keep_dialect(view, inputs)
     if not is_before(version, load(GENERATIONS[0]).election.system_from):
         draft.register_features(on=True)  # they restart with that protocol version, then elect
-        view = then.see(draft.row())
+        view = kept.see(draft.row())
     foreseen = foresee_election(view, version)
     _write_down(draft, foreseen)
-    return foreseen, then.see(draft.row())
+    return foreseen, kept.see(draft.row())
 
 
 def _keep_dialect(view: ClusterView, inputs: Inputs) -> Inputs:
@@ -322,12 +322,12 @@ def _content(foreseen: Foreseen, outcome: ElectionOutcome, after: ZnodeContent, 
         ("schema", _number(schema), _number(after.schema_version)),
         ("version and epoch", _number(foreseen.version), _number(outcome.version)),
     ]
-    was = {} if before is None else {name: level for name, _, level in before.levels}
+    levels = {} if before is None else {name: level for name, _, level in before.levels}
     now = {name: level for name, _, level in after.levels}
     lost = {name for name, _, _ in outcome.election.lost}
     rows += [
-        (clean(name, 60), _number(was.get(name)), "LOST" if name in lost else _number(now[name]))
-        for name in sorted(now.keys() | (lost & was.keys()))
+        (clean(name, 60), _number(levels.get(name)), "LOST" if name in lost else _number(now[name]))
+        for name in sorted(now.keys() | (lost & levels.keys()))
     ]
     page.table([("of the node", "before", "after"), *rows], 4)
     if lost:

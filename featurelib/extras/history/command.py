@@ -116,12 +116,12 @@ def diff(
     answered; 1 with --fail-on-new, if one is new; 2 usage; 5 there are no two runs.
     """
     lake, now = tables.lake, tables.run if after is None else after
-    was = _before(lake, now) if before is None else lake.run(before)
-    if was == now:
+    run = _before(lake, now) if before is None else lake.run(before)
+    if run == now:
         raise ConfigError(f"diff: {now} cannot be compared with itself. Name another run.")
-    difference = compare(lake, was, lake.run(now), tables.names, tables.part)
+    difference = compare(lake, run, lake.run(now), tables.names, tables.part)
     if tables.part is not None and not (difference.clusters or difference.same):
-        raise tables.nothing(f"run {was} or {now}")
+        raise tables.nothing(f"run {run} or {now}")
     catalogue = tables.catalogue
     return Answer(
         value=difference,

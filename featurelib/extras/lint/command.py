@@ -50,13 +50,13 @@ def lint(
     if as_json and as_form is not pages.LintForm.TEXT:
         raise ConfigError(f"--json and --as {as_form} exclude each other. Give one of them.")
     catalogue = open_catalogue(overlay, say)
-    names, now, then = read_change(files, before, before_revision)
+    names, now, previous = read_change(files, before, before_revision)
     clusters = _Evidence(Chosen(wanted=evidence, catalogue=catalogue, say=say))
     changes = list[FileChange]()
     broken = {fault.file for fault in now.faults}
-    for key, scope in (then.scopes | now.scopes).items():
+    for key, scope in (previous.scopes | now.scopes).items():
         nothing = replace(scope, settings={})
-        old = then.scopes.get(key, nothing)
+        old = previous.scopes.get(key, nothing)
         if any(s.file in broken for s in old.settings.values()):  # the change is not visible then
             old = nothing
         if key not in now.scopes and old is nothing:
@@ -72,7 +72,7 @@ def lint(
         files=names,
         skipped=now.skipped,
         unmatched=now.unmatched,
-        before=(before if then.scopes else None) or before_revision,
+        before=(before if previous.scopes else None) or before_revision,
         clusters=clusters.names,
         findings=findings,
         faults=now.faults,

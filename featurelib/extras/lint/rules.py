@@ -284,7 +284,7 @@ def _addresses(change: FileChange) -> tuple[Words, Words]:
         moves = [row for row in moves if row[1] not in new.values() and row[2] not in old.values()]
     every, limit = moves + ports, len(old) / 2
     words = {  # the first that is so
-        "swapped": any(to in old.values() for _, _, to in every),
+        "swapped": any(new_entry in old.values() for _, _, new_entry in every),
         "majority": len(moves) > limit,
         "ports": len(every) > limit and len(old) > 1,
         "moved": moves,
@@ -311,10 +311,10 @@ def _addresses(change: FileChange) -> tuple[Words, Words]:
 def _kraft(change: FileChange) -> str:
     """Return the kraft.version of the cluster, or of a new cluster by its settings: 0 with
     controller.quorum.voters, 1 with a dynamic quorum."""
-    is_kraft, then = change.cluster.kraft, change.before
-    value = then.known(of.KRAFT) if is_kraft is None else str(is_kraft)
-    is_old = (then.number(of.VERSION) or of.DYNAMIC_FROM) < of.DYNAMIC_FROM
-    names = then.settings.keys() & {of.VOTERS, of.SERVERS}
+    is_kraft, before = change.cluster.kraft, change.before
+    value = before.known(of.KRAFT) if is_kraft is None else str(is_kraft)
+    is_old = (before.number(of.VERSION) or of.DYNAMIC_FROM) < of.DYNAMIC_FROM
+    names = before.settings.keys() & {of.VOTERS, of.SERVERS}
     value = "0" if value is None and names == {of.VOTERS} and is_old else value
     value = "1" if value is None and names == {of.SERVERS} else value
     return value if value in ("0", "1") else "unknown"
@@ -333,10 +333,10 @@ def _nodes(change: FileChange) -> tuple[Words, Words]:
     if old_folder and now.kind == "properties" and not now.settings.keys() & {*of.LOG_DIRS}:
         folder = "/tmp/kafka-logs"  # the default of log.dir
     moves = NO_YES["" != old_folder != folder != ""]
-    templates, twice = list[str](), list[str]()
+    templates, repeated = list[str](), list[str]()
     for key, setting in now.settings.items():
         if not setting.is_known:
-            (twice if setting.value == of.TWICE else templates).append(key.split(" ")[0])
+            (repeated if setting.value == of.TWICE else templates).append(key.split(" ")[0])
     connects = [scope.known(of.CONNECT) or "" for scope in (now, old_scope)]
     root, old_root = ("/" + text.partition("/")[2].rstrip("/") for text in connects)
     equal = sorted(node_id for node_id in ids if ids.count(node_id) > 1 and now.kind == "ansible")
@@ -350,7 +350,7 @@ def _nodes(change: FileChange) -> tuple[Words, Words]:
         "ids_differ": NO_YES[not equal],
         "listener": _listener(now),
         "templates": NO_YES[bool(templates)],
-        "twice": NO_YES[bool(twice)],
+        "twice": NO_YES[bool(repeated)],
         "zookeeper_root_moves": NO_YES[all(connects) and root != old_root],
         "strange_roles": NO_YES[not now.names(of.ROLES) <= of.MEMBERS.keys()],
         "node_id_changes": NO_YES[bool(moved)],
@@ -363,7 +363,7 @@ def _nodes(change: FileChange) -> tuple[Words, Words]:
         "log_dir": folder,
         "log_dir_before": old_folder,
         "templates": ", ".join(dict.fromkeys(templates)),
-        "twice": ", ".join(dict.fromkeys(twice)),
+        "twice": ", ".join(dict.fromkeys(repeated)),
         "zookeeper_root": root,
         "zookeeper_root_before": old_root,
     }

@@ -27,9 +27,9 @@ def read_documents(content: str, file: str, into: Declared) -> Iterator[Setting]
     for start, end in pairwise(starts):
         above = content.count("\n", 0, start)
         line = above + 1
-        twice = TEMPLATE if TEMPLATE in content else TWICE
+        repeated = TEMPLATE if TEMPLATE in content else TWICE
         try:
-            loader = _Loader("\n" * above + content[start:end], file, twice)
+            loader = _Loader("\n" * above + content[start:end], file, repeated)
             if (node := loader.get_single_node()) is not None:
                 yield loader.construct_object(node)
         except yaml.YAMLError as error:

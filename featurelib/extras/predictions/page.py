@@ -59,12 +59,12 @@ def what_if_page(
         meaning = "stopped for good, and counted neither by Kafka nor by the inventory"
         page.text(f"{names}: gone means {meaning} (docs/how-to/stale.md)")
     sides = (answer.was, answer.resolved), (answer.now, answer.new)
-    was, now = (
+    old, now = (
         f"{side.verdict} ({side.phase})" + ", critical" * is_critical((*rows, *answer.critical))
         for side, rows in sides
     )
     page.line()
-    page.text(f"cluster: {was}" if was == now else f"cluster: {was} → {now}")
+    page.text(f"cluster: {old}" if old == now else f"cluster: {old} → {now}")
     _turns(answer, page)
     _differences(answer, page)
     return page
@@ -92,9 +92,9 @@ def show_refused(refused: Sequence[Refused], page: Page, indent: int = 0) -> Non
         groups.setdefault(key, []).append(node)
     for (role, entry, message, features), group in groups.items():
         nodes_text = words.nodes(role, [n.node_id for n in group])
-        over = f" over {_names(features)}" if features else ""
+        suffix = f" over {_names(features)}" if features else ""
         fate = FATES.get(f"{entry} {role}") or FATES[entry]
-        page.item(f"{nodes_text} {fate.format(over=over)}", indent)
+        page.item(f"{nodes_text} {fate.format(over=suffix)}", indent)
         judges = judges_line(n.dialect for n in group)
         page.item(f'{judges}: "{words.clean(message, 600)}"', indent + 2)
 

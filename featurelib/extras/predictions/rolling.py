@@ -177,7 +177,7 @@ def roll(
     replays = tuple(_replays(view, state, software, journal, release)) if is_kraft else ()
     tool = format_with(catalogue.of(e) for e in {release, *running} - {""} if is_kraft)
     moves = [move for part in first for step in part.steps for move in step.updates]
-    then = levels | {move.feature: move.to_level for move in moves}
+    planned = levels | {move.feature: move.to_level for move in moves}
     conditions = tuple(_conditions(view.cluster, state, levels, release, running))
     return Roll(
         cluster_id=view.cluster_id,
@@ -195,7 +195,7 @@ def roll(
         then=what_if(view, Changes(release=release), inputs),
         joins_now=may_join(_known(levels, catalogue), catalogue) if is_shown else (),
         format_with=tool.release if tool else None,
-        way_back=_way_back(then, release, running, catalogue) if is_shown else None,
+        way_back=_way_back(planned, release, running, catalogue) if is_shown else None,
     )
 
 
@@ -284,7 +284,7 @@ def _runs_without(state: ClusterState, cluster: Cluster, name: str, level: int, 
     log (FeaturesPublisher); software without the level would have ended on it.
     """
     quorum, proven = state.quorum, set[int]()
-    finalized = {feature: to for feature, to in cluster.levels.items() if to}
+    finalized = {feature: level for feature, level in cluster.levels.items() if level}
     for listener in state.listeners:
         if min(listener.full, listener.levels) <= NOTHING or listener.failed_at > listener.full_at:
             continue
@@ -421,8 +421,8 @@ def _way_back(levels: Levels, release: str, running: set[str], catalogue: Catalo
     alone = [({METADATA_VERSION: at[METADATA_VERSION]}, supported) for at in (known, after)]
     at, target = position(alone, catalogue), np.array([after[METADATA_VERSION]] * 2)
     returns = of_metadata_version(at, target, [(own.name, release, np.arange(2))], catalogue.tables)
-    then = at.at(np.array([1]))
-    lowered = fitting_after_lowering(after, then, release, own.can, catalogue)
+    rows = at.at(np.array([1]))
+    lowered = fitting_after_lowering(after, rows, release, own.can, catalogue)
     return WayBack(
         brings=brings,
         joins_after_finalizing=may_join(after, catalogue),

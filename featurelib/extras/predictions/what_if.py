@@ -158,11 +158,11 @@ def compare(
 ) -> WhatIf:
     """Compare two views of a cluster. `stay`: (role, node id) of nodes whose findings stay open
     although `after` lacks them."""
-    was, now = ({row["feature"]: row for row in e.judged.readiness.to_pylist()}
+    old, now = ({row["feature"]: row for row in e.judged.readiness.to_pylist()}
                 for e in (before, after))  # fmt: skip
-    features = sorted(was.keys() | now.keys())
+    features = sorted(old.keys() | now.keys())
     turns = [
-        FeatureDiff(feature=name, before=was.get(name), after=now.get(name)) for name in features
+        FeatureDiff(feature=name, before=old.get(name), after=now.get(name)) for name in features
     ]
     differ = tuple(change for change in turns if change.before != change.after)
     found_before, found_then = _findings(before), _findings(after)
@@ -289,9 +289,9 @@ def _expect_nodes(view: ClusterView, changes: Changes) -> None:
                 f"--add {node_id}: Cluster {view.cluster_id} has a node {node_id} already. For "
                 f"other software on node {node_id}, use --node {node_id}=RELEASE."
             )
-    twice = sorted(set(changes.nodes) & set(changes.removed))
-    if twice:
-        raise ConfigError(f"--node and --remove both name {twice[0]}. Keep one of them.")
+    repeated = sorted(set(changes.nodes) & set(changes.removed))
+    if repeated:
+        raise ConfigError(f"--node and --remove both name {repeated[0]}. Keep one of them.")
 
 
 def release_of(text: str, view: ClusterView, catalogue: Catalogue, option: str) -> str:

@@ -200,8 +200,8 @@ def _finalized(state: EmbeddedState, node: Node, dialect: Dialect) -> tuple[dict
     if dialect.mode != "zk":
         if node.role is Role.BROKER:
             return state.cluster.finalized, state.epoch
-        shows = _since(node, CONTROLLERS_SHOW_LEVELS)
-        return (state.cluster.finalized, state.features_at) if shows else ({}, -1)
+        first = _since(node, CONTROLLERS_SHOW_LEVELS)
+        return (state.cluster.finalized, state.features_at) if first else ({}, -1)
     read = state.read_by(node)
     if read is None or state.cluster.off or read[0].reading is not ZnodeReading.ACCEPTED:
         return {}, -1

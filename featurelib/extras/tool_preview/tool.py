@@ -225,8 +225,8 @@ class Tool:
 
     def updates(self, command: ToolCommand) -> tuple[Update, ...]:
         """Return the updates that the tool sends, sorted by name. Raises _EndedError."""
-        down = UpgradeType.UNSAFE_DOWNGRADE if command.unsafe else UpgradeType.SAFE_DOWNGRADE
-        kind = UpgradeType.UPGRADE if command.does == _UPGRADE else down
+        downgrade = UpgradeType.UNSAFE_DOWNGRADE if command.unsafe else UpgradeType.SAFE_DOWNGRADE
+        kind = UpgradeType.UPGRADE if command.does == _UPGRADE else downgrade
         levels: dict[str, int] = {}
         for name, level in self._levels(command):
             if name in levels:
@@ -294,18 +294,18 @@ def _line(
 
 def _moves(before: Cluster, after: Cluster, command: ToolCommand) -> tuple[Move, ...]:
     """Return the levels that differ, as moves of the command's upgrade type."""
-    down = UpgradeType.UNSAFE_DOWNGRADE if command.unsafe else UpgradeType.SAFE_DOWNGRADE
+    downgrade = UpgradeType.UNSAFE_DOWNGRADE if command.unsafe else UpgradeType.SAFE_DOWNGRADE
     names = sorted(before.finalized.keys() | after.finalized.keys())
     levels = ((name, before.level(name), after.level(name)) for name in names)
     return tuple(
         Move(
             feature=name,
-            from_level=was,
+            from_level=old,
             to_level=now,
-            upgrade_type=(UpgradeType.UPGRADE if now > was else down).name,
+            upgrade_type=(UpgradeType.UPGRADE if now > old else downgrade).name,
         )
-        for name, was, now in levels
-        if was != now
+        for name, old, now in levels
+        if old != now
     )
 
 

@@ -94,9 +94,9 @@ class Readings(Iterator[ClusterReading]):
         return int(bool(self.until) and not self.is_ready)
 
     def _read(self) -> Generator[ClusterReading]:
-        queue, over = SimpleQueue[_Found](), Event()
+        queue, ended = SimpleQueue[_Found](), Event()
         for number, cluster in enumerate(self.chosen):
-            go_on = partial(_keep_reading, number, cluster, self.until, self.every, over, queue)
+            go_on = partial(_keep_reading, number, cluster, self.until, self.every, ended, queue)
             Thread(target=go_on, name=f"watch-{number}", daemon=True).start()
         ends_at = None if self.timeout is None else time.monotonic() + self.timeout
         try:
@@ -117,7 +117,7 @@ class Readings(Iterator[ClusterReading]):
                 assert reading is not None
                 yield reading
         finally:
-            over.set()
+            ended.set()
 
 
 def watch(

@@ -145,8 +145,8 @@ class Watch:
         if self._until is None:
             intent = Intent(command=Command.UPGRADE_ALL)
         elif goal:
-            up = {name: str(level) for name, level in goal.items()}
-            intent = Intent(command=Command.UPGRADE, up=up)
+            upgrades = {name: str(level) for name, level in goal.items()}
+            intent = Intent(command=Command.UPGRADE, up=upgrades)
         else:
             return view.is_trusted, ()
         planned = make_plan(view, intent, self._catalogue)

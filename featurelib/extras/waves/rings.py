@@ -279,8 +279,8 @@ def put_in_rings(candidates: Iterable[Candidate], options: Waving) -> tuple[Wave
         values = ((label, orders[label][i]) for label, i in zip(orders, rank, strict=True))
         name = ", ".join(f"{label}={value}" if value else f"no {label}" for label, value in values)
         first = _first_of_kind(group, kinds, options.max_parallel)
-        chosen = {each.cluster for each in first}
-        later = [each for each in group if each.cluster not in chosen]
+        chosen = {candidate.cluster for candidate in first}
+        later = [candidate for candidate in group if candidate.cluster not in chosen]
         if not later and not rings:  # every kind is unique: one cluster goes first
             first, later = first[:1], first[1:]
         if later and first:
@@ -295,7 +295,7 @@ def put_in_rings(candidates: Iterable[Candidate], options: Waving) -> tuple[Wave
             rings.append(("rest", "all others", later[early:]))
         elif later:
             rings.append((name or "rest", f"all others{' of it' if name else ''}", later))
-        kinds |= {each.kind for each in group}
+        kinds |= {candidate.kind for candidate in group}
     return tuple(_ring(name, purpose, members, options) for name, purpose, members in rings)
 
 
@@ -318,13 +318,13 @@ def _first_of_kind(
 ) -> list[Candidate]:
     """Return up to `most` clusters, one per new type of change: the commonest types, and of each
     the least risky cluster."""
-    of_kind = Counter(each.kind for each in ordered if each.kind not in kinds)
+    of_kind = Counter(candidate.kind for candidate in ordered if candidate.kind not in kinds)
     first = dict[tuple[object, ...], Candidate]()
     for c in ordered:
         if c.kind in of_kind:
             first.setdefault(c.kind, c)
     chosen = sorted(first.values(), key=lambda each: (-of_kind[each.kind], each.risk))[:most]
-    return sorted(chosen, key=lambda each: each.risk)
+    return sorted(chosen, key=lambda candidate: candidate.risk)
 
 
 def _ring(name: str, purpose: str, members: Sequence[Candidate], options: Waving) -> WaveRing:

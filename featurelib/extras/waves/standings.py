@@ -88,8 +88,8 @@ def find_standings(inputs: AuditInputs, lake: Lake, run: int, target: Aim) -> St
     """Return the place of each cluster in a run. Raises NoEvidenceError without snapshots."""
     rows = lake.snapshots(run)
     landed = set(rows["cluster"].to_pylist())
-    never = [entry.id for entry in inputs.fleet.cluster if entry.id not in landed]
-    silent = make_rows(SNAPSHOT, len(never), {"cluster": texts_of(never)})
+    missing = [entry.id for entry in inputs.fleet.cluster if entry.id not in landed]
+    silent = make_rows(SNAPSHOT, len(missing), {"cluster": texts_of(missing)})
     rows = join_rows([rows, silent])
     if inputs.part is not None:
         chosen = [cluster in inputs.part for cluster in rows["cluster"].to_pylist()]
