@@ -394,10 +394,10 @@ class Chosen:
         options = self.wanted
         given = options.addresses_anywhere.items()
         words = [f"--{option} {shlex.quote(value)}" for option, value in given if value]
-        reach = " ".join(words) or shlex.quote(options.cluster or cluster)
+        options_text = " ".join(words) or shlex.quote(options.cluster or cluster)
         journal = (journal_place := named_journal(journal)) and os.path.abspath(journal_place)
         fleet = options.fleet and os.path.abspath(options.fleet)
-        return ClusterArgs(reach=reach, fleet=fleet, journal=journal)
+        return ClusterArgs(reach=options_text, fleet=fleet, journal=journal)
 
     @contextmanager
     def watcher(self) -> Iterator[Watcher]:
@@ -477,9 +477,9 @@ class Chosen:
     def _read(self, reached: ReachedCluster, backend: Backend) -> Source:
         entry = reached.entry
         lines = read_cluster(backend, entry, self.say)
-        see, label = partial(Inputs.see_lines, lines=lines), backend.where
+        judge, label = partial(Inputs.see_lines, lines=lines), backend.where
         # The data is new, so its age does not matter.
-        source = self._make_source(see, None, reached.fleet, entry, "a reading of", label)
+        source = self._make_source(judge, None, reached.fleet, entry, "a reading of", label)
         return replace(source, view=replace(source.view, site=self._site(entry)))
 
     def _site(self, entry: FleetEntry) -> Site:

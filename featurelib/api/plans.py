@@ -135,9 +135,9 @@ def _plan(chosen: Chosen, intent: Intent, *, probe: bool, out: str | None) -> Pl
     warnings = [*planned.warnings, *(change.line for change in unplanned)]
     file = None
     if made is not None:
-        people = _for_people(source, planned, made_from, warnings)
-        people = msgspec.structs.replace(people, level_names=level_names(made, catalogue))
-        file = files.read_plan(files.write_plan(made, people), "the plan")
+        context = _for_people(source, planned, made_from, warnings)
+        context = msgspec.structs.replace(context, level_names=level_names(made, catalogue))
+        file = files.read_plan(files.write_plan(made, context), "the plan")
     cluster, path = source.view.cluster_id, out if file is not None else None
     if path and path.endswith("/"):
         path = str(Path(path) / files.file_name(entry.name or cluster, cluster))

@@ -113,9 +113,9 @@ def range_plot(cluster: AnyCluster, features: Sequence[str] = ()) -> RangePlot:
     [drawn] = add_details(report, profiles, {}, chosen.catalogue).clusters
     plots = draw(drawn)
     names = [plot.feature for plot in plots]
-    if strange := sorted(set(features) - set(names)):
+    if unknown := sorted(set(features) - set(names)):
         raise ConfigError(
-            f"range_plot: {drawn.name} does not have the features {', '.join(strange)}. Its "
+            f"range_plot: {drawn.name} does not have the features {', '.join(unknown)}. Its "
             f"features: {', '.join(names) or 'none'}."
         )
     plots_shown = tuple(plot for plot in plots if not features or plot.feature in features)

@@ -133,8 +133,8 @@ def judge(
     verdict = verdicts(judge, target, unknown > 0, unsure)
     unknowns = unknown[judge.asked.cluster] + unknown_features + agreed.unanswered + unread + beyond
     ready = verdict == READY
-    returns = ways_back(evidence, ready, target, software.spoken if ready.any() else {}, catalogue)
-    rows = readiness(judge, verdict, target, beyond_target, blockers, unknowns, returns)
+    ways = ways_back(evidence, ready, target, software.spoken if ready.any() else {}, catalogue)
+    rows = readiness(judge, verdict, target, beyond_target, blockers, unknowns, ways)
     rows = with_ready_times(rows, evidence, conditions, unknown > 0)
     soaking = find_soaking(rows, evidence, conditions, software, catalogue, report)
     find_forgotten(rows, evidence, conditions, soaking, report)
@@ -169,8 +169,8 @@ def _blockers(judge: Judge, target: Int, sink: BatchFindings) -> Int:
         columns: dict[str, Int] = {}
         if len(question):
             # A broker in ZooKeeper mode gets these features as soon as it runs in KRaft mode.
-            stays = ~evidence.membership.migrating[query.cluster[question]]
-            question, profile, node = question[stays], profile[stays], node[stays]
+            settled = ~evidence.membership.migrating[query.cluster[question]]
+            question, profile, node = question[settled], profile[settled], node[settled]
             columns["role"] = fleet.nodes.controller[node].astype(np.int64)
             columns["node_id"] = fleet.nodes.node_id[node]
         else:
@@ -189,8 +189,8 @@ def _blockers(judge: Judge, target: Int, sink: BatchFindings) -> Int:
                 levels = zip(
                     evidence.features(question).to_pylist(), ceiling[question], strict=True
                 )
-                needs = [judge.catalogue.whole.needs(name, level) for name, level in levels]
-                details: Details = [", ".join(f"{d.other} {d.least}" for d in ds) for ds in needs]
+                needed = [judge.catalogue.whole.needs(name, level) for name, level in levels]
+                details: Details = [", ".join(f"{d.other} {d.least}" for d in ds) for ds in needed]
             case "voter_not_registered" | "unsupported_by_node":
                 details = least_software(judge, at)
             case "configured_voter_not_registered":
@@ -233,9 +233,9 @@ def _report_opt_in(judge: Judge, beyond: Bool, report: BatchFindings) -> None:
         )
         step, cluster = Step(updates=(update,), timeout_ms=1), int(query.cluster[question])
         if effects := side_effects(catalogue, [step], judge.evidence, cluster):
-            needs = _unmet_dependencies(judge, update, cluster)
-            first.append(needs or None)
-            depends = f" First finalize {needs}: it depends on that." if needs else ""
+            unmet = _unmet_dependencies(judge, update, cluster)
+            first.append(unmet or None)
+            depends = f" First finalize {unmet}: it depends on that." if unmet else ""
             texts[question] = " ".join(map(say_briefly, effects)) + depends
     questions = np.array(list(texts), dtype=np.int64)
     details = list(texts.values())
@@ -251,8 +251,8 @@ def _unmet_dependencies(judge: Judge, move: Move, cluster: int) -> str:
     questions = begin + np.flatnonzero(query.known[begin:end])
     levels = {query.names[query.feature[q]]: int(query.current[q]) for q in questions.tolist()}
     unmet = judge.catalogue.whole.unmet(levels | {move.feature: move.to_level}, move.feature)
-    needs = {d.other: d.least for d in sorted(unmet, key=lambda needed: needed.least)}
-    return ", ".join(f"{feature} {least}" for feature, least in needs.items())
+    minima = {d.other: d.least for d in sorted(unmet, key=lambda needed: needed.least)}
+    return ", ".join(f"{feature} {least}" for feature, least in minima.items())
 
 
 def _report_unrecorded(judge: Judge, report: BatchFindings) -> None:

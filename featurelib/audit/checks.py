@@ -187,11 +187,11 @@ def report_unmet(
         if metadata_version_unmet(current[question], metadata[question], np.int32(least)):
             unmet_by[question].add((METADATA_VERSION, least))
     details = []
-    for question, needs in sorted(unmet_by.items()):
+    for question, lacking in sorted(unmet_by.items()):
         levels = finalized[query.cluster[question]]
         texts = (
             f"{name} {least}, and {name} {levels[tables.feature_code(name)]} is finalized"
-            for name, least in sorted(needs)
+            for name, least in sorted(lacking)
         )
         details.append("; ".join(texts))
     report.of_questions(DEPENDENCY_CODE, np.array(sorted(unmet_by), dtype=np.int64), details)

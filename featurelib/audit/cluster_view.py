@@ -276,10 +276,10 @@ class PlainCluster:
         self._zookeeper = bool(evidence.membership.on_zookeeper[0])
         self._told, self._named = release, catalogue.release_named(release)
         self._software = Software(evidence, [release], catalogue)
-        leads = np.flatnonzero(evidence.may_lead(~evidence.subjects.expected_only))
+        leaders = np.flatnonzero(evidence.may_lead(~evidence.subjects.expected_only))
         # Possible releases of the controllers; the active controller's likeliest release comes
         # first.
-        self.releases = self._releases(leads)
+        self.releases = self._releases(leaders)
         self.dialects = tuple(self._software.dialects(0))
         self._active = int(evidence.controller[0])
         if self._active < 0 and (active := int(self._software.active[0])) >= 0:

@@ -57,12 +57,12 @@ class Software:
         of_ranges, is_exact = self._by_ranges()
         sets = pick(of_ranges @ self._bits, profile, 0)
         sets[self.inferred] = 0
-        offers, offered_at = self._by_requests()
-        agree = (sets & offers) != 0
+        apis, offered_at = self._by_requests()
+        agree = (sets & apis) != 0
         # No release that offers these requests advertises this range. So the feature is a vendor's,
         # or the node registered with other software since then.
-        vendors = (profile >= 0) & ~agree & (offers != 0) & (offered_at >= evidence.subjects.at)
-        sets = np.where(agree, sets & offers, np.where(vendors, offers, sets))
+        vendors = (profile >= 0) & ~agree & (apis != 0) & (offered_at >= evidence.subjects.at)
+        sets = np.where(agree, sets & apis, np.where(vendors, apis, sets))
         sets[self.foreign] = 0
         # The inventory's release decides for each node that may run it.
         code = pick(self._inventory_codes(), evidence.subjects.cluster, NOBODY)
@@ -73,7 +73,7 @@ class Software:
         # release.
         on_zookeeper = evidence.membership.on_zookeeper[evidence.subjects.cluster]
         is_only = pick(is_exact.astype(np.int64), profile, 0) > 0
-        self._sure = agree | vendors | may_run | (is_only & (offers == 0) & ~on_zookeeper)
+        self._sure = agree | vendors | may_run | (is_only & (apis == 0) & ~on_zookeeper)
         bits, self._kind = positions(self._sets, 1 << len(self._bits))
         self._kinds: Flags = (bits[:, None] & self._bits) > 0
 
@@ -137,16 +137,16 @@ class Software:
         listeners, node = self._evidence.listeners, self._evidence.subjects
         rows = np.flatnonzero(listeners.field("releases") >= 0)
         code, responded_at = listeners.field("releases")[rows], listeners.field("releases_at")[rows]
-        offers, offered_at = np.zeros((2, len(node.key)), dtype=np.int64)
+        apis, offered_at = np.zeros((2, len(node.key)), dtype=np.int64)
         at = find(node.key, record_keys(listeners)[rows])
         # A vendor's release counts as the Kafka release that it is based on.
         base_releases = [self._catalogue.of(release).based_on for release in self._tables.releases]
         for kind, first_offer in zip(*np.unique(code, return_index=True), strict=True):
             mask = (code == kind) & (at >= 0)
             lines = (listeners.text("releases", int(rows[first_offer])) or "").split(";")
-            offers[at[mask]] = self._bits[[line in lines for line in base_releases]].sum()
+            apis[at[mask]] = self._bits[[line in lines for line in base_releases]].sum()
             offered_at[at[mask]] = responded_at[mask]
-        return offers, offered_at
+        return apis, offered_at
 
     def _inventory_codes(self) -> Int:
         """Return per cluster the catalogue position of the release in the inventory, or -1."""
@@ -211,7 +211,7 @@ class Software:
         zookeeper = self._evidence.membership.on_zookeeper
         possible = self._possible() & ~zookeeper[:, None]
         newest = GENERATIONS[-1]  # the dialect of releases newer than the catalogue
-        spoken = {
+        dialects = {
             (generation_of(self._catalogue.of(release).based_on, "kraft", newest), release): mask
             for release, mask in zip(self._tables.releases, possible.T, strict=True)
             if mask.any()
@@ -225,8 +225,8 @@ class Software:
             if release == ZOOKEEPER_RELEASES[0]:  # this software is too old to have these levels
                 mask[self._evidence.levels.modern] = False
             if mask.any():
-                spoken[name, release] = mask
-        return spoken
+                dialects[name, release] = mask
+        return dialects
 
     def dialects_in(self, cluster: int, release_code: str | None = None) -> list[str]:
         """Return the possible dialects of a cluster's controllers. `release_code`: only dialects of
@@ -237,10 +237,10 @@ class Software:
     @cached_property
     def active(self) -> Int:
         """Return per cluster the active controller's position in the nodes; NOBODY = unknown."""
-        leads = np.flatnonzero(self._evidence.may_lead(~self._evidence.subjects.expected_only))
-        cluster = self._evidence.subjects.cluster[leads]
+        leaders = np.flatnonzero(self._evidence.may_lead(~self._evidence.subjects.expected_only))
+        cluster = self._evidence.subjects.cluster[leaders]
         active = np.full(len(self._told), NOBODY)
-        active[cluster] = leads
+        active[cluster] = leaders
         active[np.bincount(cluster, minlength=len(active)) != 1] = NOBODY
         return active
 
@@ -262,10 +262,10 @@ class Software:
     def dialects(self, cluster: int) -> list[str]:
         """Return the sorted dialects that the controllers of one cluster may use. Of dialects with
         equal results only one is returned."""
-        spoken = [pair for pair, clusters in self.spoken.items() if clusters[cluster]]
+        pairs = [pair for pair, clusters in self.spoken.items() if clusters[cluster]]
         first = self._tables.releases[leads] if (leads := self._leading[cluster]) >= 0 else ""
-        names = (name for name, release in spoken if release == first)
-        return list(_distinct_dialects((*sorted({name for name, _ in spoken}), *names)))
+        names = (name for name, release in pairs if release == first)
+        return list(_distinct_dialects((*sorted({name for name, _ in pairs}), *names)))
 
     def propose(self, fleet: FleetColumns, level: Int) -> Iterator[Proposed]:
         """Evaluate the raised levels with each dialect that the controllers may use. Yield one
@@ -319,8 +319,8 @@ def blind_leaders(evidence: Evidence) -> Int:
         for name in ("full_at", "partial_at", "levels_at")
     )
     cluster = node.cluster[leads]
-    blind = np.maximum(full, partial) > np.maximum(is_known, levels.at[cluster])
+    is_blind = np.maximum(full, partial) > np.maximum(is_known, levels.at[cluster])
     leaders = np.full(len(evidence.clusters), NOBODY)
     # The order is reversed, so the first leader stays.
-    leaders[cluster[blind][::-1]] = node.node_id[leads][blind][::-1]
+    leaders[cluster[is_blind][::-1]] = node.node_id[leads][is_blind][::-1]
     return leaders

@@ -218,12 +218,12 @@ def _node_disputes(
     is_recent = np.abs(listeners.field("levels_at")[rows] - levels.at[cluster]) <= ONE_READING
     counts = np.where(same_kind, listeners.field("epoch")[rows] == levels.epoch[cluster], is_recent)
     columns = (local, listeners.field("role"), listeners.field("node_id"))
-    halves = list(zip(*(column[rows[counts]].tolist() for column in columns), strict=True))
-    shown_by = {at: maps.levels(cluster, at) for at, _, _ in halves}
+    sources = list(zip(*(column[rows[counts]].tolist() for column in columns), strict=True))
+    shown_by = {at: maps.levels(cluster, at) for at, _, _ in sources}
     role = Role.BROKER if levels.kind[cluster] == Witness.BROKER else Role.CONTROLLER
     for name in sorted({name for level_of in shown_by.values() for name in level_of}):
         by_level = defaultdict[tuple[bool, str, int], list[int]](list)
-        for at, node_role, node_id in halves:
+        for at, node_role, node_id in sources:
             if (level := shown_by[at].get(name, 0)) != UNSEEN:
                 by_level[node_role != role, Role(node_role).text, level].append(node_id)
         if len([key for key in by_level if not key[0]]) > 1:

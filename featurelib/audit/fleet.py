@@ -84,14 +84,14 @@ class FleetColumns:
         clusters = owner[first]
         request = np.cumsum(first) - 1
         groups_asked = {Asks.LOCAL_CONTROLLER, *(row.asks for row in dialect.rules)}
-        groups = {asks: self._group(asks)[0] for asks in groups_asked if asks is not None}
+        groups = {rule: self._group(rule)[0] for rule in groups_asked if rule is not None}
         batch = Batch(
             names=self._names,
             catalogued=self._catalogued,
             ranges=self.ranges if dialect.mode != "any" else self._ranges_by_text,
             groups={
-                asks: replace(group, start=group.start[clusters], size=group.size[clusters])
-                for asks, group in groups.items()
+                rule: replace(group, start=group.start[clusters], size=group.size[clusters])
+                for rule, group in groups.items()
             },
             state=self._state(clusters, self._tables.release_code(release)),
             updates=Updates(
@@ -207,14 +207,14 @@ class FleetColumns:
         the range 0-0."""
         query = self.evidence.questions
         low, high = np.zeros((2, self._profiles + 2, max(len(self._names), 1)), dtype=np.int32)
-        lists = np.zeros(low.shape, dtype=bool)
+        is_listed = np.zeros(low.shape, dtype=bool)
         listed = np.flatnonzero(query.pair_listed)
         at = self._places(listed)
-        low[at], high[at], lists[at] = query.pair_min[listed], query.pair_max[listed], True
+        low[at], high[at], is_listed[at] = query.pair_min[listed], query.pair_max[listed], True
         # A partial or missing response refuses no level of a feature that it may omit.
         for nothing in (self._places(np.flatnonzero(query.pair_unclear)), self._profiles):
-            high[nothing], lists[nothing] = ANY_LEVEL, True
-        return Ranges(min_version=low, max_version=high, lists=lists)
+            high[nothing], is_listed[nothing] = ANY_LEVEL, True
+        return Ranges(min_version=low, max_version=high, lists=is_listed)
 
     @cached_property
     def _ranges_by_text(self) -> Ranges:

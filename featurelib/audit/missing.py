@@ -393,9 +393,9 @@ def report_nodes(judge: Judge, agreed: Agreed, report: BatchFindings) -> tuple[I
     seen_there = tuple(np.where(nodes.answers, node, ids[nodes.cluster]) for node, ids in places)
     new_nodes = np.flatnonzero(nodes.unregistered)
     answers = np.where(nodes.not_asked[new_nodes], "responded before the newest run", "responds")
-    does = np.where(nodes.answers[new_nodes], answers, "reads the metadata log").tolist()
+    verb = np.where(nodes.answers[new_nodes], answers, "reads the metadata log").tolist()
     fix = old_software.take(new_nodes)
-    report.of_nodes("expected_node_not_registered", nodes.unregistered, seen_there, does, cause=fix)
+    report.of_nodes("expected_node_not_registered", nodes.unregistered, seen_there, verb, cause=fix)
     # Metrics replace the response of these nodes, so their failed request hides nothing.
     line = np.where(nodes.failed_at > nodes.at, nodes.failed_line, nodes.line)
     for code, mask in (
@@ -406,9 +406,9 @@ def report_nodes(judge: Judge, agreed: Agreed, report: BatchFindings) -> tuple[I
         report.of_nodes(code, mask, (np.maximum(nodes.at, nodes.failed_at), line))
     count += _registrations(judge, agreed, proven, report)
     member = evidence.membership
-    waits = member.migrating & member.quorum_known
-    waits &= ~marked(len(waits), evidence.snapshots["observers"].row)
-    report.of_clusters("migration_waits", waits, member.quorum_place)
+    pending = member.migrating & member.quorum_known
+    pending &= ~marked(len(pending), evidence.snapshots["observers"].row)
+    report.of_clusters("migration_waits", pending, member.quorum_place)
     is_rising = judge.asked.known & (agreed.target > judge.asked.current)
     rising_clusters = marked(len(count), judge.asked.cluster[is_rising])
     count += _stale_nodes(judge, covered | (nodes.past & ~rising_clusters[nodes.cluster]), report)
@@ -567,8 +567,8 @@ def report_unread(judge: Judge, agreed: Agreed, report: BatchFindings) -> Bool:
     for cluster, voters in evidence.configured.items():
         if may_rise[cluster] and not member.controllers_current[cluster]:
             controllers = (node.cluster == cluster) & (node.role == Role.CONTROLLER)
-            if strangers := set(voters.ids) - {voters.node_id, *node.node_id[controllers].tolist()}:
-                details[cluster] = f"it is configured to ask {ids_text(strangers)}, and {_NO_LIST}"
+            if unknown := set(voters.ids) - {voters.node_id, *node.node_id[controllers].tolist()}:
+                details[cluster] = f"it is configured to ask {ids_text(unknown)}, and {_NO_LIST}"
     details = dict(sorted(details.items()))
     count = report.of_clusters("configured_voters_unknown", details, member.quorum_place)
     return is_rising & (count > 0)[query.cluster]

@@ -192,7 +192,7 @@ def _other_software(
         code = catalogue.tables.release_code(catalogue.release_named(version) or "")
         fit_here = fits[view.cluster]
         if code >= 0 and fit_here.any() and not fit_here[code]:
-            names = [name for name, fit in zip(releases, fit_here, strict=True) if fit]
+            names = [name for name, is_fit in zip(releases, fit_here, strict=True) if is_fit]
             nodes = releases_text(catalogue, names)
             texts[view.cluster] = [f"its status shows Kafka {clean(version)}, the nodes {nodes}"]
     return texts

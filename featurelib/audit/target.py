@@ -251,27 +251,27 @@ def agree(judge: Judge, software: Software, report: BatchFindings) -> Agreed:
         "refused_by_own_controller", questions, reasons, level=np.array(levels, dtype=np.int64)
     )
     # No level rises at a controller that does not see `/feature`.
-    blind = blind_leaders(judge.evidence)[query.cluster]
-    is_blinded = np.flatnonzero(query.known & (target > query.current) & (blind != NOBODY))
+    is_blind = blind_leaders(judge.evidence)[query.cluster]
+    is_blinded = np.flatnonzero(query.known & (target > query.current) & (is_blind != NOBODY))
     refusals += report.of_questions(
         FAILS_AFTER_WRITING,
         is_blinded,
         role=np.full(len(is_blinded), Role.BROKER),
-        node_id=blind[is_blinded],
+        node_id=is_blind[is_blinded],
         level=target[is_blinded],
     )
     target[is_blinded] = query.current[is_blinded]
-    spoken = {cluster: software.dialects(cluster) for cluster in clusters_open.tolist()}
+    dialects = {cluster: software.dialects(cluster) for cluster in clusters_open.tolist()}
     has_several = {
         cluster: ", ".join(load(name).title for name in names)
-        for cluster, names in spoken.items()
+        for cluster, names in dialects.items()
         if len(names) > 1
     }
     report.of_clusters("generation_ambiguous", has_several, source)
-    silent = marked(clusters, [cluster for cluster, names in spoken.items() if not names])
+    silent = marked(clusters, [cluster for cluster, names in dialects.items() if not names])
     unanswered = silent[query.cluster] & query.known & (target > query.current)
     report.of_clusters("release_unknown", marked(clusters, query.cluster[unanswered]), source)
-    return Agreed(target=target, refusals=refusals, unanswered=unanswered, dialects=spoken)
+    return Agreed(target=target, refusals=refusals, unanswered=unanswered, dialects=dialects)
 
 
 def _search_own(
@@ -339,14 +339,14 @@ def report_probes(
     query, target, refusals = judge.asked, agreed.target.copy(), np.zeros_like(agreed.target)
     proof, controllers = dict[int, dict[str, tuple[int, int]]](), list[int]()
     unanswered = agreed.unanswered.copy()
-    for cluster, answers, (at, line), spoken in _answers(judge, agreed, software, conditions):
+    for cluster, answers, (at, line), dialects in _answers(judge, agreed, software, conditions):
         moving = _probed_questions(query, target, cluster, answers)
         met = [*_met(query, target, moving, answers), *_refused_unknown(query, cluster, answers)]
         accepted = [a for _, a in met if a.code == 0]
         if len(accepted) == len(moving) > 0:
             proof[cluster] = {a.feature: (a.from_level, a.to_level) for a in accepted}
             # True if the controller checks all registered controllers (KIP-919, from 3.7 on).
-            least = [load(name).can.controllers_register_from for name in spoken]
+            least = [load(name).can.controllers_register_from for name in dialects]
             if all(0 < a <= judge.metadata_version[cluster] for a in least):
                 controllers.append(cluster)
         if accepted:
@@ -440,14 +440,14 @@ def _answers(
     for cluster in np.flatnonzero(probe.lengths).tolist():
         first, end = probe.start[cluster], probe.start[cluster] + probe.lengths[cluster]
         at, line = probe.field("at")[[first]], probe.field("line")[[first]]
-        spoken = agreed.dialects.get(cluster) or software.dialects(cluster)
-        honoured = all(load(name).can.validate_only == HONOURED for name in spoken)
+        dialects = agreed.dialects.get(cluster) or software.dialects(cluster)
+        honoured = all(load(name).can.validate_only == HONOURED for name in dialects)
         is_young = is_fresh(at, conditions.as_of, conditions.max_age)[0]
         answers = {update.feature: update for update in updates[first:end]}
         is_printed = all(update.from_level == -1 and update.code for update in answers.values())
         is_printed &= not judge.evidence.membership.on_zookeeper[cluster]
-        if is_young and (is_printed or (spoken and honoured)):
-            yield cluster, answers, (at, line), spoken
+        if is_young and (is_printed or (dialects and honoured)):
+            yield cluster, answers, (at, line), dialects
 
 
 def agreed_levels(evidence: Evidence) -> set[tuple[str, int]]:

@@ -179,8 +179,8 @@ def plans(
 
 def _members(evidence: Evidence) -> Int:
     """Return the positions of the nodes in the cluster's own node lists."""
-    strangers = distinct(record_keys(evidence.listeners)[evidence.strangers()])
-    return np.flatnonzero(find(strangers, evidence.subjects.key) < 0)
+    unknown = distinct(record_keys(evidence.listeners)[evidence.strangers()])
+    return np.flatnonzero(find(unknown, evidence.subjects.key) < 0)
 
 
 def nodes(evidence: Evidence, software: Software) -> TableRows:
@@ -248,13 +248,13 @@ def who_may_join(
     mask &= True if only is None else only
     finalized, _, is_newer = levels_of_clusters(evidence, level, tables)
     ranges = advertised(catalogue, tables.features)
-    fits: Flags = np.logical_not(misfits(finalized, ranges).any(axis=2))
+    is_fit: Flags = np.logical_not(misfits(finalized, ranges).any(axis=2))
     has_zookeeper = [release.based_on in zookeeper_releases() for release in catalogue.releases]
-    fits &= has_zookeeper | ~evidence.membership.migrating[:, None]
-    fits[is_newer | ~mask] = False  # no release of the catalogue supports an unknown level
-    _, release = np.nonzero(fits)
+    is_fit &= has_zookeeper | ~evidence.membership.migrating[:, None]
+    is_fit[is_newer | ~mask] = False  # no release of the catalogue supports an unknown level
+    _, release = np.nonzero(is_fit)
     names = [release.release for release in catalogue.releases]
-    size = np.where(mask, fits.sum(axis=1), -1)
+    size = np.where(mask, is_fit.sum(axis=1), -1)
     return Lists(size=size, of=Texts(words=names, codes=release))
 
 
@@ -278,7 +278,7 @@ def ways_back(
     """Return how far each `ready` (cluster, feature) can be downgraded from `target` (KIP-778).
     `spoken`: (dialect, release) → mask of clusters whose controllers may run the release."""
     query = evidence.questions
-    returns = WaysBack(floor=np.full(len(ready), NOT_HERE), no_return=np.full(len(ready), NOT_HERE))
+    ways = WaysBack(floor=np.full(len(ready), NOT_HERE), no_return=np.full(len(ready), NOT_HERE))
     for feature, name in enumerate(query.names):
         rows = np.flatnonzero(ready & (query.feature == feature))
         if len(rows) == 0:
@@ -292,8 +292,8 @@ def ways_back(
             result = of_metadata_version(at, target[rows], judges, catalogue.tables)
         else:
             result = of_other_feature(catalogue, name, query.current[rows], target[rows])
-        returns.floor[rows], returns.no_return[rows] = result.floor, result.no_return
-    return returns
+        ways.floor[rows], ways.no_return[rows] = result.floor, result.no_return
+    return ways
 
 
 def _positions(evidence: Evidence, rows: Int, tables: Tables) -> Position:
@@ -393,9 +393,9 @@ def find_soaking(
     if soaking.any():
         order = {release.release: at for at, release in enumerate(catalogue.releases)}
         runs = [order.get(name, 0) for name in software.span()[0].to_pylist()]
-        joins = who_may_join(evidence, catalogue, query.current, only=soaking).to_pylist()
+        may_join = who_may_join(evidence, catalogue, query.current, only=soaking).to_pylist()
         before = [
-            [name for name in joins[at] or () if order[name] < runs[at]]
+            [name for name in may_join[at] or () if order[name] < runs[at]]
             for at in np.flatnonzero(soaking).tolist()
         ]
         older = [f"Kafka {names[-1]}" if names else "an older release" for names in before]

@@ -42,10 +42,10 @@ def list_resources(context: str) -> Iterator[object]:
         try:
             groups = client.ApisApi(api).get_api_versions(_request_timeout=_SECONDS).groups
             preferred = {group.name: group.preferred_version.version for group in groups}
-            lists = client.CustomObjectsApi(api).list_cluster_custom_object
+            method = client.CustomObjectsApi(api).list_cluster_custom_object
             for group, plural in _LISTS:
                 if group in preferred:
-                    yield from _items(partial(lists, group, preferred[group], plural))
+                    yield from _items(partial(method, group, preferred[group], plural))
         except client.ApiException as error:
             raise _refused(context, error) from None
         except Exception as error:  # an error of urllib3, or a response that is not Kubernetes'

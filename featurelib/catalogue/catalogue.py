@@ -199,7 +199,7 @@ def _tables(all_of: Sequence[ReleaseCatalogue], features: Iterable[str]) -> Tabl
                 stable = catalogue.known_levels(name, unstable=False)
                 level_known[i, j, levels] = True
                 ends[:, i, j] = levels[0], max(stable, default=UNKNOWN), levels[-1]
-    needs = [
+    rows = [
         (i, names.index(d.feature), d.level, names.index(d.other), d.least)
         for i, catalogue in enumerate(all_of)
         for d in catalogue.dependencies
@@ -213,7 +213,7 @@ def _tables(all_of: Sequence[ReleaseCatalogue], features: Iterable[str]) -> Tabl
         oldest=_fixed(ends[0]),
         newest_stable=_fixed(ends[1]),
         newest_unstable=_fixed(ends[2]),
-        dependencies=_fixed(np.array(needs, dtype=np.int16).reshape(-1, 5)),
+        dependencies=_fixed(np.array(rows, dtype=np.int16).reshape(-1, 5)),
     )
 
 

@@ -55,8 +55,8 @@ def contradictions(rows: Rows) -> Iterator[Contradiction]:
     """Yield every contradiction in the rows of a catalogue."""
     rows_known, is_whole = _Known(rows), True
     for _, row in rows.every():
-        for fits, column, expected, value in _checks(row, rows_known):
-            if not fits:
+        for is_fit, column, expected, value in _checks(row, rows_known):
+            if not is_fit:
                 is_whole = False
                 yield Contradiction(row=row, column=column, expected=expected, found=str(value))
     if is_whole:  # if rows are missing, a release cannot be built
@@ -115,8 +115,8 @@ class _Known:
             expected = f"another feature than {feature} itself"
             if not self.has(other, least):
                 expected = "a feature and level the catalogue has"
-            fits = self.has(other, least) and other != feature
-            yield fits, column, expected, f"{other}={least}"
+            is_fit = self.has(other, least) and other != feature
+            yield is_fit, column, expected, f"{other}={least}"
 
     def late_enough(self, column: str, release: str, feature: str, level: int) -> Check:
         """Return the check that a level is a default only from a metadata.version that meets its
@@ -140,14 +140,14 @@ def _checks(row: Row, tables: _Known) -> Iterator[Check]:
     """Yield the checks of one row: its own values, and its references to other rows."""
     match row:
         case VersionRow():
-            fits = tables.names[row.name] == row.level
-            yield fits, "name", "a name that no other metadata.version has", repr(row.name)
+            is_fit = tables.names[row.name] == row.level
+            yield is_fit, "name", "a name that no other metadata.version has", repr(row.name)
         case LevelRow():
             expected = "a feature (levels of metadata.version are [[metadata_version]])"
-            fits = row.feature != METADATA_VERSION
-            yield fits, "feature", expected, row.feature
-            fits = not fits or tables.has(row.feature, 0)
-            yield fits, "level", f"a row for level 0 of {row.feature} too", row.level
+            is_fit = row.feature != METADATA_VERSION
+            yield is_fit, "feature", expected, row.feature
+            is_fit = not is_fit or tables.has(row.feature, 0)
+            yield is_fit, "level", f"a row for level 0 of {row.feature} too", row.level
             yield tables.version("default_from", row.default_from)
             yield tables.release("stable_since", row.stable_since)
             yield from tables.dependency("dependency", row.feature, row.dependency)
@@ -160,19 +160,19 @@ def _checks(row: Row, tables: _Known) -> Iterator[Check]:
                 for column in ("oldest_metadata_version", "newest_stable", "newest_unstable")
             }
             for column, level in (ends | {"oldest_bootstrap": row.oldest_bootstrap}).items():
-                fits = tables.has(METADATA_VERSION, level)
-                yield fits, column, "a metadata.version of the catalogue", level
+                is_fit = tables.has(METADATA_VERSION, level)
+                yield is_fit, column, "a metadata.version of the catalogue", level
             low, stable, newest = ends.values()
             yield low <= stable <= newest, "newest_stable", f"from {low} to {newest}", stable
-            fits = row.oldest_bootstrap <= newest
-            yield fits, "oldest_bootstrap", f"at most {newest}", row.oldest_bootstrap
+            is_fit = row.oldest_bootstrap <= newest
+            yield is_fit, "oldest_bootstrap", f"at most {newest}", row.oldest_bootstrap
         case ReleaseFeatureRow():
             yield tables.release("release", row.release)
             for column in ("newest_stable", "newest_unstable"):
                 yield tables.level(column, row.feature, getattr(row, column))
             expected = f"at most newest_unstable, {row.newest_unstable}"
-            fits = row.newest_stable <= row.newest_unstable
-            yield fits, "newest_stable", expected, row.newest_stable
+            is_fit = row.newest_stable <= row.newest_unstable
+            yield is_fit, "newest_stable", expected, row.newest_stable
         case DifferenceRow():
             yield from _of_difference(row, tables)
         case _:  # level 0 is not finalized; metadata.version is never an opt-in feature
@@ -181,11 +181,11 @@ def _checks(row: Row, tables: _Known) -> Iterator[Check]:
             else:
                 yield tables.level("level", row.feature, row.level)
             yield row.level != 0, "level", "a level above 0", row.level
-            fits = row.what.strip() != ""
-            yield fits, "what", "what the level changes, in words", repr(row.what)
-            fits = row.key != "" or not row.from_controller
+            is_fit = row.what.strip() != ""
+            yield is_fit, "what", "what the level changes, in words", repr(row.what)
+            is_fit = row.key != "" or not row.from_controller
             expected = "the configuration that the controller's value is written to"
-            yield fits, "key", expected, repr(row.key)
+            yield is_fit, "key", expected, repr(row.key)
 
 
 def _of_difference(row: DifferenceRow, tables: _Known) -> Iterator[Check]:

@@ -163,14 +163,14 @@ def build(cases: Sequence[Case], dialect: Dialect, tables: Tables) -> Batch:
         return profiles.setdefault(listed, len(profiles))
 
     nodes = table([cluster for cluster, _ in cases], position)
-    low, high, lists = _ends((dict(listed) for listed in (*profiles, ())), at)
+    low, high, is_listed = _ends((dict(listed) for listed in (*profiles, ())), at)
     orders = {Asks.LOCAL_CONTROLLER: WalkOrder.NONE}
     orders |= {row.asks: row.order for row in dialect.rules if row.asks is not None}
     return Batch(
         names=names,
         catalogued=np.array([tables.feature_code(name) for name in names], dtype=np.int64),
-        ranges=Ranges(min_version=low, max_version=high, lists=lists),
-        groups={asks: _group(nodes, asks, order, len(cases)) for asks, order in orders.items()},
+        ranges=Ranges(min_version=low, max_version=high, lists=is_listed),
+        groups={rule: _group(nodes, rule, order, len(cases)) for rule, order in orders.items()},
         state=_state(cases, at, tables),
         updates=_updates(cases, updates, at, dialect),
         dry_run=np.array([request.validate_only for _, request in cases], dtype=bool),

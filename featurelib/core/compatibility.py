@@ -235,7 +235,7 @@ def stopped(
     Source: FinalizedFeatureChangeListener; FeatureControlManager.replay; SharedServer.
     """
     controllers = {node.node_id for node in cluster.nodes if node.role is Role.CONTROLLER}
-    stops = []
+    result = []
     for node in cluster.nodes:
         if not node.running and moment is not Moment.NEXT_START:
             continue
@@ -257,8 +257,8 @@ def stopped(
         if effect is not Effect.GOES_ON:
             texts = tuple(_log_line(at, f, tables) for f in np.flatnonzero(unfit).tolist())
             left_out = refused if effect is Effect.KEPT_OUT else None
-            stops.append(Stopped(node=node, effect=effect, unfit=texts, refused=left_out))
-    return tuple(stops)
+            result.append(Stopped(node=node, effect=effect, unfit=texts, refused=left_out))
+    return tuple(result)
 
 
 def _log_line(at: _LevelsAndNode, feature: int, tables: Tables) -> Unfit:
@@ -453,4 +453,4 @@ def fits(levels: Mapping[str, int], catalogue: Catalogue) -> tuple[Fit, ...]:
 
 def may_join(levels: Mapping[str, int], catalogue: Catalogue) -> tuple[str, ...]:
     """Return the releases whose production software supports all `levels`, oldest first."""
-    return tuple(fit.release for fit in fits(levels, catalogue) if fit.joins)
+    return tuple(row.release for row in fits(levels, catalogue) if row.joins)

@@ -361,7 +361,7 @@ def possible_releases(
     metadata.version decides about a profile that no release has, such as a vendor's; without
     metadata.version no release matches.
     """
-    fits = np.zeros((len(min_version), len(tables.releases)), dtype=bool)
+    is_fit = np.zeros((len(min_version), len(tables.releases)), dtype=bool)
     for high in (tables.newest_stable, tables.newest_unstable):
         low, high = np.where(high > 0, tables.oldest, 0), np.maximum(high, 0)  # 0-0: not advertised
         # Most releases differ in metadata.version, the first column: only then compare the other
@@ -369,11 +369,11 @@ def possible_releases(
         at, release = np.nonzero(partial[:, None] | (max_version[:, :1] == high[:, 0]))
         matches = (min_version[at] == low[release]) & (max_version[at] == high[release])
         matches |= partial[at][:, None] & (tables.oldest[release] <= 0)
-        fits[at, release] |= matches.all(axis=1)
-    fits[:, [name == ANY for name in tables.releases]] = False
-    strange = ~fits.any(axis=1) & (max_version[:, 0] > 0)
-    fits[strange] = _by_metadata_version(max_version[strange, 0], tables)
-    return fits, ~strange & fits.any(axis=1) & ~partial
+        is_fit[at, release] |= matches.all(axis=1)
+    is_fit[:, [name == ANY for name in tables.releases]] = False
+    unknown = ~is_fit.any(axis=1) & (max_version[:, 0] > 0)
+    is_fit[unknown] = _by_metadata_version(max_version[unknown, 0], tables)
+    return is_fit, ~unknown & is_fit.any(axis=1) & ~partial
 
 
 def _by_metadata_version(newest: Levels, tables: Tables) -> Flags:

@@ -319,5 +319,5 @@ def fitting_after_lowering(
         if name != METADATA_VERSION
     }
     stays = misfits(np.array([[*fixed.values()]], dtype=np.int32), advertised(catalogue, [*fixed]))
-    fits = (fits_any & ~stays[0].any(axis=1)).tolist()
-    return dict(zip(ranges.releases, fits, strict=True))
+    is_fit = (fits_any & ~stays[0].any(axis=1)).tolist()
+    return dict(zip(ranges.releases, is_fit, strict=True))

@@ -55,11 +55,11 @@ def answer(cluster: Cluster, request: Request, dialect: Dialect, tables: Tables)
     Raises ProtocolError for a request version that such a controller does not read.
     """
     if dialect.can.wire_versions and request.version not in dialect.can.wire_versions:
-        spoken = ", ".join(map(str, dialect.can.wire_versions))
+        versions = ", ".join(map(str, dialect.can.wire_versions))
         raise ProtocolError(
             f"{dialect.title}: The controller closes the connection: its UpdateFeatures versions "
             "are "
-            f"{spoken}, not {request.version}. Use a version of its ApiVersions response."
+            f"{versions}, not {request.version}. Use a version of its ApiVersions response."
         )
     requests = JudgedRequests(build([(cluster, request)], dialect, tables), dialect, tables)
     wrote = bool(requests.outcome.writes[0])

@@ -108,9 +108,9 @@ def settle(
     for move in step.updates:
         code, message = delivery.of(move.feature)
         level = None if levels is None else levels.level(move.feature)
-        fate = _fate(move, step, delivery, level, proven=proven)
+        result = _fate(move, step, delivery, level, proven=proven)
         outcomes.append(
-            MoveOutcome(update=move, fate=fate, code=code, message=message, level=level)
+            MoveOutcome(update=move, fate=result, code=code, message=message, level=level)
         )
     return StepOutcome(position=position, updates=tuple(outcomes))
 

@@ -108,11 +108,11 @@ class ApiVersionsLine(Timed, tag="api_versions", frozen=True, gc=False, kw_only=
     error: FilledText | None = None
 
     def content(self) -> ApiVersionsAnswer:
-        offers = _api_keys(bytes(self.api_keys)) if self.api_keys else ()
+        apis = _api_keys(bytes(self.api_keys)) if self.api_keys else ()
         epoch, answered = self.finalized_features_epoch, self.answered_version
         key = (self.node_id, ROLES[self.role], self.endpoint, self.asked_version)
-        if offers and self._has_only_requests():
-            return ApiVersionsAnswer(*key, answered, None, -1, None, (), offers)
+        if apis and self._has_only_requests():
+            return ApiVersionsAnswer(*key, answered, None, -1, None, (), apis)
         if not self.supported_features or not self.finalized_features or epoch is None:
             self._require_no_response()
         elif self.error is not None:
@@ -123,7 +123,7 @@ class ApiVersionsLine(Timed, tag="api_versions", frozen=True, gc=False, kw_only=
             if not self.error_code:
                 answered = self.asked_version if answered is None else answered
                 levels, ready = (epoch, supported, finalized), self.zk_migration_ready
-                return ApiVersionsAnswer(*key, answered, None, *levels, offers, ready)
+                return ApiVersionsAnswer(*key, answered, None, *levels, apis, ready)
         error = self.error or f"error code {self.error_code}"
         return ApiVersionsAnswer(*key, None, error, -1, (), ())
 

@@ -257,23 +257,23 @@ def _request_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
     api-versions, kafka-broker-api-versions.sh)."""
     nodes: list[tuple[int, dict[str, object]]] = []
     answers: list[Offers] = []
-    offers: Offers | None = None  # the supported requests of the current node
+    api_keys: Offers | None = None  # the supported requests of the current node
     for number, text in texts:
-        if offers is None:
+        if api_keys is None:
             if node := _NODE.fullmatch(text):
                 keys: dict[str, object] = {"node_id": int(node[2]), "endpoint": node[1]}
                 if node[3]:
-                    answers.append(offers := [])
-                    keys["api_keys"] = offers
+                    answers.append(api_keys := [])
+                    keys["api_keys"] = api_keys
                 else:
                     keys["error"] = node[4] or "ERROR"
                 nodes.append((number, keys))
         elif text.strip() == ")":
-            offers = None
+            api_keys = None
         elif match := _OFFERED.fullmatch(text):
             if match[2]:
                 ends = {"min_version": int(match[2]), "max_version": int(match[3] or match[2])}
-                offers.append({"api_key": int(match[1]), **ends})
+                api_keys.append({"api_key": int(match[1]), **ends})
         else:
             fault = "this is not a request such as 'Produce(0): 0 to 13 [usable: 13]', or ')'"
             raise source.fault(f"{fault}: {show(text)}.", number)
@@ -282,7 +282,7 @@ def _request_lines(texts: Numbered, source: ToolOutput) -> Iterator[bytes]:
             f"the file has neither a JSON object in each line, nor the output of {REQUESTS_TOOL} "
             "('HOST:PORT (id: 1 rack: null isFenced: false) -> (')."
         )
-    if offers is not None:
+    if api_keys is not None:
         raise source.fault("the file ends before the ')' of its last node.")
     role = _role_of(answers, source)
     for number, keys in nodes:

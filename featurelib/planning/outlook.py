@@ -67,11 +67,11 @@ class StepOutlook:
         """Return the releases in `joins_no_more` that no downgrade makes compatible again."""
         if self.floor == NONE:
             return ()
-        stays = {METADATA_VERSION: self.floor}
+        levels = {METADATA_VERSION: self.floor}
         for name, level in self.levels.items():
             if irreversible := [n for n in catalogue.irreversible(name) if n <= level]:
-                stays[name] = max(irreversible)
-        may_return = may_join(stays, catalogue)
+                levels[name] = max(irreversible)
+        may_return = may_join(levels, catalogue)
         return tuple(release for release in self.joins_no_more if release not in may_return)
 
 
@@ -172,9 +172,9 @@ def with_texts(
             warnings = tuple(downgrade.line for downgrade in left_over(shares, entry, catalogue))
             required = require(evidence, i, features_of(shares.ours), catalogue)
             plan = replace(plan, steps=shares.ours, requirements=required)
-        people = ForPeople(level_names=level_names(plan, catalogue), warnings=warnings)
+        context = ForPeople(level_names=level_names(plan, catalogue), warnings=warnings)
         if shares.ours:
-            texts[i] = write_plan(plan, people)
+            texts[i] = write_plan(plan, context)
     ways_back = returns_of(made, catalogue)
     size = np.full(len(plans), -1, dtype=np.int64)
     size[rows] = [len(of_plan) for of_plan in ways_back]

@@ -110,8 +110,8 @@ def make_plan(
         return replace(made, refusals=goal.faults)
     probed = tuple(reasons.of_probe(goal.levels))
     unsure = reasons.levels_unknown()
-    stays = {stay.feature: stay.current for stay in goal.stays if stay.feature in unsure}
-    missing = tuple(reasons.of_unknown(goal.levels | stays) if goal.moves or stays else ())
+    levels = {stay.feature: stay.current for stay in goal.stays if stay.feature in unsure}
+    missing = tuple(reasons.of_unknown(goal.levels | levels) if goal.moves or levels else ())
     if missing or probed:
         refusals = _refusals_of(view, goal, unsure, catalogue) if missing else ()
         return replace(made, refusals=(*refusals, *probed, *missing))
@@ -192,20 +192,20 @@ def _ready(
     view: ClusterView, reasons: Reasons, catalogue: Catalogue
 ) -> tuple[Goal, tuple[Reason, ...]]:
     """Return (goal with all READY features, reasons why it omits the other features)."""
-    moves, left_out, stays = list[Move](), list[Reason](), []
+    moves, left_out, kept = list[Move](), list[Reason](), []
     for row in view.judged.readiness.to_pylist():
         name, verdict, target = row["feature"], row["verdict"], row["target"]
         if verdict == Verdict.READY:
             current, kind = view.cluster.level(name), UpgradeType.UPGRADE.name
             moves.append(Move(feature=name, from_level=current, to_level=target, upgrade_type=kind))
         if verdict == Verdict.UP_TO_DATE:
-            stays.append(stay_at_ceiling(view.cluster, catalogue, name, row["ceiling"]))
+            kept.append(stay_at_ceiling(view.cluster, catalogue, name, row["ceiling"]))
         elif target != row["ceiling"]:
             left_out += reasons.of_findings(name, unknown=verdict == Verdict.UNKNOWN)
     if not len(view.judged.readiness):  # no feature of the cluster is listed or finalized
         left_out += reasons.of_missing_evidence([])
-    stays.sort(key=lambda stay: stay.feature)
-    return Goal(moves=tuple(moves), stays=tuple(stays)), tuple(dict.fromkeys(left_out))
+    kept.sort(key=lambda stay: stay.feature)
+    return Goal(moves=tuple(moves), stays=tuple(kept)), tuple(dict.fromkeys(left_out))
 
 
 def _refusals_of(
@@ -457,8 +457,8 @@ class Router:
             after = {name: moves for name, moves in ordinary.items() if name not in before}
             orders.append([*_groups(first), kraft, *_groups(after)])
         refused = list[Route]()
-        for hop in orders:
-            route = self._passing_groups([group for group in hop if group])
+        for move in orders:
+            route = self._passing_groups([group for group in move if group])
             if not route.refusals:
                 return route
             refused.append(route)
@@ -479,9 +479,9 @@ class Router:
         """Return one request per feature. Dependencies are raised before, and lowered after, the
         features that depend on them."""
         cluster, steps = self.cluster, list[Step]()
-        waiting = sorted(hops.values(), key=lambda hop: request_order(hop[0]))
+        waiting = sorted(hops.values(), key=lambda route: request_order(route[0]))
         while waiting:
-            answers = self._try(cluster, [hop[:1] for hop in waiting])
+            answers = self._try(cluster, [route[:1] for route in waiting])
             passes = next((i for i, tried in enumerate(answers) if not tried.refusals), None)
             if passes is None:
                 refusals = dict.fromkeys(refusal for tried in answers for refusal in tried.refusals)
@@ -498,8 +498,8 @@ def _groups(hops: dict[str, list[Move]]) -> list[list[Move]]:
     version_moves = hops.get(METADATA_VERSION, [])
     if len(version_moves) < 2:
         return [[hop for route in hops.values() for hop in route]] if hops else []
-    later = [hop for name, route in hops.items() if name != METADATA_VERSION for hop in route]
-    is_alone = [[hop] for hop in version_moves]
+    later = [move for name, route in hops.items() if name != METADATA_VERSION for move in route]
+    is_alone = [[move] for move in version_moves]
     groups = [*is_alone, later] if version_moves[0].is_upgrade else [later, *is_alone]
     return [group for group in groups if group]
 

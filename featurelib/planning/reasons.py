@@ -190,9 +190,9 @@ class Reasons:
         needed = [d for d in self._catalogue.dependencies if (d.feature, d.level) == move]
         dependent = ", ".join(f"{d.other} {self._text(d.other, d.least)}" for d in needed)
         levels = [(d.other, cluster.level(d.other)) for d in needed]
-        needs = ", ".join(f"{feature} {self._text(feature, level)}" for feature, level in levels)
+        texts = ", ".join(f"{feature} {self._text(feature, level)}" for feature, level in levels)
         level = self._text(reason.feature, reason.level or 0)
-        message = f"{reason.feature} {level} depends on {dependent}; finalized is {needs}."
+        message = f"{reason.feature} {level} depends on {dependent}; finalized is {texts}."
         return replace(reason, message=message, action=f"Ask for {dependent} as well, or first.")
 
     def _text(self, feature: str, level: int) -> str:

@@ -373,8 +373,8 @@ def _needed(refusal: Reason, dialect: Dialect, cluster: Cluster) -> Range | None
     rules = {row.code: row.rule for row in dialect.rules}
     if refusal.code not in rules or "lowest" not in rules[refusal.code].columns:
         return None
-    leads = (node.supported for node in cluster.nodes if node.node_id == cluster.active)
-    range_known = next(leads, {}).get(refusal.feature)
+    ranges = (node.supported for node in cluster.nodes if node.node_id == cluster.active)
+    range_known = next(ranges, {}).get(refusal.feature)
     return None if range_known is None else (range_known[0], refusal.level or 0)
 
 

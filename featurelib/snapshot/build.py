@@ -94,7 +94,7 @@ class _Row:
             dict(state.quorum.directories),
         )
         newest = {_LIST_KIND(member): member for member in sorted(state.members, key=_BY_TIME)}
-        lists = [newest[key] for key in sorted(newest)]
+        members = [newest[key] for key in sorted(newest)]
         parts: dict[str, _Tuples] = {
             "scalars": [self._scalars()],
             "listeners": [self._listener(entry) for entry in state.listeners],
@@ -103,10 +103,10 @@ class _Row:
             "witnesses": self._witnesses(),
             "members": [
                 (row.role, self._fenced_code(row), row.at, row.line, len(row.members))
-                for row in lists
+                for row in members
             ],
-            "member": [member for row in lists for member in row.members],
-            "disputed": self._disputed_nodes(lists),
+            "member": [member for row in members for member in row.members],
+            "disputed": self._disputed_nodes(members),
             "voters": [
                 (row, row in quorum.following, text(directories.get(row))) for row in quorum.voters
             ],

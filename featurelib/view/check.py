@@ -85,8 +85,8 @@ def _cluster(cluster: ReportedCluster, page: Page) -> None:
     read_at = time_text(cluster.newest_line)
     facts = (read_at and f"seen {read_at}", id_text, cluster.mode, count(cluster.nodes, "node"))
     page.item(" · ".join(filter(None, (*facts, *digest.release_texts(cluster)))))
-    people = " · ".join(filter(None, (digest.owner_text(cluster), cluster.contact)))
-    page.lines([f"owner: {people}"] * bool(people))
+    contacts = " · ".join(filter(None, (digest.owner_text(cluster), cluster.contact)))
+    page.lines([f"owner: {contacts}"] * bool(contacts))
     if cluster.readiness:
         page.line()
         rows = [
@@ -127,8 +127,8 @@ def _findings(cluster: ReportedCluster, page: Page) -> None:
         if group.first.action:
             page.item(f"→ {group.first.action}", 2)
         page.lines(group.commands, 4)
-        if lacks := digest.fill_in(group.first.command):
-            page.item(lacks, 4)
+        if command := digest.fill_in(group.first.command):
+            page.item(command, 4)
     notes_left = [*digest.muted_lines(cluster.findings), *_notes(groups)]
     page.lines([""] * bool(notes_left))
     for line in notes_left:

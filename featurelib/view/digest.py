@@ -216,8 +216,8 @@ def summarize_cluster(
     parts.append(f"no usable data was collected since {time_text(late)}" * bool(late))
     is_bare = verdict is Verdict.UP_TO_DATE and not has_features
     idle = "no node of it has a feature to finalize" if is_bare else IDLE
-    waits = tagged("unstable", "soaking")
-    idle = next((finding.message for finding in active if finding.code in waits), idle)
+    waiting = tagged("unstable", "soaking")
+    idle = next((finding.message for finding in active if finding.code in waiting), idle)
     if mode is ClusterMode.MIGRATING:
         idle = f"{mode.value}: nothing moves until that has ended"
     muted = count_muted(sum(finding.muted is not None for finding in findings), None)

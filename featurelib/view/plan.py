@@ -256,8 +256,8 @@ def _show_levels_after(step: StepOutlook, plan: Plan, catalogue: Catalogue, page
         page.text(f"At {level}, {name} {verb} be lowered without loss{target}.", 2, 6)
     if plan.requirements.features_node_version is not None:
         return
-    joins = releases_text(catalogue, step.joins)
-    page.text(f"Nodes that can register then: Kafka {joins} (production software).", 2, 6)
+    releases = releases_text(catalogue, step.joins)
+    page.text(f"Nodes that can register then: Kafka {releases} (production software).", 2, 6)
     irreversible = step.never_again(catalogue)
     if lowered := tuple(name for name in step.joins_no_more if name not in irreversible):
         lost = releases_text(catalogue, lowered)
@@ -334,15 +334,15 @@ def _show_people(people: ForPeople, page: Page) -> None:
 def contradictions(file: PlanFile, name: str, catalogue: Catalogue) -> Iterator[str]:
     """Yield the texts in a plan file that `featurelib plan` cannot have written for this plan.
     `name`: in the inventory."""
-    people = file.for_people
-    if name and people.name and people.name != name:
+    context = file.for_people
+    if name and context.name and context.name != name:
         yield (
-            f"THE FILE CALLS THIS CLUSTER {people.name}, the inventory calls it {name}: its text "
+            f"THE FILE CALLS THIS CLUSTER {context.name}, the inventory calls it {name}: its text "
             "was changed, or the cluster got another name. Go by the id."
         )
-    if not people.level_names or file.plan.catalogue != catalogue.label:
+    if not context.level_names or file.plan.catalogue != catalogue.label:
         return
-    if people.level_names != level_names(file.plan, catalogue):
+    if context.level_names != level_names(file.plan, catalogue):
         yield (
             "THE TEXT OF THIS FILE WAS CHANGED after the plan was made: its level_names do not "
             "match its levels. The levels below come from the plan itself. Make the plan again."

@@ -68,8 +68,8 @@ def why_not_page(answer: WhyNot, source: Source, width: int | None = None) -> Pa
     """Return the page of `why-not`: blockers, missing data, changes that unlock the level."""
     page = QuestionPage(source, width)
     goal, current = (page.level(answer.feature, level) for level in (answer.level, answer.current))
-    misfits = answer.proofs if answer.answer is LevelStatus.FINALIZED else ()
-    title = _HEADS[answer.answer] + words.although([misfit.node for misfit in misfits])
+    proofs = answer.proofs if answer.answer is LevelStatus.FINALIZED else ()
+    title = _HEADS[answer.answer] + words.although([misfit.node for misfit in proofs])
     page.text(f"{words.clean(source.name)}: {words.clean(answer.feature)} {goal}: {title}")
     page.text(f"finalized: {current} · {words.clean(source.made_from, 300)}")
     page.text(f"judged by: {judges_text(answer.dialects)}")
@@ -77,9 +77,9 @@ def why_not_page(answer: WhyNot, source: Source, width: int | None = None) -> Pa
         page.text(f"it depends on {words.levels_text(page.catalogue, needs)}, which moves with it")
     if answer.level in page.catalogue.irreversible(answer.feature) - {answer.current}:
         page.text(f"{words.clean(answer.feature)} {goal} can never be taken back")
-    if answer.proofs and not misfits:
+    if answer.proofs and not proofs:
         _proofs(answer.proofs, page)
-    _show_proofs("what the audit finds", misfits, page)
+    _show_proofs("what the audit finds", proofs, page)
     _show_proofs("missing data that could change the result", answer.unknown, page)
     if answer.agreed is not None:
         page.line()

@@ -301,7 +301,7 @@ class _Reader:
         entry = self._entries.get(row["cluster"]) or Entry(id=row["cluster"])
         shares = self._shares(row, entry)
         steps = _in_turn([self._step(step, shares, entry) for step in row["steps"] or ()])
-        returns = [self._read(model.ReportedReturn, item) for item in row["returns_after"] or ()]
+        ways = [self._read(model.ReportedReturn, item) for item in row["returns_after"] or ()]
         verdict = Verdict(row["verdict"])
         mode = ClusterMode(row["mode"]) if row["mode"] else None
         nodes = row["nodes"] or 0
@@ -340,7 +340,7 @@ class _Reader:
                 collect if late or not digest.has_landed(findings) else "", model.COMMAND
             ),
             joining=self._joining(row, steps, entry),
-            returns=tuple(sorted(returns, key=_feature_order)),
+            returns=tuple(sorted(ways, key=_feature_order)),
             plan_file=_shown(plan_file, LONGEST_PATH),
         )
 
@@ -390,8 +390,8 @@ class _Reader:
         managed = {move.feature for move in shares.theirs}
         waiting = {move.feature for move in shares.later}
         owner = clean(entry.managed_by) if row["feature"] in managed else None
-        waits = row["feature"] in waiting
-        return self._read(model.ReportedStep, row, managed_by=owner, waits=waits)
+        is_waiting = row["feature"] in waiting
+        return self._read(model.ReportedStep, row, managed_by=owner, waits=is_waiting)
 
     def finding(self, row: Any) -> model.ReportedFinding:
         """Return a finding of the report from a row of FINDING."""

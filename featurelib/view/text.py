@@ -229,8 +229,8 @@ def _clusters(clusters: Sequence[model.ReportedCluster], limit: int, page: Page)
     for cluster in clusters[: limit or None]:
         phase = _lines(cluster.phase.value, *map(_dim, digest.release_texts(cluster)))
         sizes = [f"{cluster.nodes:,}", phase] if is_wide else []
-        people = _contacts(cluster) if cluster.needs_person else ""
-        cell = _lines(cluster.summary, _dim(people))
+        contacts = _contacts(cluster) if cluster.needs_person else ""
+        cell = _lines(cluster.summary, _dim(contacts))
         rows.append([_verdict(cluster), _lines(*_names(cluster)), *sizes, cell])
     page.table(rows, most=(0, NAME, 0, PHASE))
 
@@ -277,8 +277,8 @@ def _details(clusters: Sequence[model.ReportedCluster], limit: int, page: Page) 
 def _entries(cluster: model.ReportedCluster, limit: int) -> Iterator[Entry]:
     """Yield (label, lines) for the details of one cluster."""
     most = LINES if limit else 0
-    people = (digest.owner_text(cluster), cluster.contact, *cluster.labels)
-    yield "owner", [" · ".join(filter(None, people))]
+    contacts = (digest.owner_text(cluster), cluster.contact, *cluster.labels)
+    yield "owner", [" · ".join(filter(None, contacts))]
     if cluster.collect and cluster.newest_line:
         yield "data", [f"no usable data since {time_text(cluster.newest_line)}"]
     yield "managed", [_managed_text(cluster)]

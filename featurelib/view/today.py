@@ -142,12 +142,12 @@ def _fix(kind: Todo, code: str, rows: Pairs) -> Task:
     return _task(kind, clusters, text, action, "\n".join(commands), code)
 
 
-def _ask(went: Mapping[str, Clusters], change: Change | None) -> Groups:
+def _ask(lowered: Mapping[str, Clusters], change: Change | None) -> Groups:
     """Yield the task to ask why levels or software were downgraded."""
-    went = {kind: rows for kind, rows in went.items() if kind != METADATA_FELL}
-    changed = list({c.key: c for rows in went.values() for c in rows}.values())
+    lowered = {kind: rows for kind, rows in lowered.items() if kind != METADATA_FELL}
+    changed = list({c.key: c for rows in lowered.values() for c in rows}.values())
     if changed:
-        names = {kind: some([c.name for c in rows], NAMES) for kind, rows in went.items()}
+        names = {kind: some([c.name for c in rows], NAMES) for kind, rows in lowered.items()}
         text = "; ".join(
             f"{kind} in {those}" * bool(changed[1:]) or kind for kind, those in names.items()
         )

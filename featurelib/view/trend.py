@@ -199,7 +199,7 @@ def say_setbacks(
     clusters: Sequence[model.ReportedCluster], change: model.Change | None
 ) -> Iterator[model.ReportedCluster]:
     """Yield the clusters. The summary of a cluster with a setback begins with the setback."""
-    pairs = [(c.key, setback) for setback, kept in setbacks(clusters, change).items() for c in kept]
+    pairs = [(c.key, setback) for setback, rows in setbacks(clusters, change).items() for c in rows]
     first = dict(reversed(pairs))
     for cluster in clusters:
         if kind := first.get(cluster.key):
@@ -304,13 +304,13 @@ def trends(report: model.Report) -> tuple[Trend, ...]:
     levels = [{at.level.text: at.clusters for at in night.metadata_versions} for night in nights]
     medians = [night.median_wait_hours for night in nights]
     longest = [night.longest_wait_hours for night in nights]
-    waits = [_series("median", medians, _age), _series("longest", longest, _age)]
+    ages = [_series("median", medians, _age), _series("longest", longest, _age)]
     series = (
         ("clusters by verdict", _verdicts(nights)),
         ("clusters by oldest software that runs", _named(nights, releases, release_number)),
         ("clusters by metadata.version", _named(nights, levels, lambda text: int(text.split()[0]))),
         ("oldest metadata.version", [_oldest(nights)]),
-        ("how long clusters are READY", waits),
+        ("how long clusters are READY", ages),
     )
     charts = ((title, [row for row in rows if any(row.values)]) for title, rows in series)
     return tuple(Trend(title=title, series=tuple(rows)) for title, rows in charts if rows)

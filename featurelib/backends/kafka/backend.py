@@ -237,8 +237,8 @@ def _reply_of(client: Client, step: Step, *, validate_only: bool) -> Reply:
         ) from error
     if response.code != NOT_AUTHORIZED:
         return response
-    lacks = missing_right(Api.UPDATE_FEATURES, client.credentials.principal)
-    return replace(response, message=lacks)
+    right = missing_right(Api.UPDATE_FEATURES, client.credentials.principal)
+    return replace(response, message=right)
 
 
 def _discover(reach: Reach, say: Say) -> Search:

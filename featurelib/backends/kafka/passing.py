@@ -105,10 +105,10 @@ class _PendingRequest:
             leading, cause = None, f": {error}"
         if leading is None:
             return NotPassed(why=f"nobody says which controller leads now{holder}{cause}")
-        leads = f"controller {leading.leader_id}"
+        leader = f"controller {leading.leader_id}"
         if sent is not None and not self.brokers() and leading.leader_id != sent.node:
             proof = (
-                f"{leads} leads in epoch {leading.leader_epoch}, and {sent.title}, which the "
+                f"{leader} leads in epoch {leading.leader_epoch}, and {sent.title}, which the "
                 "request was sent to, cannot commit it any more"
             )
             return self.committed(leading, proof, further=further)
@@ -116,11 +116,11 @@ class _PendingRequest:
             self.ask(Role.BROKER, broker, _has_judged)
         if not self.known.controllers.get(leading.leader_id):
             return NotPassed(
-                why=f"no address of {leads}, which leads, is known, and a broker may have handed "
+                why=f"no address of {leader}, which leads, is known, and a broker may have handed "
                 f"the request on to it: give --controllers {leading.leader_id}@HOST:PORT"
             )
         self.ask(Role.CONTROLLER, leading.leader_id, _has_judged)
-        proof = f"{leads} has handled all that was sent before, in epoch {leading.leader_epoch}"
+        proof = f"{leader} has handled all that was sent before, in epoch {leading.leader_epoch}"
         return self.committed(leading, proof, further=further)
 
     def committed(self, leading: QuorumState, how: str, *, further: bool) -> Passed | NotPassed:

@@ -481,8 +481,8 @@ class NodeAnswers:
     @property
     def members(self) -> ListedMembers | None:
         """The members that the node lists; None without a list. Raises ProtocolError."""
-        lists = (Api.DESCRIBE_CLUSTER, Api.METADATA)
-        lists_read = (answer.read(ListedMembers) for answer in self.answers if answer.api in lists)
+        apis = (Api.DESCRIBE_CLUSTER, Api.METADATA)
+        lists_read = (answer.read(ListedMembers) for answer in self.answers if answer.api in apis)
         return next(lists_read, None)
 
     @property

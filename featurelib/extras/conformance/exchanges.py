@@ -158,11 +158,11 @@ def read(
 def _exchange(raw: _Line) -> Exchange:
     """Return an exchange from a recorded line. Raises KeyError (no dialect), ValueError."""
     release, flags = kafka_release(raw.release), raw.cluster.flags
-    spoken = load(generation_of(release, raw.mode)).can.wire_versions
-    if raw.request.version not in spoken:
+    versions = load(generation_of(release, raw.mode)).can.wire_versions
+    if raw.request.version not in versions:
         raise ValueError(
             f"request.version {raw.request.version}, and a controller of {raw.release} in "
-            f"{raw.mode} mode reads {', '.join(map(str, spoken))}"
+            f"{raw.mode} mode reads {', '.join(map(str, versions))}"
         )
     keys = [(node.node_id, node.role) for node in raw.cluster.nodes]
     for node_id, role in keys:
@@ -174,20 +174,20 @@ def _exchange(raw: _Line) -> Exchange:
     if active is None:
         raise ValueError("a cluster without controller_id in which no node is `active`")
     missing = raw.cluster.finalized is None
-    blind = not flags.caches_noticed_the_new_node
+    is_blind = not flags.caches_noticed_the_new_node
     protocol = flags.inter_broker_protocol.split("-")[0].split(".")[:2]
     cluster = Cluster(
         release=release,
         nodes=tuple(_node(node, flags) for node in raw.cluster.nodes),
         active=active,
         finalized=_levels(raw.cluster.finalized),
-        cached={} if blind or missing or raw.cluster.status == "Disabled" else None,
+        cached={} if is_blind or missing or raw.cluster.status == "Disabled" else None,
         raft_level=int(flags.dynamic_quorum),
         # Below 2.7 the feature system is off.
         off=bool(flags.inter_broker_protocol) and tuple(map(int, protocol)) < (2, 7),
         migrating=flags.migrating,
         node_missing=raw.mode == "zk" and missing,
-        blind=blind,
+        blind=is_blind,
     )
     return Exchange(
         id=raw.id,

@@ -157,9 +157,9 @@ def hold_election(view: ClusterView, version: str, inputs: Inputs) -> tuple[Fore
     if not is_before(version, load(GENERATIONS[0]).election.system_from):
         draft.register_features(on=True)  # they restart with that protocol version, then elect
         view = kept.see(draft.row())
-    foreseen = foresee_election(view, version)
-    _write_down(draft, foreseen)
-    return foreseen, kept.see(draft.row())
+    result = foresee_election(view, version)
+    _write_down(draft, result)
+    return result, kept.see(draft.row())
 
 
 def _keep_dialect(view: ClusterView, inputs: Inputs) -> Inputs:
@@ -391,14 +391,14 @@ def election(cluster: AnyCluster, ibp: str) -> Answer[Election]:
     """
     source = choose(cluster).question()
     expect_protocol_version(source.view, ibp, source.inputs)
-    foreseen, after = hold_election(source.view, ibp, source.inputs)
+    result, after = hold_election(source.view, ibp, source.inputs)
     differences = mark_muted(compare(source.view, after), source)
     change = f"a controller is elected at inter.broker.protocol.version {ibp}"
     return answer_about(
-        Election(election=foreseen, what_if=differences),
+        Election(election=result, what_if=differences),
         source,
         lambda: map(turn_row, differences.turns),
         lambda width: what_if_page(
-            differences, change, source, width, lambda page: show_election(foreseen, page)
+            differences, change, source, width, lambda page: show_election(result, page)
         ),
     )

@@ -238,8 +238,8 @@ class _Night:
         if (row["severity"] if words is None else words.severity) == Severity.UNKNOWN:
             return None  # the finding is about evidence itself
         is_blocker = row["severity"] == Severity.BLOCKER
-        halves = cluster, code_of("unfit"), row["role"], row["node_id"], feature
-        if is_blocker and not is_new and halves in self.found:
+        prefix = cluster, code_of("unfit"), row["role"], row["node_id"], feature
+        if is_blocker and not is_new and prefix in self.found:
             return Why.FINALIZED
         ready = self.readiness.get((cluster, feature))
         # If no node responds, none can list the feature.

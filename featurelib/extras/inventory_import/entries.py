@@ -74,9 +74,9 @@ def of_strimzi(clusters: Iterable[StrimziCluster]) -> Iterator[FoundEntry]:
         if not ways:
             notes.append("Its status has no listener: say how it is reached.")
         elif ways[0].asks:
-            needs = " and ".join(show(text) for text in ways[0].asks)
+            options = " and ".join(show(text) for text in ways[0].asks)
             notes.append(
-                f"Listener {show(ways[0].name)} wants {needs}: add [cluster.security], as "
+                f"Listener {show(ways[0].name)} wants {options}: add [cluster.security], as "
                 "docs/how-to/strimzi.md says."
             )
         servers = ways[0].servers.split(",") if ways else []
@@ -162,15 +162,15 @@ def of_msk(texts: Iterable[tuple[str, str]]) -> tuple[list[FoundEntry], list[str
     if not clusters:
         raise _strange(", ".join(source for source, _ in texts) or "--from-msk", "no cluster")
     brokers: dict[str, list[_Broker]] = {item.cluster_arn: [] for item in clusters}
-    strangers = 0
+    unknown = 0
     for node in nodes:
         owner = _owner(node, clusters)
         if node.broker is not None and owner is not None:
             brokers[owner.cluster_arn].append(node.broker)
-        strangers += node.broker is not None and owner is None
-    left_out = [f"{strangers} nodes left out: no cluster of {CLUSTERS_COMMAND} has them"]
+        unknown += node.broker is not None and owner is None
+    left_out = [f"{unknown} nodes left out: no cluster of {CLUSTERS_COMMAND} has them"]
     entries = [_of_msk(item, brokers[item.cluster_arn]) for item in clusters]
-    return entries, left_out if strangers else []
+    return entries, left_out if unknown else []
 
 
 def _strange(source: str, actual: str) -> LandingError:

@@ -43,7 +43,7 @@ class Draft:
             entries = iter(self._parts.pop(part))
             for r in self._parts[lists]:
                 r["entries"] = list(islice(entries, r["size"]))
-        for r in (r for lists in MAPS for r in self._parts[lists]):
+        for r in (r for field in MAPS for r in self._parts[field]):
             coded = [tuple(entry.values()) for entry in r["entries"]]
             r["entries"] = [(self._row.names[code], low, high) for code, low, high in coded]
         [self._scalars] = self._parts["scalars"]
@@ -51,9 +51,9 @@ class Draft:
     def row(self) -> TableRows:
         """Return the changed row of featurelib.schema.SNAPSHOT. The column `state` is empty."""
         parts = dict(self._parts)
-        for lists, part in _LISTS.items():
-            parts[lists] = [r | {"size": len(r["entries"])} for r in parts[lists]]
-            parts[part] = [entry for r in parts[lists] for entry in r["entries"]]
+        for field, part in _LISTS.items():
+            parts[field] = [r | {"size": len(r["entries"])} for r in parts[field]]
+            parts[part] = [entry for r in parts[field] for entry in r["entries"]]
         code = self._row.name_code
         for part, layout in LAYOUT.items():
             if part in MAPS.values():
@@ -214,6 +214,6 @@ def _written(text: str, levels: Mapping[str, int]) -> str:
     rows = {name: (low, level) for name, low, level in good.levels}
     for name, level in levels.items():
         rows[name] = (min(rows.get(name, (1, 1))[0], level), level)
-    kept = sorted((name, *ends) for name, ends in rows.items() if ends[1])
+    ranges = sorted((name, *ends) for name, ends in rows.items() if ends[1])
     schema, status = good.schema_version or 1, good.status or 0
-    return ZnodeContent(schema_version=schema, status=status, levels=tuple(kept)).text
+    return ZnodeContent(schema_version=schema, status=status, levels=tuple(ranges)).text

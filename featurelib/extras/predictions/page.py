@@ -175,8 +175,8 @@ def roll_page(roll: Roll, source: Source, width: int | None = None) -> Page:
 def _may_join(roll: Roll) -> str:
     """Return the sentence that says if software of the release can register."""
     if roll.may_join:
-        waits = roll.mend_first or roll.replays
-        yet = "can register, but not yet" if waits else "can register now"
+        pending = roll.mend_first or roll.replays
+        yet = "can register, but not yet" if pending else "can register now"
         proof = () if roll.levels_known else ("it is as shown",)
         hold = ("the conditions below hold", "the condition below holds")[len(roll.conditions) == 1]
         ifs = " and ".join((*proof, hold) if roll.conditions else proof)
@@ -257,8 +257,8 @@ def _after(roll: Roll, page: QuestionPage) -> None:
         text = "ZooKeeper mode: production software finalizes nothing of its own"
         page.text(text + "; nothing is lost" * (not roll.mend_first))
     elif roll.levels and not roll.may_join:
-        joins = releases_text(page.catalogue, roll.joins_now)
-        page.text(f"releases that can register as things are: {joins}")
+        names = releases_text(page.catalogue, roll.joins_now)
+        page.text(f"releases that can register as things are: {names}")
     elif roll.way_back is not None:
         page.line("rollback")
         for line in _way_back(roll, roll.way_back, page):

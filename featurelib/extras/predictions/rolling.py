@@ -250,9 +250,9 @@ def _replays(
     current = view.cluster.levels
     for name, level, proof, at in sorted(_proven_levels(state, view.cluster, journal, release)):
         ends = software.get(name)
-        fits = ends is not None and ends[0] <= level <= ends[1]
+        is_fit = ends is not None and ends[0] <= level <= ends[1]
         # Kafka keeps kraft.version in the log as a control record, which ends no controller.
-        if not level or fits or level == current.get(name) or name == KRAFT_VERSION:
+        if not level or is_fit or level == current.get(name) or name == KRAFT_VERSION:
             continue
         if proof is not ReplayProof.BOOTSTRAP and _runs_without(
             state, view.cluster, name, level, at
@@ -376,8 +376,8 @@ def _misfits(
     software = software_of_release(release, mode, catalogue)
     names, unstable = sorted(levels), list[str]()  # ZooKeeper mode lists no feature in production
     if mode != "zk":
-        fit = next(f for f in fits(levels, catalogue) if f.release == release)
-        names, unstable = list(fit.misfits), sorted({*fit.misfits} - {*fit.misfits_unstable})
+        row = next(f for f in fits(levels, catalogue) if f.release == release)
+        names, unstable = list(row.misfits), sorted({*row.misfits} - {*row.misfits_unstable})
     misfits_of = (Misfit(feature=n, level=levels[n], supported=software.get(n)) for n in names)
     return tuple(misfits_of), tuple(unstable)
 
@@ -420,7 +420,7 @@ def _way_back(levels: Levels, release: str, running: set[str], catalogue: Catalo
     # All nodes have that release; dependencies on metadata.version do not count.
     alone = [({METADATA_VERSION: at[METADATA_VERSION]}, supported) for at in (known, after)]
     at, target = position(alone, catalogue), np.array([after[METADATA_VERSION]] * 2)
-    returns = of_metadata_version(at, target, [(own.name, release, np.arange(2))], catalogue.tables)
+    ways = of_metadata_version(at, target, [(own.name, release, np.arange(2))], catalogue.tables)
     rows = at.at(np.array([1]))
     lowered = fitting_after_lowering(after, rows, release, own.can, catalogue)
     return WayBack(
@@ -436,8 +436,8 @@ def _way_back(levels: Levels, release: str, running: set[str], catalogue: Catalo
             for now, later in zip(fits(known, catalogue), fits(after, catalogue), strict=True)
             if now.release in before
         ),
-        downgrade_floor=_level_or_none(returns.floor[1]),
-        point_of_no_return=_level_or_none(returns.no_return[0]),
+        downgrade_floor=_level_or_none(ways.floor[1]),
+        point_of_no_return=_level_or_none(ways.no_return[0]),
     )
 
 

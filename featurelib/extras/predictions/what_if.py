@@ -248,8 +248,8 @@ def _then(view: ClusterView, changes: Changes, halves: Sequence[Node], inputs: I
     entry = next((e for e in inputs.fleet.cluster if e.id == view.cluster_id), None)
     if entry is None:
         return inputs
-    leads = Role.BROKER if mode_of(view) == "zk" else Role.CONTROLLER
-    release = "" if any(node.role is leads for node in halves) else entry.release
+    leader = Role.BROKER if mode_of(view) == "zk" else Role.CONTROLLER
+    release = "" if any(node.role is leader for node in halves) else entry.release
     return with_entry(
         inputs,
         entry,

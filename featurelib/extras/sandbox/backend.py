@@ -130,7 +130,7 @@ class EmbeddedBackend:
         """Yield (kind, fields) of the landing lines that a collector would write."""
         cluster, running = self._cluster, [node for node in nodes if node.running]
         states = {node.node_id: cluster.seen_by(node.node_id) for node in running}
-        spoken = {node_id: cluster.dialect(state) for node_id, state in states.items()}
+        dialects = {node_id: cluster.dialect(state) for node_id, state in states.items()}
         for node in nodes:
             keys: Keys = {
                 "node_id": node.node_id,
@@ -139,7 +139,7 @@ class EmbeddedBackend:
             }
             keys["asked_version"] = ASKED_VERSION
             if node.running:
-                keys |= api_versions(states[node.node_id], node, spoken[node.node_id])
+                keys |= api_versions(states[node.node_id], node, dialects[node.node_id])
             else:
                 keys["error"] = "ConnectionRefusedError: the process does not run"
             yield "api_versions", keys
@@ -149,7 +149,7 @@ class EmbeddedBackend:
         for role in (Role.CONTROLLER, Role.BROKER):
             asked_node = next((node for node in running if node.role is role), None)
             if asked_node is not None:
-                state, by = states[asked_node.node_id], spoken[asked_node.node_id]
+                state, by = states[asked_node.node_id], dialects[asked_node.node_id]
                 keys = {"asked_node": asked_node.node_id, "listener": role.text}
                 yield "describe_cluster", keys | _members(state, asked_node, by, cluster.cluster_id)
                 yield "describe_quorum", keys | _quorum(state, asked_node)
@@ -258,7 +258,7 @@ def _quorum(state: EmbeddedState, node: Node) -> Keys:
     voters = [node for node in nodes if node.voter]
     ids = {voter.node_id for voter in voters}
     observers = {node.node_id: node for node in nodes if node.running and node.node_id not in ids}
-    leads, no_words = state.cluster.active != NOBODY, "" if newer else UNSET
+    is_led, no_words = state.cluster.active != NOBODY, "" if newer else UNSET
 
     def replicas(nodes: Iterable[Node]) -> list[wire.Replica]:
         return [
@@ -274,11 +274,11 @@ def _quorum(state: EmbeddedState, node: Node) -> Keys:
 
     partition = wire.Partition(
         partition_index=0,
-        error_code=wire.NO_ERROR if leads else NOT_LEADER,
+        error_code=wire.NO_ERROR if is_led else NOT_LEADER,
         error_message=no_words,
         leader_id=state.cluster.active,
         leader_epoch=0,  # a sandbox cluster has had one election
-        high_watermark=state.epoch + 1 if leads else -1,
+        high_watermark=state.epoch + 1 if is_led else -1,
         current_voters=replicas(voters),
         observers=replicas(observers[at] for at in sorted(observers)),
     )
@@ -347,8 +347,8 @@ def _znodes(state: EmbeddedState, cluster_id: str) -> Iterator[Keys]:
     stored = text and text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     znodes: list[tuple[str, int, object]] = [("/cluster/id", 0, {"version": "1", "id": cluster_id})]
     znodes += [("/feature", state.epoch, stored), ("/features", 0, None)]
-    leads = None if cluster.active == NOBODY else {"version": 1, "brokerid": cluster.active}
-    znodes.append(("/controller", 0, leads))
+    active = None if cluster.active == NOBODY else {"version": 1, "brokerid": cluster.active}
+    znodes.append(("/controller", 0, active))
     for node in sorted(cluster.nodes, key=lambda n: n.node_id):
         if node.registered:
             features = {
@@ -383,7 +383,7 @@ def formatted(own: ReleaseCatalogue, metadata: str | None, brokers: int, control
         words = "; ".join(refusal.text for refusal in initial.refusals)
         raise ConfigError(f"--metadata {metadata}: kafka-storage.sh of {own.release} says: {words}")
     supported = own.ranges()
-    halves = ((Role.CONTROLLER, FIRST_CONTROLLER, controllers), (Role.BROKER, 1, brokers))
+    groups = ((Role.CONTROLLER, FIRST_CONTROLLER, controllers), (Role.BROKER, 1, brokers))
     nodes = tuple(
         Node(
             node_id=first + i,
@@ -392,7 +392,7 @@ def formatted(own: ReleaseCatalogue, metadata: str | None, brokers: int, control
             release=own.release,
             voter=role is Role.CONTROLLER,
         )
-        for role, first, count in halves
+        for role, first, count in groups
         for i in range(count)
     )
     finalized = {name: (level, level) for name, level in initial.levels.items() if level}

@@ -196,9 +196,9 @@ class EmbeddedCluster:
                         f"cluster needs {UNREGISTERS_CONTROLLERS_FROM} or above."
                     )
             removed = self._find(able, kind, node_id)
-            leads = self.mode == "kraft" or cluster.active != node_id
+            is_led = self.mode == "kraft" or cluster.active != node_id
             nodes = tuple(node for node in cluster.nodes if node is not removed)
-            cluster = replace(cluster, nodes=nodes, active=cluster.active if leads else NOBODY)
+            cluster = replace(cluster, nodes=nodes, active=cluster.active if is_led else NOBODY)
             self._append(f"unregister {node_id}", replace(state, cluster=cluster), moves=True)
 
     def _find(self, nodes: Sequence[Node], kind: str, node_id: int) -> Node:
@@ -221,10 +221,10 @@ class EmbeddedCluster:
         deaf = {node_id for node_id, held_node in delayed.items() if held_node.for_good}
         seeing = [node for node in after.cluster.nodes if node.node_id not in deaf]
         react = _watch if dialect.mode == "zk" else _replay
-        stops, keep, blind = react(began, after, seeing, dialect, self._tables)
+        stops, keep, is_blind = react(began, after, seeing, dialect, self._tables)
         self._file.let_go({node.node_id for node in after.cluster.nodes} - keep)
         self._file.hold(keep, position)
-        self._file.hold(blind, position, for_good=True)
+        self._file.hold(is_blind, position, for_good=True)
         cluster = end(after.cluster, {item.node.node_id for item in stops}, dialect)
         if dialect.mode != "zk":
             cluster = _ask_again(began.cluster, cluster, dialect, self._tables)
@@ -276,9 +276,9 @@ def _replay(
     """Return the reaction of KRaft nodes that read a change of the metadata log."""
     cluster = replace(after.cluster, nodes=tuple(seeing), finalized=before.cluster.finalized)
     proposed, moment = after.cluster.finalized, Moment.AFTER_UPDATE
-    stops = stopped(cluster, by, tables, moment=moment, proposed=proposed)
-    exits = [item for item in stops if item.effect is Effect.EXITS]
-    return exits, set(), {item.node.node_id for item in stops if item.effect is Effect.BLIND}
+    result = stopped(cluster, by, tables, moment=moment, proposed=proposed)
+    exits = [item for item in result if item.effect is Effect.EXITS]
+    return exits, set(), {item.node.node_id for item in result if item.effect is Effect.BLIND}
 
 
 def _watch(

@@ -93,8 +93,8 @@ def _watched_nodes(watched: Watched, catalogue: Catalogue) -> Iterator[tuple[str
     for node in watched.nodes:
         state = f"{node.state}, active controller" if node.is_active else node.state
         since = time_text(node.since, seconds=True) if node.since > watched.started else ""
-        lacks = levels_text(catalogue, node.lacks.items())
-        groups.setdefault((node.role, state, node.release or "?", since, lacks), []).append(node)
+        levels = levels_text(catalogue, node.lacks.items())
+        groups.setdefault((node.role, state, node.release or "?", since, levels), []).append(node)
     for (role, state, *cells), group in groups.items():
         style = _STYLES.get(group[0].state, "red")
         labels = wrap(nodes(role, [n.node_id for n in group]), WHO_WIDTH)

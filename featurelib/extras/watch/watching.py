@@ -178,8 +178,8 @@ class Watch:
     def _gone(self, view: ClusterView, at: datetime) -> Iterator[NodeNow]:
         """Yield brokers that left the node list and may be restarting. Skipped if the list includes
         fenced brokers."""
-        lists, subjects = view.evidence.snapshots["members"], view.evidence.subjects
-        shows_all = (lists.field("role") == Role.BROKER) & (lists.field("fenced_shown") > 0)
+        records, subjects = view.evidence.snapshots["members"], view.evidence.subjects
+        shows_all = (records.field("role") == Role.BROKER) & (records.field("fenced_shown") > 0)
         if self._last is None or shows_all.any():
             return
         ids = set(subjects.node_id[subjects.role == Role.BROKER].tolist())

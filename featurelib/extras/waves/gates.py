@@ -163,14 +163,14 @@ def waves_status(
     since = _healthy_since(plan, now, looked)
     blocked = {c.cluster: c for c in tonight.held}
     rings = [ring.name for ring in plan.rings for _ in ring.steps]
-    steps, waits, soaked = list[StepStatus](), dict[WaveWait, None](), now.as_of
+    steps, pending, soaked = list[StepStatus](), dict[WaveWait, None](), now.as_of
     for number, (step, start) in enumerate(zip(plan.steps, since, strict=True), start=1):
         states = [now.state(work) for work in step.works]
         finished = [
             work for work, s in zip(step.works, states, strict=True) if s is WorkState.AT_LEVEL
         ]
         until = None if start is None else start + step.span
-        is_open = not waits and soaked <= now.as_of
+        is_open = not pending and soaked <= now.as_of
         if until is not None:
             stands = StepState.DONE if until <= now.as_of else StepState.SOAKING
         else:
@@ -185,15 +185,15 @@ def waves_status(
                 at_level=len(finished),
                 since=start,
                 until=until,
-                waits=tuple(waits),
-                waits_until=soaked if soaked > now.as_of and not waits else None,
+                waits=tuple(pending),
+                waits_until=soaked if soaked > now.as_of and not pending else None,
                 next=_next_of(step.batches, states, blocked) if stands is StepState.OPEN else (),
                 ahead=() if is_open else tuple(work.name for work in finished),
             )
         )
         for work, state in zip(step.works, states, strict=True):
             if state is not WorkState.AT_LEVEL:
-                waits[WaveWait(cluster=work.cluster, name=work.name, state=state)] = None
+                pending[WaveWait(cluster=work.cluster, name=work.name, state=state)] = None
         soaked = until or now.as_of
     planned, waiting = set(plan.clusters), {c.cluster for c in plan.held}
     known_names = tonight.names.items() if plan.part is None else ()

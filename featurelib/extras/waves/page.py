@@ -149,8 +149,8 @@ def _wave_work(work: WaveWork, catalogue: Catalogue, page: Page) -> None:
 
 
 def _wave_who(name: str, owner: str | None, contact: str | None) -> str:
-    people = ", ".join(clean(text) for text in (owner, contact) if text)
-    return clean(name) + (f" ({people})" if people else "")
+    contacts = ", ".join(clean(text) for text in (owner, contact) if text)
+    return clean(name) + (f" ({contacts})" if contacts else "")
 
 
 def _wave_return(move: WaveMove, catalogue: Catalogue) -> str:

@@ -378,11 +378,11 @@ def part_moves(
                 then = now | {move.feature: move.to_level for move in group}
                 later = {move.feature for move in todo} - {move.feature for move in group}
                 unmet = catalogue.whole.unmet(then)
-                waits = {need.feature for need in unmet if need.other in later}
-                waits |= early if METADATA_VERSION in later else set()
-                if waits.isdisjoint(move.feature for move in group):
+                waiting = {need.feature for need in unmet if need.other in later}
+                waiting |= early if METADATA_VERSION in later else set()
+                if waiting.isdisjoint(move.feature for move in group):
                     break
-                group = [move for move in group if move.feature not in waits]
+                group = [move for move in group if move.feature not in waiting]
             if group:
                 parts.append((way_back, by_owner, group))
                 now |= {move.feature: move.to_level for move in group}

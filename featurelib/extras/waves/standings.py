@@ -165,15 +165,15 @@ class _Reader:
         severity = judged.findings["severity"].to_pylist()
         code, operator = judged.findings["code"].to_pylist(), tagged("operator", "unpinned")
         worded = operator | tagged("stale")  # one remedy for all that the range of a node blocks
-        tells = [s in _HOLDING or c in worded for s, c in zip(severity, code, strict=True)]
-        holding = judged.findings.take(np.flatnonzero(tells))
+        is_told = [s in _HOLDING or c in worded for s, c in zip(severity, code, strict=True)]
+        holding = judged.findings.take(np.flatnonzero(is_told))
         sites = {name: entry.site for name, entry in self._entries.items()}
         words = FindingWords(inputs.catalogue).of_rows(holding, sites)
-        told = zip(*(words[name].to_pylist() for name in _TEXTS), strict=True)
+        columns = zip(*(words[name].to_pylist() for name in _TEXTS), strict=True)
         rows = holding.select(("cluster", "code", "severity", "muted")).to_pylist()
         rows = [
             row | dict(zip(_TEXTS, texts, strict=True))
-            for row, texts in zip(rows, told, strict=True)
+            for row, texts in zip(rows, columns, strict=True)
         ]
         self._findings = _by_cluster(row for row in rows if row["severity"] in _HOLDING)
         self._of_operator = _by_cluster(row for row in rows if row["code"] in operator)
@@ -186,18 +186,18 @@ class _Reader:
         ready = [row for row in features if row["verdict"] == Verdict.READY]
         critical = [f for f in rows if f["severity"] == Severity.CRITICAL and f["muted"] is None]
         if verdict is Verdict.UNKNOWN:
-            unlocks, lacks = _unlocks(rows, first=Severity.UNKNOWN), None
+            unlocks, missing = _unlocks(rows, first=Severity.UNKNOWN), None
             own = next((row for row in features if row["feature"] == METADATA_VERSION), None)
             if self._target.level and row["newest_release"] and own and own["ceiling"]:
-                lacks = self._lacks(row, features, entry)  # whoever answered does
-            return _held(entry, "UNKNOWN", [lacks, *unlocks] if lacks else unlocks)
+                missing = self._lacks(row, features, entry)  # whoever answered does
+            return _held(entry, "UNKNOWN", [missing, *unlocks] if missing else unlocks)
         if verdict is Verdict.BLOCKED:
             return _held(entry, "BLOCKED", _unlocks(rows))
         if critical:
             return _held(entry, "critical", _unlocks(critical))
         if self._target.level is not None:
-            if (lacks := self._lacks(row, features, entry)) is not None:
-                return _held(entry, "software", [lacks])
+            if (missing := self._lacks(row, features, entry)) is not None:
+                return _held(entry, "software", [missing])
             if any(row["target"] < row["ceiling"] for row in ready):
                 return _held(entry, "part", _unlocks(rows))
         if not ready:
