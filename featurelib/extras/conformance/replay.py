@@ -57,8 +57,7 @@ class Difference:
 
 @dataclass(slots=True)
 class ReplayReport:
-    """The result of a replay. `undecided`: the number of differences that the recording cannot
-    decide, by reason."""
+    """The result of a replay. `undecided`: differences that it cannot decide, by reason."""
 
     exchanges: int = 0
     differences: list[Difference] = field(default_factory=list)

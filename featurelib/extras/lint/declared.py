@@ -43,6 +43,8 @@ DYNAMIC_FROM = (4, 1)  # the first release that upgrades kraft.version (KAFKA-16
 CANDIDATE = re.compile(r"\d-(rc|alpha|beta|snapshot)", re.IGNORECASE)
 _VOTER = re.compile(r"([^@]*)@?(\[.*\]|[^:]*):?(.*)", re.DOTALL)  # [2001:db8::1] is a host
 _RELEASE = re.compile(r"\d{1,3}(?:\.\d{1,3}){1,3}")
+_PAIR = re.compile(r"^((?:\\.|[^\\=:\s])*)(?:\s*[=:]\s*|\s+|$)(.*)$")  # of a properties file
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))")
 TEMPLATE = "__template__"
 TWICE = f"{TEMPLATE} twice"  # replaces a repeated key in a file without templates
 _TEMPLATES = re.compile("|".join(ROWS["templates"]), re.DOTALL)
@@ -217,13 +219,16 @@ def mask(text: str) -> str:
 
 
 def read_properties(text: str) -> Iterator[tuple[str, str, int]]:
-    """Yield (key, value, line number) from a Java properties file."""
-    lines = enumerate(text.splitlines(), start=1)
+    """Yield (key, value, line number) from a properties file (java.util.Properties.load)."""
+    lines = enumerate(re.split("\r\n?|\n", text), start=1)
     for number, raw in lines:
-        line = raw.strip()
+        line = raw.lstrip()
         if not line or line[0] in "#!":
             continue
-        while line.endswith("\\") and not line.endswith("\\\\"):
-            line = line[:-1] + next(lines, (0, ""))[1].strip()
-        key, value, *_ = *re.split(r"\s*[=:]\s*|\s+", line, maxsplit=1), ""
+        while (len(line) - len(line.rstrip("\\"))) % 2:  # the line continues
+            line = line[:-1] + next(lines, (0, ""))[1].lstrip()
+        key, value = (
+            _ESCAPE.sub(lambda m: chr(int(m[1], 16)) if m[1] else m[2], part)
+            for part in _PAIR.findall(line)[0]
+        )
         yield key, value.strip(), number

@@ -74,8 +74,7 @@ class History:
             sent.items[key], sent.newest = row["critical"], row["sent_at"]
 
     def write(self) -> None:
-        """Append the added rows in one commit; create the table if needed. Raises
-        SurroundingsError."""
+        """Append rows in one commit; create a missing table. Raises SurroundingsError."""
         import pyarrow as pa
         from deltalake import DeltaTable, write_deltalake
 
@@ -98,8 +97,7 @@ class History:
 
 
 def alone(lake: Lake, run: int) -> AbstractContextManager[object]:
-    """Lock the sending of messages, so that one process on this machine sends at a time. Raises
-    BusyError."""
+    """Let one process of this machine send at a time. Raises BusyError."""
     from featurelib.spark.hold import HoldingRun, Lease
 
     path, me = lake.place(NOTIFICATION), HoldingRun.this("featurelib notify", run)
