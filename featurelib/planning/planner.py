@@ -192,20 +192,20 @@ def _ready(
     view: ClusterView, reasons: Reasons, catalogue: Catalogue
 ) -> tuple[Goal, tuple[Reason, ...]]:
     """Return (goal with all READY features, reasons why it omits the other features)."""
-    moves, left_out, kept = list[Move](), list[Reason](), []
+    moves, left_out, unchanged = list[Move](), list[Reason](), []
     for row in view.judged.readiness.to_pylist():
         name, verdict, target = row["feature"], row["verdict"], row["target"]
         if verdict == Verdict.READY:
             current, kind = view.cluster.level(name), UpgradeType.UPGRADE.name
             moves.append(Move(feature=name, from_level=current, to_level=target, upgrade_type=kind))
         if verdict == Verdict.UP_TO_DATE:
-            kept.append(stay_at_ceiling(view.cluster, catalogue, name, row["ceiling"]))
+            unchanged.append(stay_at_ceiling(view.cluster, catalogue, name, row["ceiling"]))
         elif target != row["ceiling"]:
             left_out += reasons.of_findings(name, unknown=verdict == Verdict.UNKNOWN)
     if not len(view.judged.readiness):  # no feature of the cluster is listed or finalized
         left_out += reasons.of_missing_evidence([])
-    kept.sort(key=lambda stay: stay.feature)
-    return Goal(moves=tuple(moves), stays=tuple(kept)), tuple(dict.fromkeys(left_out))
+    unchanged.sort(key=lambda stay: stay.feature)
+    return Goal(moves=tuple(moves), stays=tuple(unchanged)), tuple(dict.fromkeys(left_out))
 
 
 def _refusals_of(
