@@ -178,10 +178,10 @@ def _expect_form(stored: bytes, written: bytes, source: str, advice: str) -> Non
     if stored != written:
         lines = zip_longest(stored.split(b"\n"), written.split(b"\n"), fillvalue=b"(nothing)")
         number, (line, expected) = next((i, p) for i, p in enumerate(lines, 1) if p[0] != p[1])
-        found, wish = (_short(x.decode("utf-8", "replace").strip()) for x in (line, expected))
+        actual, wish = (_short(x.decode("utf-8", "replace").strip()) for x in (line, expected))
         raise PlanError(
             f"{source}:{number}: featurelib writes this line as {wish}, and the file has other "
-            f"spaces, order, keys or escapes: {found}. {advice}"
+            f"spaces, order, keys or escapes: {actual}. {advice}"
         )
 
 
