@@ -75,8 +75,7 @@ LONGEST_ID = 100  # the maximum length of a cluster id in a file name; real ids 
 
 
 def name_of(cluster_id: str, at: datetime, part: str = "") -> str:
-    """Return the landing file's name for one cluster and collection:
-    `TIME-CLUSTER[-PART].jsonl`."""
+    """Return the name of a cluster's landing file: `TIME-CLUSTER[-PART].jsonl`."""
     return f"{at.astimezone(UTC).strftime(_TIME)}-{_slug(cluster_id)}{part and '-' + part}{SUFFIX}"
 
 

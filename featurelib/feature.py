@@ -83,8 +83,7 @@ class Verdict(StrEnum):
 
 
 class Phase(StrEnum):
-    """The phase of a cluster between the rolling upgrade of its software and the finalized
-    levels."""
+    """The phase of a cluster between its software's rolling upgrade and the finalized levels."""
 
     MIXED = "mixed software"
     SOAKING = "rolled, soaking"  # the software runs for less than min_ready_days

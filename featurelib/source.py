@@ -406,8 +406,7 @@ class Chosen:
             yield watcher
 
     def source(self) -> Source:
-        """Read the cluster, live or from stored data. Raises ConfigError, InputError,
-        BackendError."""
+        """Read the cluster, live or stored. Raises ConfigError, InputError, BackendError."""
         if self.wanted.is_stored:
             return self._stored()
         with self.live() as (source, _):

@@ -130,7 +130,8 @@ def judge(
     report_unmet(evidence, software, catalogue, report)
     find_deprecations(evidence, report)
 
-    verdict = verdicts(judge, target, unknown > 0, unsure)
+    unsure |= (unknown > 0)[judge.asked.cluster]
+    verdict = verdicts(judge, target, unsure, marked(len(target), agreed.below))
     unknowns = unknown[judge.asked.cluster] + unknown_features + agreed.unanswered + unread + beyond
     ready = verdict == READY
     ways = ways_back(evidence, ready, target, software.spoken if ready.any() else {}, catalogue)

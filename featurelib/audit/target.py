@@ -226,9 +226,9 @@ class Agreed:
     """The levels that policy and dialects accept, and the results of probes.
 
     `target`, `refusals`: per (cluster, feature). `dialects`: the evaluated dialects of each
-    cluster. `unanswered`: pairs that no dialect could judge. `probed`: feature → (from, to) of
-    accepted probes, which prove that no registration blocks. `controllers`: clusters where this
-    covers controllers, too."""
+    cluster. `unanswered`: pairs that no dialect could judge. `below`: pairs whose refused probe may
+    leave a lower level. `probed`: feature → (from, to) of accepted probes, which prove that no
+    registration blocks. `controllers`: clusters where this covers controllers, too."""
 
     target: Int
     refusals: Int
@@ -236,6 +236,7 @@ class Agreed:
     dialects: dict[int, list[str]]
     probed: dict[int, dict[str, tuple[int, int]]] = field(default_factory=dict)
     controllers: list[int] = field(default_factory=list)
+    below: list[int] = field(default_factory=list)
 
 
 def agree(judge: Judge, software: Software, report: BatchFindings) -> Agreed:
@@ -334,8 +335,8 @@ def report_probes(
     """Compare the accepted levels with the controller's responses to probes, and report
     differences.
 
-    A refused level, and all levels that depend on it, return to the current level. A level whose
-    request was refused because of another feature becomes unknown."""
+    A refused level, and all levels that depend on it, return to the current level. Levels below it,
+    and a level whose request was refused because of another feature, become unknown."""
     query, target, refusals = judge.asked, agreed.target.copy(), np.zeros_like(agreed.target)
     proof, controllers = dict[int, dict[str, tuple[int, int]]](), list[int]()
     unanswered = agreed.unanswered.copy()
@@ -362,6 +363,7 @@ def report_probes(
                 continue
             refusals += _report_refused(judge, question, a, report, **source)
             target[question] = query.current[question]
+            agreed.below.extend([question] * _may_leave_lower(a, target[question]))
     if refusals.any():
         target = search(judge, target)
     refusals += agreed.refusals
@@ -401,6 +403,13 @@ def _refused_unknown(
         answer = answers.get(query.names[query.feature[question]])
         if answer is not None and answer.code != 0:
             yield question, answer
+
+
+def _may_leave_lower(answer: Validated, current: int) -> bool:
+    """Return true if the controller may accept a level between the current and the refused one."""
+    refuser = read_refusal(answer.message, answer.feature)
+    _, maximum = (refuser.range or (NONE, current)) if refuser else (NONE, answer.to_level)
+    return bool(min(maximum, answer.to_level - 1) > current)
 
 
 def _report_refused(

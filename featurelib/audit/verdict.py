@@ -68,14 +68,14 @@ def _texts(kind: type[StrEnum], positions: Int) -> Texts:
     return Texts(words=[member.value for member in kind], codes=positions)
 
 
-def verdicts(judge: Judge, target: Int, unknown_clusters: Bool, unknown_feature: Bool) -> Int:
-    """Return each verdict of (cluster, feature), as a position in featurelib.feature.Verdict."""
+def verdicts(judge: Judge, target: Int, unknown: Bool, below: Bool) -> Int:
+    """Return each verdict of (cluster, feature), as a position in featurelib.feature.Verdict.
+    `below`: pairs whose refused probe may leave a lower level."""
     query = judge.asked
-    unknown = unknown_feature | unknown_clusters[query.cluster]
     can_rise, rising = target > query.current, judge.bounds.ceiling > query.current
     choices = [
         (Verdict.UNKNOWN, ~query.known),
-        (Verdict.BLOCKED, rising & ~can_rise),
+        (Verdict.BLOCKED, rising & ~can_rise & ~(below & unknown)),
         (Verdict.UNKNOWN, unknown),
         (Verdict.READY, can_rise),
     ]

@@ -319,8 +319,7 @@ class Catalogue:
         return HIGHEST_LEVEL if is_apache or not levels else max(levels)
 
     def irreversible(self, feature: str) -> frozenset[int]:
-        """Return the levels of `feature` that cannot be downgraded (kraft.version 1,
-        KAFKA-16538)."""
+        """Return the levels of `feature` without a downgrade (kraft.version 1, KAFKA-16538)."""
         return frozenset(v.level for v in self.levels if v.feature == feature and v.irreversible)
 
     def only_by_name(self, feature: str) -> frozenset[int]:

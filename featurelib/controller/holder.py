@@ -42,8 +42,7 @@ class Holder:
 
     @property
     def text(self) -> str:
-        """The holder: `ann on kafka-admin-1 (process 4711, since 2026-11-21T06:00:00Z:
-        COMMAND)`."""
+        """The holder: `ann on kafka-admin-1 (process 4711, since 2026-11-21T06:00:00Z: apply)`."""
         since = f"process {self.pid}, since {say_seconds(self.since)}: {self.command}"
         return f"{self.user} on {self.host} ({since})"
 

@@ -406,8 +406,7 @@ def _choices(cluster: Cluster, catalogue: Catalogue, moves: Moves) -> Iterator[M
 
 
 def _remedy_problem(cluster: Cluster, node: Node, codes: frozenset[str]) -> Issue | None:
-    """Return the circumstance in which the usual action for a node does not help; None if it
-    helps."""
+    """Return the circumstance that makes the usual action for a node fail; None without one."""
     if node.gone and node.node_id in {other.node_id for other in cluster.nodes if other.running}:
         return Issue.HALF
     issue, tag = (Issue.VOTER, "voter") if node.voter else (Issue.CONFIGURED, "configured")
@@ -439,8 +438,7 @@ def first_release(cluster: Cluster, catalogue: Catalogue, moves: Moves) -> str:
 
 
 def _repaired(cluster: Cluster, fixes: Sequence[Fix], moves: Moves, release: str) -> Cluster:
-    """Return the cluster after all fixes: stale nodes are removed, other fixed nodes run
-    `release`."""
+    """Return the cluster after all fixes: stale nodes removed, other fixed nodes on `release`."""
     actions = {(fix.role, fix.node_id): fix.action for fix in fixes}
     active = (Role.CONTROLLER if cluster.has_quorum else Role.BROKER), cluster.active
     nodes, version = [], cluster.release

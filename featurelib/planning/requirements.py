@@ -159,8 +159,7 @@ def plan_faults(plan: Plan) -> Iterator[str]:
 
 
 def _lines_in(value: object, at: str) -> Iterator[str]:
-    """Yield a fault for each text that contains a line end, because output lines could be
-    forged."""
+    """Yield a fault for each text with a line end, because output lines could be forged."""
     if isinstance(value, str) and "\n" in value:
         yield f"{at}: the text has a line end"
     elif isinstance(value, dict):

@@ -226,8 +226,7 @@ class _Answer(NamedTuple):
 
 
 def _answer(evidence: Evidence, subject: int) -> _Answer:
-    """Return the newest response of the node at position `subject`; empty if it was never
-    queried."""
+    """Return the newest response of the node at position `subject`; empty without a query."""
     nodes = evidence.subjects
     listener = int(nodes.listener[subject])
     if listener < 0:

@@ -278,8 +278,7 @@ def expected_end(state: ClusterState) -> int:
 
 
 def _note_levels(state: ClusterState, records: Iterable[Event | log.Record], at: int) -> None:
-    """Record when each level was last seen in a dump, because a starting controller may replay
-    it."""
+    """Record when a dump last had each level, because a starting controller may replay it."""
     for record in records:
         if record.kind == "level" and record.number:
             entry = f"{record.name} {record.number}"

@@ -139,8 +139,7 @@ def count_releases(report: model.Report) -> list[tuple[str, int, int]]:
 
 
 def draw_scales(report: model.Report) -> dict[str, tuple[int, int]]:
-    """Return cluster key → positions of its metadata.version and its target on a scale, in
-    percent."""
+    """Return cluster key → positions of metadata.version and its target on a scale, in percent."""
     levels = dict[str, tuple[int, int]]()
     for cluster in report.clusters:
         for ready in cluster.readiness:

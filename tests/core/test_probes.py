@@ -123,7 +123,10 @@ SCENES: dict[str, tuple[Cluster, Iterable[bytes], set[str]]] = {
         PROVEN, [probe(answer=REFUSED)], BLOCKED),
     "what is refused for another feature may be accepted alone": (
         PROVEN, [probe(answer=REFUSED_FOR_ONE)], BLOCKED | UNKNOWN),
-    "nor where nothing was proven before": (UNPROVEN, [probe(answer=REFUSED)], BLOCKED),
+    "where a registration is missing, a lower level may be accepted": (
+        UNPROVEN, [probe(answer=REFUSED)], UNKNOWN),
+    "also by the node that the refusal names": (
+        UNPROVEN, [probe(answer=REFUSED_FOR_ONE | {"error_message": OF_ONE[:-1] + "7"})], UNKNOWN),
     "a missing right to alter keeps nothing": (PROVEN, [probe(answer={"error_code": 31})], READY),
     "nor is it said once it was given": (
         PROVEN, [probe(answer={"error_code": 31}), probe(seconds=120)], READY),

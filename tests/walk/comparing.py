@@ -126,9 +126,6 @@ def _compare_row(
             said = ask(_question(answer))
             if said is None:
                 continue
-            if answer.answer is LevelStatus.UNKNOWN:  # only a higher level is BLOCKED
-                found.counts["BLOCKED, lower level unknown"] += 1
-                continue
             found.counts["BLOCKED level compared"] += 1
             if said.is_good and not any(p.judge == STRICT for p in answer.proofs):
                 words = f"BLOCKED; why-not: {answer.answer} ({_rules(answer)})"

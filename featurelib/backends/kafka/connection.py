@@ -52,8 +52,7 @@ LEAST_SECONDS = 60.0  # … and at least this many seconds
 
 
 class Allowance:
-    """The remaining time and bytes for a cluster, shared by threads. `timeout`: seconds per
-    node."""
+    """The time and bytes left for a cluster, shared by threads. `timeout`: seconds per node."""
 
     def __init__(self, timeout: float) -> None:
         self._seconds = max(LEAST_SECONDS, TIME_LIMITS * timeout)
